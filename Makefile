@@ -1,0 +1,40 @@
+# `make` alone lists the targets.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: help env repro test check lab bench format lock clean
+
+help:           ## list the targets
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+env:            ## make the environment in .venv, if the lock has changed
+	@$(PYTHON) tools/environment.py
+
+repro: env      ## run the study and build the report; PROFILE=name for other settings
+	@$(BIN)/horizont repro $(if $(PROFILE),--profile $(PROFILE))
+
+test: env       ## lint, types, and the test suite
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest $(TESTS)
+
+check: env      ## lint and types only
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "run make format"; exit 1; }
+	@$(BIN)/mypy
+
+lab: env        ## open JupyterLab on the notebooks
+	@$(BIN)/horizont lab
+
+bench: env      ## benchmarks, on a quiet machine; ONLY="loops sampler study" for some
+	@$(BIN)/python -m bench $(ONLY)
+
+format: env     ## format the code, and strip the notebooks of outputs
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+	@$(BIN)/python tools/notebooks.py --strip
+
+lock: env       ## resolve pyproject.toml into requirements.lock
+	@$(BIN)/python tools/lock.py
+
+clean:          ## remove caches; data, records and reports stay
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache
+	@find src tests bench tools -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,141 @@
+"""The floors of the house: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "horizont"
+
+#: Floor -> the floors that it may import. `errors` may be imported by all. A framework's own
+#: package may import what `frameworks` may, and itself.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "spec": set(),
+    "stats": set(),
+    "records": {"spec"},
+    "data": {"spec"},
+    "networks": {"spec"},
+    "frameworks": {"networks", "data", "spec"},
+    "measure": {"records"},
+    "worker": {"frameworks", "measure", "records", "networks", "data", "spec"},
+    "cluster": {"measure", "records", "spec"},
+    "equivalence": {"records", "stats", "networks", "spec"},
+    "analysis": {"records", "stats", "spec"},
+    "report": {"analysis", "equivalence", "data", "networks", "records", "stats", "spec"},
+    "pipeline": {
+        "analysis", "cluster", "data", "equivalence", "measure", "networks", "records", "report",
+        "spec", "stats",
+    },
+    "cli": {"pipeline"},
+}  # fmt: skip
+
+#: Inside `frameworks`: what all adapters share.
+SHARED = {"base", "registry"}
+
+FRAMEWORK_MODULES = {"tensorflow", "torch", "mxnet", "keras"}
+
+
+def arrows(source: Path) -> Iterator[tuple[Path, int, str, str]]:
+    """List file, line, importing module and imported module of all imports of ours."""
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+                if node.module in ("horizont", "horizont.frameworks"):
+                    names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for name in names:
+                if name.startswith("horizont."):
+                    yield path, node.lineno, ".".join(parts), name.removeprefix("horizont.")
+
+
+def wrong_arrows(source: Path) -> list[str]:
+    """Name the imports that run the wrong way."""
+    wrong = []
+    for path, line, importer, imported in arrows(source):
+        here, there = importer.split("."), imported.split(".")
+        if not _allowed(here, there):
+            wrong.append(f"{path.relative_to(source)}:{line}: {importer} -> {imported}")
+    return wrong
+
+
+def _allowed(here: list[str], there: list[str]) -> bool:
+    if there[0] == "errors":
+        return True
+    if here[0] != there[0]:
+        return there[0] in ALLOWED.get(here[0], set())
+    if here[0] != "frameworks" or len(there) == 1:
+        return True
+    own = here[1] if len(here) > 1 else ""
+    return there[1] in SHARED or there[1] == own
+
+
+def test_every_floor_is_known() -> None:
+    floors = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert floors - {"__init__", "__pycache__", "py"} <= set(ALLOWED)
+
+
+def test_no_arrow_runs_the_wrong_way() -> None:
+    assert wrong_arrows(SOURCE) == []
+
+
+def test_a_wrong_arrow_is_found(tmp_path: Path) -> None:
+    for file, text in {
+        "spec/a.py": "from horizont.records import Record\n",
+        "records/b.py": "import horizont.spec\nfrom horizont.errors import UserError\n",
+        "frameworks/torch/c.py": "from horizont.frameworks import mxnet\n",
+        "pipeline/d.py": "def f():\n    from horizont.worker.main import main\n",
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text)
+    assert wrong_arrows(tmp_path) == [
+        "frameworks/torch/c.py:1: frameworks.torch.c -> frameworks.mxnet",
+        "pipeline/d.py:2: pipeline.d -> worker.main",
+        "spec/a.py:1: spec.a -> records",
+    ]
+
+
+def test_only_adapters_name_a_framework() -> None:
+    for path in SOURCE.rglob("*.py"):
+        home = path.relative_to(SOURCE).parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.append(node.module)
+            named = {name.split(".")[0] for name in names} & FRAMEWORK_MODULES
+            assert not named or home[0] == "frameworks", f"{path}: {named}"
+
+
+IMPORT_ALL = """
+import importlib, sys
+for name in %r:
+    importlib.import_module(name)
+print(sorted({name.split(".")[0] for name in sys.modules} & %r))
+"""
+
+
+def outside_of_workers() -> list[str]:
+    """List all modules but those of the adapters and of the worker."""
+    names = []
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        if parts[-1] != "__main__" and parts[1] != "worker" and "frameworks" not in parts[1:-1]:
+            names.append(".".join(parts).removesuffix(".__init__"))
+    return names
+
+
+def test_no_framework_is_loaded_outside_of_workers() -> None:
+    assert len(outside_of_workers()) > 50
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL % (outside_of_workers(), FRAMEWORK_MODULES)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,93 @@
+"""What lies in the repository: clean notebooks, no traces of a machine, targets that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+#: Folders of single machines, and hosts that packages come from.
+TRACES = re.compile(
+    r"(?<![\w.])/(work|root|home/\w+)/|/opt/(wheels|pypi)|files\.python" + r"hosted|\bpypi\.or" + "g"
+)
+
+
+def committed() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def test_notebooks_are_there() -> None:
+    assert len(NOTEBOOKS) >= 5
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_clean_and_takes_parameters(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
+    assert sum("parameters" in tag for tag in tags) == 1
+    assert notebook.cells[0].cell_type == "markdown"
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+def test_the_check_for_outputs_finds_them(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    tool = tmp_path / "tools" / "notebooks.py"
+    tool.write_text((ROOT / "tools" / "notebooks.py").read_text())
+    copy = tmp_path / "notebooks" / NOTEBOOKS[0].name
+    copy.write_text(NOTEBOOKS[0].read_text())
+
+    def status(word: str) -> int:
+        return subprocess.run([sys.executable, tool, word], check=False).returncode
+
+    assert status("--check") == 0
+    notebook = nbformat.read(copy, as_version=4)
+    code = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    code.outputs = [nbformat.v4.new_output("stream", text="traces")]
+    nbformat.write(notebook, copy)
+    assert status("--check") == 1
+    assert status("--strip") == 0
+    assert status("--check") == 0
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    found = []
+    for path in committed():
+        if path.suffix in (".svg", ".woff2", ".png", ".js", ".css") or path == Path(__file__):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in TRACES.finditer(text)]
+    assert found == []
+
+
+def test_the_readme_names_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = set(re.findall(r"`?make ([a-z]+)`?", (ROOT / "README.md").read_text()))
+    assert named
+    assert named <= targets
+
+
+def test_the_links_of_the_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
