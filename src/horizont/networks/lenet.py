@@ -1,0 +1,27 @@
+"""The LeNet variant for 28x28 images of the 2018 scaling study."""
+
+from __future__ import annotations
+
+from horizont.networks.layers import Activation, Conv, Dense, Flatten, MaxPool, Shape
+from horizont.networks.network import Network
+
+
+def lenet(input_shape: Shape, classes: int) -> Network:
+    """Describe the variant: 5x5 convolutions with 20 and 50 maps, then 500 and the classes."""
+    return Network(
+        name="lenet",
+        input_shape=input_shape,
+        classes=classes,
+        layers=(
+            Conv(name="conv1", channels=20, kernel=5),
+            Activation(name="tanh1", function="tanh"),
+            MaxPool(name="pool1", kernel=2, stride=2),
+            Conv(name="conv2", channels=50, kernel=5),
+            Activation(name="tanh2", function="tanh"),
+            MaxPool(name="pool2", kernel=2, stride=2),
+            Flatten(name="flatten"),
+            Dense(name="fc1", features=500),
+            Activation(name="tanh3", function="tanh"),
+            Dense(name="fc2", features=classes),
+        ),
+    )

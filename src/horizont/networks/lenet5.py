@@ -1,0 +1,33 @@
+"""LeNet-5 for 32x32 images, after LeCun et al., "Gradient-based learning ...", 1998.
+
+The original's trainable subsampling and partial connections are replaced, as is usual and as
+in the published study, by max pooling and full connections.
+"""
+
+from __future__ import annotations
+
+from horizont.networks.layers import Activation, Conv, Dense, Flatten, MaxPool, Shape
+from horizont.networks.network import Network
+
+
+def lenet5(input_shape: Shape, classes: int) -> Network:
+    """Describe LeNet-5: 5x5 convolutions with 6 and 16 maps, then 120, 84 and the classes."""
+    return Network(
+        name="lenet5",
+        input_shape=input_shape,
+        classes=classes,
+        layers=(
+            Conv(name="conv1", channels=6, kernel=5),
+            Activation(name="tanh1", function="tanh"),
+            MaxPool(name="pool1", kernel=2, stride=2),
+            Conv(name="conv2", channels=16, kernel=5),
+            Activation(name="tanh2", function="tanh"),
+            MaxPool(name="pool2", kernel=2, stride=2),
+            Flatten(name="flatten"),
+            Dense(name="fc1", features=120),
+            Activation(name="tanh3", function="tanh"),
+            Dense(name="fc2", features=84),
+            Activation(name="tanh4", function="tanh"),
+            Dense(name="fc3", features=classes),
+        ),
+    )

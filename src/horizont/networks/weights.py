@@ -1,0 +1,56 @@
+"""Weights by canonical name and layout, and their initial values from NumPy and a seed."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.networks.layers import Shape
+from horizont.networks.network import Network
+
+Weights = dict[str, NDArray[Any]]
+
+
+def weight_shapes(network: Network) -> dict[str, Shape]:
+    """Tell the shape of each weight, in the order of the layers."""
+    return {
+        f"{layer.name}.{short}": shape
+        for layer, input_shape in network.inputs()
+        for short, shape in layer.weight_shapes(input_shape).items()
+    }
+
+
+def parameter_count(network: Network) -> int:
+    """Count the trainable numbers of a network."""
+    return sum(math.prod(shape) for shape in weight_shapes(network).values())
+
+
+def initial_weights(network: Network, seed: int) -> Weights:
+    """Draw the initial weights: Glorot uniform matrices and kernels, zero biases.
+
+    Each weight has a random stream of its own, named by the weight, so that a change of one
+    layer leaves the others as they were.
+
+    Returns
+    -------
+    dict
+        float64 arrays; whoever trains in float32 rounds them.
+
+    References
+    ----------
+    Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+    networks", AISTATS 2010, equation 16.
+    """
+    return {name: _draw(name, shape, seed) for name, shape in weight_shapes(network).items()}
+
+
+def _draw(name: str, shape: Shape, seed: int) -> NDArray[Any]:
+    if name.endswith(".bias"):
+        return np.zeros(shape)
+    field = math.prod(shape[2:])
+    limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
+    return np.random.default_rng([seed, zlib.crc32(name.encode())]).uniform(-limit, limit, shape)

@@ -1,0 +1,87 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from horizont.errors import UserError
+
+
+def _write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary neighbour of `path`, then move it into place."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(
+            str(path), error.strerror, "a folder with room that can be written"
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write `values` as indented JSON with sorted keys.
+
+    Raises
+    ------
+    UserError
+        If the folder is full, missing or read-only.
+    """
+    text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    _write_whole(path, write)
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises
+    ------
+    UserError
+        If it is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(str(path), "missing", "a file of a whole record") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(str(path), str(error), "valid JSON") from None
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as Parquet.
+
+    Raises
+    ------
+    UserError
+        If the folder is full, missing or read-only.
+    """
+    _write_whole(path, lambda temporary: pq.write_table(table, temporary))
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a Parquet table.
+
+    Raises
+    ------
+    UserError
+        If it is missing or damaged.
+    """
+    try:
+        return pq.read_table(path)
+    except FileNotFoundError:
+        raise UserError(str(path), "missing", "a file of a whole record") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(str(path), str(error).splitlines()[0], "a valid Parquet file") from None

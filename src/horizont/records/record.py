@@ -1,0 +1,140 @@
+"""A record as a folder: made under a temporary name, moved into place when it is whole.
+
+Layout of a record, format 1::
+
+    spec.json         the run
+    environment.json  machine, versions, threads
+    steps.parquet     a row per step and worker
+    samples.parquet   a row per sample and process, if the sampler ran
+    events.jsonl      planned, started, ready, failed, killed, ended
+    result.json       the summary, with status and reason
+    weights.npz       the final weights, if the run was asked to keep them
+    logs/             what each process printed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from horizont.errors import UserError
+from horizont.records.events import append_event
+from horizont.records.files import read_json, read_table, write_json
+from horizont.records.result import Result
+from horizont.spec import Run, validate
+
+FORMAT = 1
+
+
+class RecordWriter:
+    """A record in the making.
+
+    Parameters
+    ----------
+    store
+        The folder of the finished records; made if it is missing.
+    key
+        The name of the record, from :func:`horizont.records.run_key`.
+    """
+
+    def __init__(self, store: Path, key: str) -> None:
+        self.final = store / key
+        self.folder = store / f".{key}.{os.getpid()}.tmp"
+        try:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            (self.folder / "logs").mkdir(parents=True)
+        except OSError as error:
+            raise UserError(
+                "results folder", str(store), f"a folder that can be written ({error.strerror})"
+            ) from None
+
+    def start(self, run: Run, environment: dict[str, Any]) -> None:
+        """Write down what is about to run, and where."""
+        write_json(self.folder / "spec.json", {"format": FORMAT, **run.model_dump(mode="json")})
+        write_json(self.folder / "environment.json", environment)
+
+    def event(self, event: str, **details: Any) -> None:
+        """Add a line to the diary."""
+        append_event(self.folder / "events.jsonl", event, **details)
+
+    def rewrite_events(self, lines: list[dict[str, Any]]) -> None:
+        """Replace the diary, once the processes' own diaries are merged into it."""
+        text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
+        (self.folder / "events.jsonl").write_text(text, encoding="utf-8")
+
+    def finish(self, result: Result) -> Path:
+        """Write the summary and move the record into place, over an earlier failed one."""
+        write_json(self.folder / "result.json", result.model_dump(mode="json"))
+        shutil.rmtree(self.final, ignore_errors=True)
+        try:
+            os.replace(self.folder, self.final)
+        except OSError as error:
+            raise UserError("results folder", str(self.final), f"writable ({error})") from None
+        return self.final
+
+    @staticmethod
+    def sweep(store: Path) -> None:
+        """Remove what launchers that are dead by now left half-made in a store."""
+        for folder in store.glob(".*.tmp"):
+            pid = folder.name.split(".")[-2]
+            if not Path("/proc", pid).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove the record in the making."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished record, opened."""
+
+    folder: Path
+    run: Run
+    environment: dict[str, Any]
+    result: Result
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run did all that it was asked to."""
+        return self.result.status == "ok"
+
+    def steps(self) -> pa.Table:
+        """Read the steps: a row per step and worker."""
+        return read_table(self.folder / "steps.parquet")
+
+    def samples(self) -> pa.Table:
+        """Read the resource samples: a row per sample and process."""
+        return read_table(self.folder / "samples.parquet")
+
+
+def read_record(folder: Path) -> Record:
+    """Open a record and check that it is whole.
+
+    Raises
+    ------
+    UserError
+        If a part is missing or damaged, or the format is not known.
+    """
+    spec = read_json(folder / "spec.json")
+    found = spec.pop("format", None)
+    if found != FORMAT:
+        raise UserError(f"{folder / 'spec.json'}: format", found, f"{FORMAT}")
+    return Record(
+        folder=folder,
+        run=validate(Run, spec, "spec.json"),
+        environment=read_json(folder / "environment.json"),
+        result=validate(Result, read_json(folder / "result.json"), "result.json"),
+    )
+
+
+def find_record(store: Path, key: str) -> Record | None:
+    """Open the record of a run if there is one."""
+    folder = store / key
+    return read_record(folder) if folder.is_dir() else None

@@ -1,0 +1,41 @@
+"""The summary of a run. A failed or skipped run has one too, with its reason."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from horizont.spec import Frozen
+
+Status = Literal["ok", "failed", "skipped"]
+
+
+class Result(Frozen):
+    """What a run came to.
+
+    Attributes
+    ----------
+    status
+        Whether the run did all it was asked to.
+    reason
+        Why not, in a sentence; empty if it did.
+    wall_s
+        From the first process started to the last one ended, in seconds.
+    train_s
+        From the first bare step of any worker to the last one's end, in seconds.
+    startup_s
+        From the first process started to the first step of the last worker, by part.
+    disturbed
+        Whether other programs of the machine took a notable share of the processor.
+    """
+
+    status: Status
+    reason: str = ""
+    wall_s: float | None = None
+    train_s: float | None = None
+    startup_s: dict[str, float] = Field(default_factory=dict)
+    final_loss: float | None = None
+    test_accuracy: float | None = None
+    background_cpu: float | None = None
+    disturbed: bool = False

@@ -1,0 +1,30 @@
+"""What is to be trained, by what, on what: frozen models, checked before anything starts."""
+
+from horizont.spec.base import Frozen, validate
+from horizont.spec.framework import FRAMEWORKS, installed_version
+from horizont.spec.job import ProcessJob, TraceJob
+from horizont.spec.run import Run, Steps
+from horizont.spec.study import Study, read_study
+from horizont.spec.system import SYSTEMS, System, SystemTraits, parse_system
+from horizont.spec.topology import Topology
+from horizont.spec.workload import Optimizer, Workload
+
+__all__ = [
+    "FRAMEWORKS",
+    "SYSTEMS",
+    "Frozen",
+    "Optimizer",
+    "ProcessJob",
+    "Run",
+    "Steps",
+    "Study",
+    "System",
+    "SystemTraits",
+    "Topology",
+    "TraceJob",
+    "Workload",
+    "installed_version",
+    "parse_system",
+    "read_study",
+    "validate",
+]

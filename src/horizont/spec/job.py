@@ -1,0 +1,70 @@
+"""What one process is told: the file that the launcher writes and the process reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from horizont.spec.base import Frozen
+from horizont.spec.run import Run
+from horizont.spec.system import RoleName
+from horizont.spec.workload import Workload
+
+
+class Endpoints(Frozen):
+    """Where the processes of a run listen, as `host:port`, by role and rank."""
+
+    worker: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+    scheduler: tuple[str, ...] = ()
+    chief: tuple[str, ...] = ()
+
+
+class ProcessJob(Frozen):
+    """The work of one process of a run.
+
+    Attributes
+    ----------
+    folder
+        The process's own folder inside the record in the making: its working directory, where
+        it leaves steps.parquet, result.json and, if asked, weights.npz.
+    progress
+        The file of the memory-mapped step counter.
+    """
+
+    kind: Literal["train"] = "train"
+    run: Run
+    role: RoleName
+    rank: int
+    endpoints: Endpoints
+    data_folder: Path
+    folder: Path
+    progress: Path
+
+
+class TraceJob(Frozen):
+    """The work of one process of the comparator: train a little and tell every tensor.
+
+    Attributes
+    ----------
+    variant
+        `plain`, or a way of moving the rounding without changing the mathematics:
+        `permuted` reverses the examples of each batch.
+    fault
+        The name of a deliberate mistake, or nothing.
+    at_steps
+        Steps after which the weights are kept.
+    """
+
+    kind: Literal["trace"] = "trace"
+    framework: str
+    workload: Workload
+    batch: int
+    at_steps: tuple[int, ...]
+    dtype: Literal["float32", "float64"]
+    variant: Literal["plain", "permuted"] = "plain"
+    fault: str | None = None
+    seed: int
+    threads: int = 1
+    data_folder: Path
+    out: Path

@@ -1,0 +1,87 @@
+"""One run: one workload on one system and topology, once."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from horizont.errors import UserError
+from horizont.spec.base import Frozen
+from horizont.spec.system import System
+from horizont.spec.topology import Topology
+from horizont.spec.workload import Workload
+
+
+class Steps(Frozen):
+    """How many steps of which kind each worker makes, in this order.
+
+    Warm-up steps are timed but belong to no figure. Bare steps carry the headline time: no
+    instrument but the clock at their ends. Instrumented steps follow; they wait for the
+    framework between the phases, so they may be slower, and stand beside the bare ones.
+    """
+
+    warmup: int = Field(ge=1)
+    bare: int = Field(ge=1)
+    instrumented: int = Field(ge=0)
+
+    @property
+    def total(self) -> int:
+        """All steps of one worker."""
+        return self.warmup + self.bare + self.instrumented
+
+    def kinds(self) -> list[tuple[str, int]]:
+        """List the segments in their order, as (kind, steps)."""
+        return [
+            ("warmup", self.warmup),
+            ("bare", self.bare),
+            ("instrumented", self.instrumented),
+        ]
+
+
+class Run(Frozen):
+    """Everything that decides what a run does. Two equal runs do the same work."""
+
+    experiment: str
+    workload_name: str
+    workload: Workload
+    system: System
+    topology: Topology
+    steps: Steps
+    global_batch: int = Field(ge=1)
+    block: int = Field(ge=0)
+    seed: int = Field(ge=0)
+    sampler_hz: float = Field(ge=0, le=100)
+    evaluate_examples: int = Field(ge=0)
+    keep_weights: bool = False
+    deadline_s: float = Field(gt=0)
+
+    @property
+    def local_batch(self) -> int:
+        """Examples of one worker in one step."""
+        return self.global_batch // self.topology.workers
+
+    @model_validator(mode="after")
+    def _possible(self) -> Run:
+        check_batch(self.global_batch, self.topology.workers)
+        check_roles(self.system, self.topology)
+        return self
+
+
+def check_batch(global_batch: int, workers: int) -> None:
+    """Refuse a global batch that the workers cannot share evenly."""
+    if global_batch % workers:
+        raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
+
+
+def check_roles(system: System, topology: Topology) -> None:
+    """Refuse numbers of processes that the system cannot have."""
+    needs_servers = "server" in system.traits.extra_roles
+    if system.is_local and topology.workers != 1:
+        raise UserError("workers", topology.workers, f"1 for {system.name}")
+    if needs_servers and topology.servers < 1:
+        raise UserError("servers", topology.servers, f"at least 1 for {system.name}")
+    if not needs_servers and topology.servers:
+        raise UserError("servers", topology.servers, f"0 for {system.name}")
+    if len(topology.hosts) > topology.workers:
+        raise UserError(
+            "hosts", list(topology.hosts), f"at most {topology.workers}, one for each worker"
+        )

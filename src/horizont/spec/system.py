@@ -1,0 +1,129 @@
+"""The systems: framework, synchronisation and architecture, and what each of them needs.
+
+This table is the one place that says which systems exist. It is data: reading it loads no
+framework, so planning, analysis and the command line work where none is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from horizont.errors import UserError
+from horizont.spec.base import Frozen
+
+Sync = Literal["local", "sync", "async"]
+Architecture = Literal["single", "allreduce", "parameter_server"]
+RoleName = Literal["worker", "server", "scheduler", "chief"]
+
+
+class SystemTraits(Frozen):
+    """What a system consists of and what it lets us see.
+
+    Attributes
+    ----------
+    means
+        The framework's own name for the mechanism.
+    extra_roles
+        The roles beside the workers, each with one process unless it is "server".
+    passive_roles
+        Roles that serve until they are ended; the run is over without them.
+    measures
+        Phases that the framework lets us measure apart; the others stay empty.
+    note
+        What a reader of the times must know.
+    """
+
+    means: str
+    extra_roles: tuple[RoleName, ...] = ()
+    passive_roles: tuple[RoleName, ...] = ()
+    measures: tuple[str, ...] = ("load", "forward", "backward", "update")
+    note: str = ""
+
+
+class System(Frozen):
+    """A framework with a way of synchronising and an architecture."""
+
+    framework: str
+    sync: Sync
+    architecture: Architecture
+
+    @property
+    def name(self) -> str:
+        """The name in tables and settings: `pytorch/sync/allreduce`, `mxnet/local`."""
+        parts = [self.framework, self.sync]
+        return "/".join(parts if self.sync == "local" else [*parts, self.architecture])
+
+    @property
+    def slug(self) -> str:
+        """The name as a part of a path."""
+        return self.name.replace("/", "-").replace("_", "-")
+
+    @property
+    def traits(self) -> SystemTraits:
+        """What the system consists of."""
+        return SYSTEMS[self.name]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether one process trains alone."""
+        return self.sync == "local"
+
+    @model_validator(mode="after")
+    def _exists(self) -> System:
+        if self.name not in SYSTEMS:
+            raise UserError("system", self.name, SYSTEMS)
+        return self
+
+
+SYSTEMS: dict[str, SystemTraits] = {
+    "tensorflow/local": SystemTraits(means="tf.function"),
+    "pytorch/local": SystemTraits(means="eager"),
+    "mxnet/local": SystemTraits(means="Gluon, hybridized"),
+    "tensorflow/sync/allreduce": SystemTraits(
+        means="MultiWorkerMirroredStrategy, ring",
+        measures=("load", "forward", "backward", "waiting", "communication", "update"),
+    ),
+    "tensorflow/async/parameter_server": SystemTraits(
+        means="ParameterServerStrategy",
+        extra_roles=("chief", "server"),
+        passive_roles=("worker", "server"),
+        measures=("load", "forward", "backward", "communication"),
+        note="communication holds the pull of the weights and the push with the server's update",
+    ),
+    "pytorch/sync/allreduce": SystemTraits(
+        means="DistributedDataParallel, gloo",
+        measures=("load", "forward", "backward", "waiting", "communication", "update"),
+    ),
+    "mxnet/sync/parameter_server": SystemTraits(
+        means="KVStore dist_sync",
+        extra_roles=("scheduler", "server"),
+        passive_roles=("scheduler", "server"),
+        measures=("load", "forward", "backward", "waiting", "communication"),
+        note="communication holds the server's update",
+    ),
+    "mxnet/async/parameter_server": SystemTraits(
+        means="KVStore dist_async",
+        extra_roles=("scheduler", "server"),
+        passive_roles=("scheduler", "server"),
+        measures=("load", "forward", "backward", "communication"),
+        note="communication holds the server's update",
+    ),
+}
+
+
+def parse_system(name: str) -> System:
+    """Read a system from its name.
+
+    Raises
+    ------
+    UserError
+        If there is no such system.
+    """
+    if name not in SYSTEMS:
+        raise UserError("system", name, SYSTEMS)
+    framework, sync, *rest = name.split("/")
+    return System.model_validate(
+        {"framework": framework, "sync": sync, "architecture": rest[0] if rest else "single"}
+    )

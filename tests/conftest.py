@@ -1,0 +1,83 @@
+"""What several floors' tests share: a small run, and a study in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from horizont.pipeline.paths import Paths
+from horizont.pipeline.profile import use_profile
+from horizont.spec import Run, parse_system
+
+ROOT = Path(__file__).parents[1]
+
+
+def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
+    """Describe a run that takes seconds."""
+    workers = 1 if "local" in system else 2
+    servers = 1 if "parameter_server" in system else 0
+    values: dict[str, Any] = {
+        "experiment": "test",
+        "workload_name": "lenet5-cifar10",
+        "workload": {
+            "network": "lenet5",
+            "dataset": "cifar10",
+            "optimizer": {"learning_rate": 0.05},
+        },
+        "system": parse_system(system),
+        "topology": {"workers": workers, "servers": servers},
+        "steps": {"warmup": 1, "bare": 4, "instrumented": 2},
+        "global_batch": 16,
+        "block": 0,
+        "seed": 7,
+        "sampler_hz": 0,
+        "evaluate_examples": 0,
+        "deadline_s": 90,
+    }
+    return Run.model_validate({**values, **changes})
+
+
+@pytest.fixture
+def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Lay out a study with the tiny profile, without code of its own."""
+    shutil.copytree(ROOT / "profiles", tmp_path / "profiles")
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    monkeypatch.setenv("HORIZONT_ROOT", str(tmp_path))
+    paths = Paths(tmp_path)
+    use_profile(paths, "tiny")
+    return paths
+
+
+@pytest.fixture(scope="session")
+def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a small synthetic CIFAR-10 ready and tell its folder."""
+    from horizont.data import prepare
+
+    out = tmp_path_factory.mktemp("prepared")
+    prepare("cifar10", "synthetic", out / "raw", out, train_examples=512, test_examples=64)
+    return out / "cifar10"
+
+
+def horizont_processes(folder: Path) -> list[psutil.Process]:
+    """List the workers and samplers that work below a folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        ours = any(word.startswith("horizont.") for word in words)
+        if ours and any(word.startswith(str(folder)) for word in words):
+            found.append(process)
+    return found
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path) -> Iterator[None]:
+    """Fail if a test leaves a worker or a sampler behind."""
+    yield
+    _, alive = psutil.wait_procs(horizont_processes(tmp_path), timeout=3)
+    assert not alive, [" ".join(process.cmdline()) for process in alive]

@@ -1,0 +1,116 @@
+"""Settings are closed, typed, and refuse the impossible in one sentence."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from horizont.errors import UserError
+from horizont.pipeline.paths import Paths
+from horizont.pipeline.profile import profile_names, use_profile
+from horizont.spec import SYSTEMS, Study, parse_system, read_study, validate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    return copy.deepcopy(yaml.safe_load((ROOT / "params.yaml").read_text()))
+
+
+def refused(values: dict[str, Any]) -> str:
+    with pytest.raises(UserError) as error:
+        validate(Study, values)
+    return str(error.value)
+
+
+def test_the_committed_settings_are_the_quick_profile() -> None:
+    assert (ROOT / "params.yaml").read_text() == (ROOT / "profiles/quick.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", profile_names(Paths(ROOT)))
+def test_every_profile_can_be_used(name: str, tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    for profile in (ROOT / "profiles").glob("*.yaml"):
+        (tmp_path / "profiles" / profile.name).write_text(profile.read_text())
+    study = use_profile(Paths(tmp_path), name)
+    assert study.profile == name
+    assert all(list(study.runs("distributed", workload)) for workload in study.study)
+
+
+def test_the_published_set_up_is_expressible() -> None:
+    study = read_overlaid("ntua-2021")
+    run = next(study.runs("distributed", "lenet5-cifar10"))
+    assert (run.global_batch, run.local_batch, run.topology.workers) == (126, 42, 3)
+    assert run.topology.sharding == "by_shard"
+    assert run.steps.bare == 10 * 396
+
+
+def read_overlaid(name: str) -> Study:
+    from horizont.pipeline.profile import overlay
+
+    values = yaml.safe_load((ROOT / "profiles/quick.yaml").read_text())
+    overlay(values, yaml.safe_load((ROOT / f"profiles/{name}.yaml").read_text()))
+    return validate(Study, values)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("data.sorce", "real", ["data.sorce", "source"]),
+        ("data.source", "internet", ["data.source", "'internet'", "synthetic"]),
+        ("distributed.topology.workers", 0, ["distributed.topology.workers", "greater"]),
+        ("distributed.topology.servers", 0, ["distributed.servers", "at least 1"]),
+        ("distributed.global_batch", 85, ["distributed.global_batch", "85", "2 workers"]),
+        ("distributed.local_batch", 41, ["distributed.local_batch", "42"]),
+        ("distributed.systems", ["caffe/local"], ["distributed.system", "'caffe/local'"]),
+        ("distributed.topology.hosts", ["a", "b", "c"], ["hosts", "at most 2"]),
+        ("distributed.topology.engine", "cloud", ["topology.engine", "'cloud'", "local"]),
+        ("local.topology.workers", 2, ["local.workers", "1 for tensorflow/local"]),
+        ("study", ["lenet5-mnist"], ["study", "'lenet5-mnist'", "lenet5-cifar10"]),
+        ("equivalence.at_steps", [5, 1], ["equivalence.at_steps", "ascending"]),
+        ("workloads.lenet5-cifar10.optimizer.name", "adamw", ["optimizer.name", "'adamw'"]),
+        ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "learning_rate"]),
+        ("seed", -1, ["seed", "-1"]),
+    ],
+)
+def test_wrong_settings_are_named(
+    values: dict[str, Any], path: str, value: object, words: list[str]
+) -> None:
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    message = refused(values)
+    assert all(word in message for word in words), message
+    assert "\n" not in message
+
+
+def test_unreadable_settings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a file that exists"):
+        read_study(tmp_path / "params.yaml")
+    broken = tmp_path / "params.yaml"
+    broken.write_text("a: [1")
+    with pytest.raises(UserError, match="valid YAML"):
+        read_study(broken)
+    broken.write_text("- 1")
+    with pytest.raises(UserError, match="a mapping"):
+        read_study(broken)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_system_has_one_name(name: str) -> None:
+    system = parse_system(name)
+    assert system.name == name
+    assert "/" not in system.slug
+
+
+def test_specifications_cannot_be_changed(values: dict[str, Any]) -> None:
+    study = validate(Study, values)
+    with pytest.raises(ValueError, match="frozen"):
+        study.seed = 1  # type: ignore[misc]
