@@ -1,0 +1,228 @@
+"""The data sets that the studies know: what they are, where they come from, their checksums.
+
+The archives' MD5 are those that public loaders check downloads with. The contents' MD5 are those
+that public loaders list for the unpacked files; a set is accepted by its contents, because honest
+copies (a distribution's, for one) are compressed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from horizont.errors import UserError
+
+Kind = Literal["image", "text"]
+Format = Literal["cifar", "idx", "ptb"]
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """One file as its official place offers it: ``size`` in bytes, ``address`` to fetch it."""
+
+    name: str
+    md5: str
+    size: int
+    address: str
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known about one data set before any byte of it is here.
+
+    Parameters
+    ----------
+    name, title
+        The key in settings; the name in print.
+    kind, format
+        Images or text; which reader understands the unpacked files.
+    shape
+        (channels, height, width) of an image; () for text.
+    classes
+        Number of classes; for text the size of the vocabulary, the sentence end included.
+    splits
+        Examples of each split; for text words, sentence ends included.
+    files
+        The official archives.
+    parts
+        For each split the unpacked files that make it up, as paths inside the archives.
+    contents
+        MD5 of each of those files.
+    licence, citation, page
+        Terms of use; whom to cite; where both are explained.
+    debian_folder
+        Where Debian's package puts the archives, if there is one.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    format: Format
+    shape: tuple[int, ...]
+    classes: int
+    splits: Mapping[str, int]
+    files: tuple[RawFile, ...]
+    parts: Mapping[str, tuple[str, ...]]
+    contents: Mapping[str, str]
+    licence: str
+    citation: str
+    page: str
+    debian_folder: str | None = None
+
+
+_CIFAR_PLACE = "https://www.cs.toronto.edu/~kriz/"
+_CIFAR_LICENCE = "No licence is stated; the authors ask that their report be cited."
+_CIFAR_CITATION = (
+    "A. Krizhevsky, Learning multiple layers of features from tiny images, "
+    "technical report, University of Toronto, 2009"
+)
+
+CIFAR10 = DatasetInfo(
+    name="cifar10",
+    title="CIFAR-10",
+    kind="image",
+    format="cifar",
+    shape=(3, 32, 32),
+    classes=10,
+    splits={"train": 50_000, "test": 10_000},
+    files=(
+        RawFile(
+            "cifar-10-python.tar.gz",
+            "c58f30108f718f92721af3b95e74349a",
+            170_498_071,
+            _CIFAR_PLACE + "cifar-10-python.tar.gz",
+        ),
+    ),
+    parts={
+        "train": tuple(f"cifar-10-batches-py/data_batch_{part}" for part in range(1, 6)),
+        "test": ("cifar-10-batches-py/test_batch",),
+    },
+    contents={
+        "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "cifar-10-batches-py/data_batch_4": "634d18415352ddfa80567beed471001a",
+        "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
+    },
+    licence=_CIFAR_LICENCE,
+    citation=_CIFAR_CITATION,
+    page=_CIFAR_PLACE + "cifar.html",
+)
+
+CIFAR100 = DatasetInfo(
+    name="cifar100",
+    title="CIFAR-100",
+    kind="image",
+    format="cifar",
+    shape=(3, 32, 32),
+    classes=100,
+    splits={"train": 50_000, "test": 10_000},
+    files=(
+        RawFile(
+            "cifar-100-python.tar.gz",
+            "eb9058c3a382ffc7106e4002c42a8d85",
+            169_001_437,
+            _CIFAR_PLACE + "cifar-100-python.tar.gz",
+        ),
+    ),
+    parts={"train": ("cifar-100-python/train",), "test": ("cifar-100-python/test",)},
+    contents={
+        "cifar-100-python/train": "16019d7e3df5f24257cddd939b257f8d",
+        "cifar-100-python/test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+    },
+    licence=_CIFAR_LICENCE,
+    citation=_CIFAR_CITATION,
+    page=_CIFAR_PLACE + "cifar.html",
+)
+
+_FASHION_PLACE = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+
+FASHION_MNIST = DatasetInfo(
+    name="fashion-mnist",
+    title="Fashion-MNIST",
+    kind="image",
+    format="idx",
+    shape=(1, 28, 28),
+    classes=10,
+    splits={"train": 60_000, "test": 10_000},
+    files=tuple(
+        RawFile(name, md5, size, _FASHION_PLACE + name)
+        for name, md5, size in (
+            ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+            ("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe", 29_515),
+            ("t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+            ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+        )
+    ),
+    parts={
+        "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+        "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+    },
+    contents={
+        "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+        "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+        "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+        "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+    },
+    licence="MIT, copyright 2017 Zalando SE",
+    citation=(
+        "H. Xiao, K. Rasul, R. Vollgraf, Fashion-MNIST: a novel image dataset for "
+        "benchmarking machine learning algorithms, arXiv:1708.07747, 2017"
+    ),
+    page="https://github.com/zalandoresearch/fashion-mnist",
+    debian_folder="/usr/share/datasets/fashion-mnist",
+)
+
+PTB = DatasetInfo(
+    name="ptb",
+    title="Penn Treebank (Mikolov)",
+    kind="text",
+    format="ptb",
+    shape=(),
+    classes=10_000,
+    splits={"train": 929_589, "valid": 73_760, "test": 82_430},
+    files=(
+        RawFile(
+            "simple-examples.tgz",
+            "30177ea32e27c525793142b6bf2c8e2d",
+            34_869_662,
+            "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+        ),
+    ),
+    parts={
+        "train": ("simple-examples/data/ptb.train.txt",),
+        "valid": ("simple-examples/data/ptb.valid.txt",),
+        "test": ("simple-examples/data/ptb.test.txt",),
+    },
+    contents={
+        "simple-examples/data/ptb.train.txt": "f26c4b92c5fdc7b3f8c7cdcb991d8420",
+        "simple-examples/data/ptb.valid.txt": "aa0affc06ff7c36e977d7cd49e3839bf",
+        "simple-examples/data/ptb.test.txt": "8b80168b89c18661a38ef683c0dc3721",
+    },
+    licence="Linguistic Data Consortium (LDC99T42), for research",
+    citation=(
+        "M. Marcus, B. Santorini, M. Marcinkiewicz, Building a large annotated corpus of "
+        "English: the Penn Treebank, Computational Linguistics 19(2), 1993; T. Mikolov et al., "
+        "Recurrent neural network based language model, Interspeech 2010"
+    ),
+    page="https://catalog.ldc.upenn.edu/LDC99T42",
+)
+
+DATASETS: dict[str, DatasetInfo] = {
+    info.name: info for info in (CIFAR10, CIFAR100, FASHION_MNIST, PTB)
+}
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """Return what is known about a data set.
+
+    Raises
+    ------
+    UserError
+        If there is no data set of this name.
+    """
+    if name not in DATASETS:
+        raise UserError("dataset", name, DATASETS)
+    return DATASETS[name]

@@ -1,0 +1,53 @@
+"""Whole archives in the official formats, small and synthetic, for the tests of the data floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from horizont.data.catalogue import DATASETS, DatasetInfo
+from horizont.data.content import Content
+from horizont.data.official import write_official
+from horizont.data.progress import silent
+from horizont.data.synthetic import synthesise
+
+IMAGE_SPLITS = {"train": 60, "test": 20}
+TEXT_SPLITS = {"train": 4000, "valid": 600, "test": 500}
+
+
+@dataclass(frozen=True)
+class SmallSet:
+    info: DatasetInfo
+    content: Content
+    folder: Path
+
+    def archive(self, index: int = 0) -> Path:
+        return self.folder / self.info.files[index].name
+
+
+@cache
+def small_content(name: str) -> tuple[DatasetInfo, Content]:
+    info = DATASETS[name]
+    if info.kind == "text":
+        info = replace(info, classes=40)
+    splits = TEXT_SPLITS if info.kind == "text" else IMAGE_SPLITS
+    return info, synthesise(info, splits, 0, silent).content
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SmallSet]:
+    """Write a small set in raw/<name> and make the catalogue describe it."""
+
+    def make(name: str) -> SmallSet:
+        info, content = small_content(name)
+        folder = tmp_path / "raw" / name
+        info = write_official(info, content, folder)
+        info = replace(info, debian_folder=None)
+        monkeypatch.setitem(DATASETS, name, info)
+        return SmallSet(info, content, folder)
+
+    return make

@@ -1,0 +1,172 @@
+"""Whole sets in the official formats are read back exactly; what is not official is refused."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from horizont.data import DATASETS
+from horizont.data.idx import parse_idx
+from horizont.data.official import idx_bytes, write_tar
+from horizont.data.ptb import read_ptb
+from horizont.data.unpack import _unpack, holds, read_content
+from horizont.errors import UserError
+
+IMAGES = ("cifar10", "cifar100", "fashion-mnist")
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_come_back_exactly(small, name):
+    made = small(name)
+    content = read_content(made.info, made.folder)
+    assert set(content.arrays) == set(made.content.arrays)
+    for key, array in made.content.arrays.items():
+        np.testing.assert_array_equal(content.arrays[key], array)
+        assert content.arrays[key].dtype == array.dtype
+
+
+def test_text_comes_back_word_for_word_numbered_by_frequency(small):
+    made = small("ptb")
+    content = read_content(made.info, made.folder)
+    for key, tokens in made.content.arrays.items():
+        words = [content.vocabulary[token] for token in content.arrays[key]]
+        assert words == [made.content.vocabulary[token] for token in tokens]
+        assert content.arrays[key].dtype == np.int32
+    counts = np.bincount(content.arrays["train_tokens"])
+    assert (np.diff(counts) <= 0).all()
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_unpacked_files_are_as_good_as_archives(small, name, tmp_path):
+    made = small(name)
+    packed = read_content(made.info, made.folder)
+    for path, data in _unpack(made.info, made.folder).items():
+        target = tmp_path / "plain" / path.rpartition("/")[2]
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(data)
+    plain = read_content(made.info, tmp_path / "plain")
+    for key, array in packed.arrays.items():
+        np.testing.assert_array_equal(plain.arrays[key], array)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_content_with_another_checksum_is_refused(small, name):
+    made = small(name)
+    part = next(iter(made.info.contents))
+    info = replace(made.info, contents={**made.info.contents, part: "0" * 32})
+    with pytest.raises(UserError, match=r"checksum [0-9a-f]{32}.*official 0{32}"):
+        read_content(info, made.folder)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_flipped_byte_is_refused(small, name):
+    made = small(name)
+    content = bytearray(made.archive().read_bytes())
+    content[len(content) // 2] ^= 1
+    made.archive().write_bytes(content)
+    with pytest.raises(UserError):
+        read_content(made.info, made.folder)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_a_truncated_archive_is_refused(small, name, share):
+    made = small(name)
+    content = made.archive().read_bytes()
+    made.archive().write_bytes(content[: int(share * len(content))])
+    # nothing at all is a whole gzip file of nothing: there the checksum speaks
+    with pytest.raises(UserError, match=r"refused|checksum"):
+        read_content(made.info, made.folder)
+
+
+def test_recompressed_archives_are_accepted(small):
+    """As Debian's are: the content counts."""
+    made = small("fashion-mnist")
+    for index in range(4):
+        path = made.archive(index)
+        path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), 1, mtime=7))
+    read_content(made.info, made.folder)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_missing_file_is_named(small, name):
+    made = small(name)
+    made.archive().unlink()
+    assert not holds(made.info, made.folder)
+    with pytest.raises(UserError, match=made.archive().name):
+        read_content(made.info, made.folder)
+
+
+def test_ptb_without_its_test_text_is_refused(small):
+    made = small("ptb")
+    files = dict.fromkeys(list(made.info.contents)[:2], b"a b\n")
+    write_tar(made.archive(), files)
+    with pytest.raises(UserError, match=r"lacks simple-examples/data/ptb\.test\.txt"):
+        read_content(made.info, made.folder)
+
+
+def test_ptb_sentence_ends_and_order_of_words():
+    info = DATASETS["ptb"]
+    texts = (b" b a b \n\n c a\n", b"a\n", b"c")
+    content = read_ptb(info, dict(zip(info.contents, texts, strict=True)))
+    assert content.vocabulary == ("<eos>", "a", "b", "c")
+    assert content.arrays["train_tokens"].tolist() == [2, 1, 2, 0, 0, 3, 1, 0]
+    assert content.arrays["valid_tokens"].tolist() == [1, 0]
+    assert content.arrays["test_tokens"].tolist() == [3]
+
+
+def test_ptb_strange_words_and_bytes_are_refused():
+    info = DATASETS["ptb"]
+    for test, message in ((b"d\n", "'d'"), (b"\xff\xfe\n", "UTF-8")):
+        texts = dict(zip(info.contents, (b"a\n", b"a\n", test), strict=True))
+        with pytest.raises(UserError, match=message):
+            read_ptb(info, texts)
+
+
+IDX = idx_bytes(np.arange(24, dtype=np.uint8).reshape(2, 3, 4))
+
+
+def test_idx_is_read():
+    np.testing.assert_array_equal(parse_idx("f", IDX, 3), np.arange(24).reshape(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\0\0\x09\x03" + IDX[4:], "begins with 00000903"),
+        (b"\0\0\x08\x01" + IDX[4:], "begins with 00000801"),
+        (b"\x1f\x8b\x08\x03" + IDX[4:], "begins with 1f8b0803"),
+        (IDX[:-1], "23 bytes"),
+        (IDX + b"\0", "25 bytes"),
+        (IDX[:10], "begins with"),
+        (b"", "begins with"),
+        (IDX[:4] + b"\xff" * 12 + IDX[16:], "24 bytes"),
+    ],
+)
+def test_idx_damage_is_refused(content, message):
+    with pytest.raises(UserError, match=message):
+        parse_idx("train-images-idx3-ubyte", content, 3)
+
+
+def with_right_checksums(made, files):
+    sums = {name: hashlib.md5(data).hexdigest() for name, data in files.items()}
+    return replace(made.info, contents={**made.info.contents, **sums})
+
+
+def test_labels_outside_of_the_classes_are_refused(small):
+    made = small("fashion-mnist")
+    labels = idx_bytes(np.full(60, 10, np.uint8))
+    made.archive(1).write_bytes(gzip.compress(labels))
+    info = with_right_checksums(made, {"train-labels-idx1-ubyte": labels})
+    with pytest.raises(UserError, match="0 to 9"):
+        read_content(info, made.folder)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_other_sizes_than_the_catalogue_says_are_refused(small, name):
+    made = small(name)
+    info = replace(made.info, splits={**made.info.splits, "test": 19})
+    with pytest.raises(UserError, match="test_"):
+        read_content(info, made.folder)
