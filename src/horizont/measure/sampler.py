@@ -1,0 +1,137 @@
+"""The sampler: a process of its own that watches the processes of a run and their host.
+
+Started by `horizont.measure.start_sampler` as ``python -m horizont.measure.sampler --spec FILE``.
+It ends on a signal, on the launcher's word, or with its parent, and writes its table each time.
+It polls for the end of the parent at every sample, because the kernel's own notice
+(``PR_SET_PDEATHSIG``) is bound to the parent's thread and would end the sampler with that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from horizont.errors import UserError
+from horizont.measure.clock import now_s
+from horizont.measure.control import ControlReader
+from horizont.measure.deadlines import Deadline, Deadlines
+from horizont.measure.doorbell import Doorbell
+from horizont.measure.follower import Follower
+from horizont.measure.host import HostReader
+from horizont.measure.hostrows import host_rows
+from horizont.measure.lean import keep_out_pandas
+from horizont.measure.processes import ProcessReader, allow_many_descriptors
+from horizont.measure.reporting import finish
+from horizont.measure.rows import Head, Spill, process_row
+from horizont.measure.samplerspec import SamplerSpec, read_spec
+from horizont.measure.tally import Tally
+
+_LOOK_UP_S = 0.5  # the longest sleep without looking for the parent and for messages
+
+
+class Sampler:
+    """The loop and what it holds.
+
+    Parameters
+    ----------
+    spec
+        The work; its control file must exist.
+    """
+
+    def __init__(self, spec: SamplerSpec) -> None:
+        self.spec = spec
+        self.follower = Follower()
+        self.tally = Tally()
+        self._bell = Doorbell()
+        self._host = HostReader(spec.interfaces)
+        self._self = ProcessReader(os.getpid())
+        self._control = ControlReader(spec.files.control)
+        self._parent = spec.parent_pid or os.getppid()
+        self._spill = Spill(spec.files.spill)
+        self._scan_due_s = self._spill_due_s = now_s()
+        self._told_to_stop = False
+
+    def run(self) -> str:
+        """Sample until something asks to stop; return what it was."""
+        start_s = now_s()
+        deadlines = Deadlines(start_s, self.spec.interval_s, self.spec.jitter, seed=os.getpid())
+        while True:
+            deadline = deadlines.next(now_s())
+            if reason := self._sleep_until(deadline.due_s):
+                return reason
+            self._sample(deadline)
+
+    def close(self) -> None:
+        """Bring all rows to the stream."""
+        self._spill.close()
+
+    def _sleep_until(self, due_s: float) -> str | None:
+        """Sleep in pieces; return the reason to stop, if there is one."""
+        while True:
+            self._bell.wait_until(min(due_s, now_s() + _LOOK_UP_S))
+            if reason := self._reason_to_stop():
+                return reason
+            if now_s() >= due_s:
+                return None
+
+    def _reason_to_stop(self) -> str | None:
+        for message in self._control.read():
+            self._told_to_stop |= "stop" in message
+            if "root" in message:
+                self.follower.add_root(message["root"], message["name"])
+                self._scan_due_s = now_s()
+        if self._told_to_stop:
+            return "told to stop"
+        if os.getppid() != self._parent:
+            return "the launcher ended"
+        return self._bell.rung
+
+    def _sample(self, deadline: Deadline) -> None:
+        time_s = now_s()
+        late_s = time_s - deadline.due_s
+        self.tally.count(deadline.missed, late_s)
+        head = Head(deadline.tick, time_s, late_s, self.spec.host)
+        scanned = time_s >= self._scan_due_s
+        processes = self._scan(time_s) if scanned else None
+        add = self._spill.rows.append
+        for pid, name, reading in self.follower.read(time_s):
+            add(process_row(head, "process", name, pid, reading))
+        self._spill.rows.extend(host_rows(head, self._host, deadline.missed, processes))
+        own = self._self.read()
+        if own:
+            add(process_row(head, "sampler", "sampler", os.getpid(), own))
+        if time_s >= self._spill_due_s:
+            self._spill.flush()
+            self._spill_due_s = time_s + self.spec.spill_s
+
+    def _scan(self, time_s: float) -> int:
+        self._scan_due_s = time_s + self.spec.scan_s
+        return self.follower.scan()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sampler; return 0 when its table is on disk."""
+    parser = argparse.ArgumentParser(description="Watch the processes of a run.")
+    parser.add_argument("--spec", type=Path, required=True, help="a file written by the launcher")
+    try:
+        spec = read_spec(parser.parse_args(arguments).spec)
+        keep_out_pandas()
+        allow_many_descriptors()
+        sampler = Sampler(spec)
+        ended = "an error"
+        try:
+            ended = sampler.run()
+        finally:
+            sampler.close()
+            finish(spec.files, ended, {**sampler.tally.report(), **sampler.follower.report()})
+    except (UserError, OSError) as error:
+        print(f"sampler: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

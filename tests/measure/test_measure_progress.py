@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+from horizont.measure import Progress, ProgressWriter, read_progress
+
+_WORKER = """
+import sys, time
+from pathlib import Path
+from horizont.measure.progress import ProgressWriter
+writer = ProgressWriter(Path(sys.argv[1]), 100)
+writer.set(41)
+writer.set(42)
+print("set", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_watcher_sees_each_step(tmp_path):
+    path = tmp_path / "progress"
+    with ProgressWriter(path) as writer:
+        assert read_progress(path) == Progress(0, 0)
+        writer.plan(7)
+        writer.set(3)
+        assert read_progress(path) == Progress(3, 7)
+        writer.set(2**40)
+        assert read_progress(path) == Progress(2**40, 7)
+    assert read_progress(path) == Progress(2**40, 7)
+
+
+def test_the_count_outlives_a_killed_worker(tmp_path):
+    path = tmp_path / "progress"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", _WORKER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with worker:
+        assert worker.stdout.readline() == b"set\n"
+        assert read_progress(path) == Progress(42, 100)
+        worker.kill()
+    assert read_progress(path) == Progress(42, 100)
+
+
+def test_nothing_is_read_from_a_missing_or_cut_file(tmp_path):
+    path = tmp_path / "progress"
+    assert read_progress(path) is None
+    path.write_bytes(b"1234567")
+    assert read_progress(path) is None
+
+
+def test_only_the_file_itself_is_left(tmp_path):
+    ProgressWriter(tmp_path / "progress").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["progress"]

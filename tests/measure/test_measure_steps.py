@@ -1,0 +1,101 @@
+import math
+
+import numpy as np
+import pytest
+
+from horizont.measure import BACKWARD, COMMUNICATION, FORWARD, LOAD, PHASES, WAITING, StepLog
+
+PHASE_COLUMNS = [f"{phase}_s" for phase in PHASES]
+
+
+def column(log, name):
+    return log.table()[name].to_numpy()
+
+
+def test_a_bare_step_has_no_phases_and_no_loss():
+    log = StepLog(4, worker=3)
+    log.begin()
+    log.end(42)
+    row = log.table().to_pylist()[0]
+    assert (row["step"], row["worker"], row["examples"]) == (0, 3, 42)
+    assert row["kind"] == "bare"
+    assert all(math.isnan(row[name]) for name in [*PHASE_COLUMNS, "loss"])
+    assert row["step_s"] > 0
+    assert log.table()["load_s"].null_count == 0
+
+
+def test_marked_phases_fill_the_step_and_the_others_stay_nan():
+    log = StepLog(1)
+    log.begin()
+    for phase in (LOAD, FORWARD, BACKWARD):
+        log.mark(phase)
+    log.end(1, loss=0.5, kind="instrumented")
+    row = log.table().to_pylist()[0]
+    marked = row["load_s"] + row["forward_s"] + row["backward_s"]
+    assert 0 < marked <= row["step_s"] + 1e-9
+    assert math.isnan(row["update_s"])
+    assert math.isnan(row["waiting_s"])
+    assert (row["loss"], row["kind"]) == (0.5, "instrumented")
+
+
+def test_a_phase_may_come_in_parts(monkeypatch):
+    ticks = iter([10.0, 11.0, 13.0, 16.0, 20.0, 25.0])
+    monkeypatch.setattr("horizont.measure.steps.now_s", lambda: next(ticks))
+    log = StepLog(1)
+    log.begin()
+    log.mark(WAITING)  # 1
+    log.mark(COMMUNICATION)  # 2
+    log.mark(WAITING)  # 3 more
+    log.skip()  # 4 to nobody
+    log.add(FORWARD, 0.25)
+    log.add(FORWARD, 0.5)
+    log.end(1)
+    row = log.table().to_pylist()[0]
+    assert (row["waiting_s"], row["communication_s"], row["forward_s"]) == (4.0, 2.0, 0.75)
+    assert (row["start_s"], row["step_s"]) == (10.0, 15.0)
+
+
+def test_a_phase_does_not_leak_into_the_next_step():
+    log = StepLog(2)
+    log.begin()
+    log.mark(LOAD)
+    log.end(1)
+    log.begin()
+    log.end(1)
+    assert np.isnan(column(log, "load_s")).tolist() == [False, True]
+
+
+def test_more_steps_than_planned_are_kept():
+    log = StepLog(2)
+    for step in range(9):
+        log.begin()
+        log.mark(LOAD)
+        log.end(step, loss=step / 2)
+    assert column(log, "examples").tolist() == list(range(9))
+    assert column(log, "loss").tolist() == [step / 2 for step in range(9)]
+    assert not np.isnan(column(log, "load_s")).any()
+
+
+def test_a_loss_may_come_later_but_only_for_an_ended_step():
+    log = StepLog(2)
+    log.begin()
+    log.end(1)
+    log.set_loss(0, 2.5)
+    assert column(log, "loss").tolist() == [2.5]
+    with pytest.raises(IndexError, match="step 1"):
+        log.set_loss(1, 0.0)
+
+
+def test_a_table_is_a_copy():
+    log = StepLog(2)
+    log.begin()
+    log.end(7)
+    table = log.table()
+    log.set_loss(0, 1.0)
+    assert math.isnan(table["loss"][0].as_py())
+
+
+def test_no_step_makes_an_empty_table_with_all_columns():
+    table = StepLog(3).table()
+    assert table.num_rows == 0
+    assert set(PHASE_COLUMNS) < set(table.column_names)
