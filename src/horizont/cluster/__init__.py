@@ -1,0 +1,19 @@
+"""From a run to its processes: planned first, then started, watched and ended as a whole."""
+
+from horizont.cluster.alone import run_alone
+from horizont.cluster.execute import Place, execute
+from horizont.cluster.plan import Plan, PlannedProcess, plan_run, plan_trace
+from horizont.cluster.ports import take_ports
+from horizont.cluster.watch import RunFailed
+
+__all__ = [
+    "Place",
+    "Plan",
+    "PlannedProcess",
+    "RunFailed",
+    "execute",
+    "plan_run",
+    "plan_trace",
+    "run_alone",
+    "take_ports",
+]

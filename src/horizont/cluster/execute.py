@@ -1,0 +1,117 @@
+"""One run from its plan to its record."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from horizont.cluster.collect import summarise
+from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster.plan import PROGRESS_FILE, Plan, plan_run, seats
+from horizont.cluster.ports import take_ports
+from horizont.cluster.resources import sampling
+from horizont.cluster.watch import RunFailed, watch
+from horizont.measure.progress import read_progress
+from horizont.records import Record, RecordWriter, Result, append_event, read_record
+from horizont.spec import Run
+
+#: Called with the steps done and the steps planned, of the slowest worker.
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes.
+
+    Attributes
+    ----------
+    store
+        The folder of the finished records.
+    data_folder
+        The prepared data set.
+    environment
+        Facts of machine and software, written into the record.
+    """
+
+    store: Path
+    data_folder: Path
+    environment: dict[str, Any]
+
+
+def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record:
+    """Start the processes of a run, watch them to the end, and keep the record.
+
+    A run that fails leaves a record with its reason. An interrupt leaves nothing: neither a
+    process nor a record in the making.
+
+    Raises
+    ------
+    UserError
+        If a port is taken or the results folder cannot be written.
+    """
+    record = RecordWriter(place.store, key)
+    try:
+        record.start(run, place.environment)
+        hosts = [host for _, _, host in seats(run)]
+        ports = take_ports(hosts, run.topology.base_port)
+        plan = plan_run(run, record.folder, place.data_folder.resolve(), ports)
+        record.event("planned", processes=[planned.name for planned in plan.processes])
+        result = _carry_out(plan, record, on_progress)
+        shutil.rmtree(record.folder / "processes", ignore_errors=True)
+        return read_record(record.finish(result))
+    except BaseException:
+        record.discard()
+        raise
+
+
+def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Result:
+    """Run the plan and sum up how it went."""
+    folders = [planned.folder for planned in plan.processes]
+    started = time.monotonic()
+    reason = ""
+    with sampling(plan, record) as resources:
+        try:
+            _train(plan, record, resources.add_root, on_progress)
+        except RunFailed as failure:
+            reason = str(failure)
+        wall_s = time.monotonic() - started
+    # The sampler has been stopped here, so its findings are known.
+    record.event("failed" if reason else "ended", reason=reason)
+    result = summarise(record, folders, wall_s)
+    update: dict[str, Any] = {"background_cpu": resources.background_cpu}
+    update["disturbed"] = resources.disturbed
+    if reason:
+        update |= {"status": "failed", "reason": reason}
+    return result.model_copy(update=update)
+
+
+def _train(
+    plan: Plan,
+    record: RecordWriter,
+    add_root: Callable[[int, str], None],
+    on_progress: OnProgress,
+) -> None:
+    """Start everything, watch it, and leave no process behind."""
+    groups: list[ProcessGroup] = []
+    with ending_all(groups):
+        for planned in plan.processes:
+            planned.folder.mkdir(parents=True)
+            append_event(planned.folder / "events.jsonl", "spawned")
+            group = ProcessGroup(planned, record.folder / "logs" / f"{planned.name}.log")
+            groups.append(group)
+            add_root(group.process.pid, planned.name)
+            record.event("started", process=planned.name, pid=group.process.pid)
+        watch(groups, plan.run.deadline_s, lambda: _report(plan, on_progress))
+
+
+def _report(plan: Plan, on_progress: OnProgress) -> None:
+    """Tell how far the slowest of those that count their steps has come."""
+    counted = [read_progress(planned.folder / PROGRESS_FILE) for planned in plan.processes]
+    known = [progress for progress in counted if progress is not None]
+    if known:
+        slowest = min(known, key=lambda progress: progress.done)
+        on_progress(slowest.done, slowest.planned)

@@ -1,0 +1,126 @@
+"""A process with its whole group: started apart, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from horizont.cluster.plan import JOB_FILE, PlannedProcess
+from horizont.records import write_json
+
+
+class ProcessGroup:
+    """A started process, the leader of a group of its own.
+
+    Attributes
+    ----------
+    pidfd
+        A file descriptor that becomes readable when the leader has ended.
+    """
+
+    def __init__(self, planned: PlannedProcess, log: Path) -> None:
+        self.planned = planned
+        self.log = log
+        planned.folder.mkdir(parents=True, exist_ok=True)
+        write_json(planned.folder / JOB_FILE, planned.job.model_dump(mode="json"))
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                planned.argv,
+                cwd=planned.folder,
+                env={**os.environ, **planned.environment, "HORIZONT_PARENT": str(os.getpid())},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pidfd = os.pidfd_open(self.process.pid)
+
+    @property
+    def name(self) -> str:
+        """The name of the planned process."""
+        return self.planned.name
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group, if anyone of it is left."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def reap(self) -> int:
+        """Collect the exit status of a leader that has ended, and end what it left behind.
+
+        The group is killed before the leader is collected: as long as it is not, its number
+        cannot pass to another process.
+        """
+        if self.process.returncode is None:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+            os.close(self.pidfd)
+        return self.process.returncode
+
+    def last_words(self, lines: int = 3) -> str:
+        """Read the last lines that the process printed."""
+        text = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return " | ".join(text[-lines:])
+
+
+@contextlib.contextmanager
+def ending_all(groups: list[ProcessGroup]) -> Iterator[None]:
+    """Leave no process of `groups` behind, however the block ends."""
+    try:
+        yield
+    finally:
+        # A second Ctrl-C must not cut the cleaning short.
+        with _without_interrupts():
+            end_all(groups)
+
+
+def end_all(groups: list[ProcessGroup], grace_s: float = 2.0) -> None:
+    """Ask all groups to end, wait, and kill what is left."""
+    alive = [group for group in groups if group.process.returncode is None]
+    for group in alive:
+        group.signal(signal.SIGTERM)
+    wait_for(alive, grace_s)
+    for group in alive:
+        group.reap()
+
+
+def wait_for(
+    groups: list[ProcessGroup], timeout_s: float, enough: int | None = None
+) -> list[ProcessGroup]:
+    """Wait until `enough` leaders (all of them, if not said) have ended or the time is up.
+
+    Returns
+    -------
+    list
+        Those that have ended.
+    """
+    wanted = len(groups) if enough is None else min(enough, len(groups))
+    ended: list[ProcessGroup] = []
+    deadline = time.monotonic() + timeout_s
+    with selectors.DefaultSelector() as selector:
+        for group in groups:
+            selector.register(group.pidfd, selectors.EVENT_READ, group)
+        while len(ended) < wanted and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                selector.unregister(key.fd)
+                ended.append(key.data)
+    return ended
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread: interrupts go elsewhere anyway
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

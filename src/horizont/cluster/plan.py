@@ -1,0 +1,138 @@
+"""A run as a list of processes: who, where, with which words and surroundings. Starts nothing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from horizont.spec import ProcessJob, Run, TraceJob
+from horizont.spec.job import Endpoints
+from horizont.spec.system import RoleName
+
+WORKER_MODULE = "horizont.worker"
+JOB_FILE = "job.json"
+PROGRESS_FILE = "progress"
+
+#: Roles in the order in which they are started.
+ORDER: tuple[RoleName, ...] = ("scheduler", "server", "worker", "chief")
+
+
+@dataclass(frozen=True)
+class PlannedProcess:
+    """A process before it is started.
+
+    Attributes
+    ----------
+    environment
+        Variables set beside those of the launcher.
+    folder
+        Its working directory.
+    passive
+        Whether it serves until it is ended; the run is over without it.
+    """
+
+    name: str
+    host: str
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    folder: Path
+    job: ProcessJob | TraceJob
+    passive: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All processes of a run, in the order in which they are started."""
+
+    run: Run
+    folder: Path
+    processes: tuple[PlannedProcess, ...]
+
+
+def seats(run: Run) -> list[tuple[RoleName, int, str]]:
+    """List role, rank and host of each process; ranks are dealt to the hosts in turn."""
+    counts: dict[RoleName, int] = {
+        "worker": run.topology.workers,
+        "server": run.topology.servers,
+        "scheduler": 1,
+        "chief": 1,
+    }
+    roles = {"worker", *run.system.traits.extra_roles}
+    hosts = run.topology.hosts
+    return [
+        (role, rank, hosts[rank % len(hosts)])
+        for role in ORDER
+        if role in roles
+        for rank in range(counts[role])
+    ]
+
+
+def plan_run(run: Run, folder: Path, data_folder: Path, ports: list[int]) -> Plan:
+    """Plan the processes of a run.
+
+    Parameters
+    ----------
+    folder
+        The record in the making.
+    ports
+        A free port for each seat, in the order of :func:`seats`.
+    """
+    places = seats(run)
+    by_role: dict[str, list[str]] = {}
+    for (role, _, host), port in zip(places, ports, strict=True):
+        by_role.setdefault(role, []).append(f"{host}:{port}")
+    endpoints = Endpoints(**{role: tuple(where) for role, where in by_role.items()})
+    processes = []
+    for role, rank, host in places:
+        name = f"{role}-{rank}"
+        own = folder / "processes" / name
+        job = ProcessJob(
+            run=run,
+            role=role,
+            rank=rank,
+            endpoints=endpoints,
+            data_folder=data_folder,
+            folder=own,
+            progress=own / PROGRESS_FILE,
+        )
+        passive = role in run.system.traits.passive_roles
+        processes.append(_worker(job, own, run.topology.threads, host=host, passive=passive))
+    return Plan(run=run, folder=folder, processes=tuple(processes))
+
+
+def _worker(
+    job: ProcessJob | TraceJob,
+    folder: Path,
+    threads: int,
+    *,
+    host: str = "127.0.0.1",
+    passive: bool = False,
+) -> PlannedProcess:
+    return PlannedProcess(
+        name=folder.name,
+        host=host,
+        argv=(sys.executable, "-m", WORKER_MODULE, str(folder / JOB_FILE)),
+        environment=surroundings(threads),
+        folder=folder,
+        job=job,
+        passive=passive,
+    )
+
+
+def plan_trace(job: TraceJob, folder: Path) -> PlannedProcess:
+    """Plan the one process of a comparator's job, which works in `folder`."""
+    return _worker(job, folder, job.threads)
+
+
+def surroundings(threads: int) -> dict[str, str]:
+    """Tell the variables that hold every numerical library to the given threads."""
+    count = str(threads)
+    return {
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        # No accelerator: the study compares processors.
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }

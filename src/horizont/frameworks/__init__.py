@@ -1,0 +1,1 @@
+"""The frameworks behind one protocol. Importing this package loads none of them."""

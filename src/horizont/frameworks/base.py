@@ -1,0 +1,197 @@
+"""What a framework must offer: the protocol that worker processes speak.
+
+Each framework is a package with the same files: ``model`` builds a network natively,
+``input`` is the framework's own input pipeline, ``train`` a trainer in one process,
+``distribute`` the trainers and servers of the distributed systems. Its ``ADAPTER`` ties them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from horizont.networks import Network
+from horizont.spec import Optimizer, ProcessJob
+
+#: Tells the clock that a phase of the step has just ended.
+Mark = Callable[[str], None]
+
+Weights = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """From bytes to numbers: (byte / 255 - mean) / std for each channel."""
+
+    mean: NDArray[Any]
+    std: NDArray[Any]
+
+    @property
+    def scale(self) -> NDArray[Any]:
+        """The factor of a byte, for each channel."""
+        return 1.0 / (255.0 * self.std)
+
+    @property
+    def offset(self) -> NDArray[Any]:
+        """What is added to a scaled byte, for each channel."""
+        offset: NDArray[Any] = -self.mean / self.std
+        return offset
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network with everything that training it needs.
+
+    Attributes
+    ----------
+    weights
+        Initial weights by canonical name and in canonical layout.
+    loss_reduction
+        ``mean`` over the examples of a batch; ``sum`` exists for the comparator to catch.
+    """
+
+    network: Network
+    weights: Weights
+    optimizer: Optimizer
+    normalisation: Normalisation
+    dtype: Literal["float32", "float64"] = "float32"
+    loss_reduction: Literal["mean", "sum"] = "mean"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a network says to a batch before learning from it, in canonical layout."""
+
+    logits: NDArray[Any]
+    loss: float
+    gradients: Weights
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of a training run, in memory.
+
+    Attributes
+    ----------
+    images
+        uint8, (examples, channels, height, width).
+    labels
+        int64, (examples,).
+    order
+        The indices of each batch, batch by batch.
+    """
+
+    images: NDArray[Any]
+    labels: NDArray[Any]
+    order: Sequence[NDArray[Any]]
+
+
+class Trainer(Protocol):
+    """One process that trains: alone, or as a worker among others."""
+
+    def batches(self, examples: Examples) -> Iterator[Any]:
+        """Start the framework's own input pipeline: normalised batches in the given order."""
+        ...
+
+    def step(self, batch: Any) -> Any:
+        """Make one training step, as fast as the framework can, and hand back its loss.
+
+        The loss may be a promise: the step is over when :meth:`settle` returns.
+        """
+        ...
+
+    def timed_step(self, batch: Any, mark: Mark) -> Any:
+        """Make the same step, waiting for the end of each phase and marking it."""
+        ...
+
+    def settle(self, loss: Any) -> None:
+        """Return when the step that gave this loss is over."""
+        ...
+
+    def loss_value(self, loss: Any) -> float:
+        """Read a loss."""
+        ...
+
+    def predict(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Score images, uint8 (examples, channels, height, width), as (examples, classes)."""
+        ...
+
+    def probe(self, batch: Any) -> Probe:
+        """Tell logits, loss and gradients for a batch without learning from it."""
+        ...
+
+    def weights(self) -> Weights:
+        """Read the weights by canonical name and in canonical layout."""
+        ...
+
+    def close(self) -> None:
+        """Leave the others in good order."""
+        ...
+
+
+@dataclass(frozen=True)
+class RemoteStep:
+    """A step that a coordinator had done by a worker.
+
+    Attributes
+    ----------
+    start_unix_s, end_unix_s
+        The worker's wall clock.
+    phases_s
+        Seconds of each phase that was measured.
+    """
+
+    worker: int
+    start_unix_s: float
+    end_unix_s: float
+    phases_s: dict[str, float]
+    loss: float
+
+
+class Coordinator(Protocol):
+    """The process that hands out steps where workers only serve."""
+
+    def run(self, kind: str, steps: int, done: Callable[[int], None]) -> list[RemoteStep]:
+        """Have `steps` steps done on each worker on average, calling `done` with the count.
+
+        `kind` is a segment of :class:`horizont.spec.Steps`; instrumented ones tell phases.
+        """
+        ...
+
+    def weights(self) -> Weights:
+        """Read the weights by canonical name and in canonical layout."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers and servers go."""
+        ...
+
+
+class Adapter(Protocol):
+    """A framework."""
+
+    def configure(self, threads: int) -> None:
+        """Set the threads, before anything else happens."""
+        ...
+
+    def trainer(self, recipe: Recipe) -> Trainer:
+        """Build a trainer that works alone."""
+        ...
+
+    def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
+        """Join the other processes of the job as a worker that trains."""
+        ...
+
+    def serve(self, job: ProcessJob) -> None:
+        """Serve the job as a passive role: server, scheduler, or a worker that is told what to do.
+
+        Returns, if at all, when the job is over.
+        """
+        ...
+
+    def coordinate(self, recipe: Recipe, job: ProcessJob, examples: Examples) -> Coordinator:
+        """Lead the job's passive workers."""
+        ...

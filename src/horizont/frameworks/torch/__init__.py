@@ -1,0 +1,5 @@
+"""PyTorch: eager networks, DataLoader, DistributedDataParallel over gloo."""
+
+from horizont.frameworks.torch.adapter import ADAPTER
+
+__all__ = ["ADAPTER"]

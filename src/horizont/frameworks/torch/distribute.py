@@ -1,0 +1,87 @@
+"""PyTorch's synchronous all-reduce: DistributedDataParallel over gloo."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+
+import psutil
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from horizont.frameworks.base import Mark, Recipe
+from horizont.frameworks.torch.input import Batch
+from horizont.frameworks.torch.train import LocalTrainer
+from horizont.spec import ProcessJob
+
+
+class AllReduceTrainer(LocalTrainer):
+    """A worker among equals that average their gradients.
+
+    A bare step is the inherited one: DDP overlaps the exchange with the backward pass.
+    """
+
+    def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
+        super().__init__(recipe)
+        join(job)
+        self.replica: DistributedDataParallel = DistributedDataParallel(self.module)
+        self.workers = job.run.topology.workers
+
+    def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
+        """Make one step with the exchange after the backward pass.
+
+        A barrier in front of the exchange parts the waiting for the slowest worker from the
+        transfer.
+        """
+        with self.replica.no_sync():
+            loss = self.forward(batch)
+            mark("forward")
+            loss.backward()  # type: ignore[no-untyped-call]
+        mark("backward")
+        dist.barrier()
+        mark("waiting")
+        self._average_gradients()
+        mark("communication")
+        self.optimizer.step()
+        mark("update")
+        return loss.detach()
+
+    def _average_gradients(self) -> None:
+        """Average all gradients in one exchange, as DDP does with one bucket."""
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        flat /= self.workers
+        offset = 0
+        for gradient in gradients:
+            gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
+            offset += gradient.numel()
+
+    def close(self) -> None:
+        """Leave the group together."""
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def join(job: ProcessJob) -> None:
+    """Enter the process group; the first worker's endpoint is the meeting place."""
+    endpoints = job.endpoints.worker
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(endpoints[job.rank]))
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{endpoints[0]}",
+        rank=job.rank,
+        world_size=len(endpoints),
+        timeout=timedelta(seconds=job.run.deadline_s),
+    )
+
+
+def _interface(endpoint: str) -> str:
+    """Name the network interface that carries an endpoint's address."""
+    address = socket.gethostbyname(endpoint.rsplit(":", 1)[0])
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(entry.address == address for entry in addresses):
+            return name
+    return "lo"

@@ -1,0 +1,82 @@
+"""The chief of passive workers: hands out the steps and writes their rows for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from horizont.frameworks.base import RemoteStep
+from horizont.measure import PHASES
+from horizont.records import write_table
+from horizont.spec import ProcessJob
+from horizont.worker.outcome import leave_outcome
+from horizont.worker.session import Session
+
+
+def coordinate(session: Session) -> None:
+    """Lead the run, segment by segment, and leave its steps and its summary."""
+    job = session.job
+    coordinator = session.adapter.coordinate(session.recipe, job, session.examples)
+    session.note("network")
+    rows: list[tuple[str, RemoteStep]] = []
+    for kind, steps in _segments(job):
+        made = coordinator.run(kind, steps, _counting(session, len(rows)))
+        if not rows:
+            session.note("first_step")
+        rows += [(kind, step) for step in made]
+    session.note("trained")
+    write_table(job.folder / "steps.parquet", remote_table(rows, job.run.local_batch))
+    # The servers' last weights are evaluated in this process alone.
+    last = replace(session.recipe, weights=coordinator.weights())
+    leave_outcome(job, session.adapter.trainer(last), session.data, rows[-1][1].loss)
+    coordinator.close()
+    session.note("closed")
+
+
+def _counting(session: Session, made: int) -> Callable[[int], None]:
+    """Count on from the rows already made; progress is in steps of each worker."""
+    before = made // session.job.run.topology.workers
+
+    def done(steps: int) -> None:
+        session.progress.set(before + steps)
+
+    return done
+
+
+def _segments(job: ProcessJob) -> list[tuple[str, int]]:
+    """Part the first warm-up step from the others: it carries tracing and connecting."""
+    steps = job.run.steps
+    segments = [("warmup", 1), ("warmup", steps.warmup - 1)]
+    segments += [("bare", steps.bare), ("instrumented", steps.instrumented)]
+    return [(kind, count) for kind, count in segments if count]
+
+
+def remote_table(rows: list[tuple[str, RemoteStep]], examples: int) -> pa.Table:
+    """Lay the steps out as a worker's own log would.
+
+    The workers' wall clocks are moved to the monotonic clock of this machine.
+    """
+    offset_s = time.monotonic() - time.time()
+    numbers: dict[int, int] = {}
+    step = []
+    for _, row in rows:
+        step.append(numbers.get(row.worker, 0))
+        numbers[row.worker] = step[-1] + 1
+    columns: dict[str, NDArray[Any]] = {
+        "step": np.array(step, dtype=np.int64),
+        "worker": np.array([row.worker for _, row in rows], dtype=np.int64),
+        "kind": np.array([kind for kind, _ in rows], dtype=object),
+        "examples": np.full(len(rows), examples, dtype=np.int64),
+        "start_s": np.array([row.start_unix_s + offset_s for _, row in rows]),
+        "step_s": np.array([row.end_unix_s - row.start_unix_s for _, row in rows]),
+    }
+    for phase in PHASES:
+        columns[f"{phase}_s"] = np.array([row.phases_s.get(phase, np.nan) for _, row in rows])
+    columns["loss"] = np.array([row.loss for _, row in rows])
+    return pa.table(columns)

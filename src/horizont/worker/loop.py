@@ -1,0 +1,80 @@
+"""The training loop that all frameworks share, and the clock around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from horizont.frameworks.base import Trainer
+from horizont.measure.progress import ProgressWriter
+from horizont.measure.steps import LOAD, PHASES, StepLog
+from horizont.spec import Steps
+
+PHASE_INDEX = {name: index for index, name in enumerate(PHASES)}
+
+
+class StepLoop:
+    """Warm-up, bare and instrumented steps of one worker.
+
+    Losses stay promises until the segment is over, so that reading them costs no step any time.
+    """
+
+    def __init__(self, trainer: Trainer, steps: Steps, rank: int, progress: ProgressWriter) -> None:
+        self.trainer = trainer
+        self.steps = steps
+        self.progress = progress
+        self.log = StepLog(steps.total, rank)
+        self.losses: list[Any] = []
+
+    def run(self, batches: Iterator[Any], first_step_done: Callable[[], None]) -> None:
+        """Make all steps in their order."""
+        self._bare(batches, 1, "warmup")
+        first_step_done()
+        self._bare(batches, self.steps.warmup - 1, "warmup")
+        self._bare(batches, self.steps.bare, "bare")
+        self._instrumented(batches, self.steps.instrumented)
+        for step, loss in enumerate(self.losses):
+            self.log.set_loss(step, self.trainer.loss_value(loss))
+
+    def final_loss(self) -> float:
+        """Read the loss of the last step."""
+        return self.trainer.loss_value(self.losses[-1])
+
+    def _bare(self, batches: Iterator[Any], count: int, kind: str) -> None:
+        """Make steps with no instrument but the clock at their ends.
+
+        A step ends when the one before it is known to be over: a framework that computes
+        behind the loop's back is kept busy, and still every second is booked on some step. The
+        last step of the segment waits for itself.
+        """
+        trainer, log, losses = self.trainer, self.log, self.losses
+        pending = None
+        for number in range(count):
+            log.begin()
+            batch = next(batches)
+            log.mark(LOAD)
+            loss = trainer.step(batch)
+            if pending is not None:
+                trainer.settle(pending)
+            pending = loss
+            if number == count - 1:
+                trainer.settle(loss)
+            losses.append(loss)
+            log.end(len(batch[1]), kind=kind)
+            self.progress.set(len(losses))
+
+    def _instrumented(self, batches: Iterator[Any], count: int) -> None:
+        """Make steps that wait for the end of each phase."""
+        log = self.log
+
+        def mark(phase: str) -> None:
+            log.mark(PHASE_INDEX[phase])
+
+        for _ in range(count):
+            log.begin()
+            batch = next(batches)
+            log.mark(LOAD)
+            loss = self.trainer.timed_step(batch, mark)
+            self.losses.append(loss)
+            log.end(len(batch[1]), kind="instrumented")
+            self.progress.set(len(self.losses))

@@ -1,0 +1,47 @@
+"""One process of a run: build or join, make the steps, leave its part of the record."""
+
+from __future__ import annotations
+
+from horizont.frameworks.registry import load_adapter
+from horizont.measure import ProgressWriter
+from horizont.records import write_table
+from horizont.spec import ProcessJob
+from horizont.worker.coordinate import coordinate
+from horizont.worker.loop import StepLoop
+from horizont.worker.outcome import leave_outcome
+from horizont.worker.session import Session, examples_for, load_images, note, recipe_for
+
+
+def train(job: ProcessJob) -> None:
+    """Do the work of one process of a run."""
+    note(job, "interpreter")
+    adapter = load_adapter(job.run.system.framework)
+    adapter.configure(job.run.topology.threads)
+    note(job, "framework")
+    if job.role in job.run.system.traits.passive_roles:
+        adapter.serve(job)
+        return
+    data = load_images(job)
+    recipe = recipe_for(job.run.workload, data, job.run.seed)
+    examples = examples_for(job, data)
+    note(job, "data")
+    with ProgressWriter(job.progress, job.run.steps.total) as progress:
+        session = Session(job, adapter, recipe, data, examples, progress)
+        lead = coordinate if job.role == "chief" else work
+        lead(session)
+
+
+def work(session: Session) -> None:
+    """Train as a worker that has its own loop."""
+    job, adapter, recipe = session.job, session.adapter, session.recipe
+    alone = job.run.system.is_local
+    trainer = adapter.trainer(recipe) if alone else adapter.worker(recipe, job)
+    session.note("network")
+    loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
+    loop.run(trainer.batches(session.examples), lambda: session.note("first_step"))
+    session.note("trained")
+    write_table(job.folder / "steps.parquet", loop.log.table())
+    if job.rank == 0:
+        leave_outcome(job, trainer, session.data, loop.final_loss())
+    trainer.close()
+    session.note("closed")
