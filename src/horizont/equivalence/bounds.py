@@ -1,0 +1,30 @@
+"""The bounds of the comparator, and where they come from.
+
+In float64 the frameworks do the same sums in another order, so they must agree to a small
+multiple of the rounding unit. A tensor passes through at most a few thousand additions for
+each of its elements and layer; errors of random sign grow with the root of their number, and
+training carries them from step to step. ``FLOAT64_BOUND`` leaves three orders of magnitude
+above what was found for the networks of the study (about 1e-15) and lies far below what any
+real mistake causes (a learning rate off by one per cent gives 1e-2).
+
+In float32 no fixed bound can be honest: how fast rounding grows depends on the network. The
+bound is derived from the framework's own noise: the same training with the examples of each
+batch in reverse order, which changes nothing but the order of the sums. Two frameworks may
+differ by ``NOISE_FACTOR`` times the larger noise of any framework on that tensor at that step,
+and never need to be closer than ``FLOOR_ULPS`` rounding units: a reversed batch leaves some
+tensors (the logits of an example) untouched, where two libraries still may not agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+FLOAT64_BOUND = 1e-11
+NOISE_FACTOR = 10.0
+FLOOR_ULPS = 64.0
+
+
+def float32_bound(noise: list[float]) -> float:
+    """Bound the distance of two frameworks by the noise of each, as relative distances."""
+    floor = FLOOR_ULPS * float(np.finfo(np.float32).eps)
+    return max(floor, NOISE_FACTOR * max(noise, default=0.0))

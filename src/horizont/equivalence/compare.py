@@ -1,0 +1,124 @@
+"""The comparator: tensors of several frameworks in, a row for each tensor and pair out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.equivalence.bounds import FLOAT64_BOUND, float32_bound
+from horizont.equivalence.distance import relative_distance
+
+#: Tensors of one training by name, as the worker's trace writes them.
+Trace = Mapping[str, NDArray[Any]]
+
+#: The order in which training computes: the first departure is the first in this order.
+QUANTITIES = ("initial", "logits", "loss", "gradient", "update")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The traces of one precision.
+
+    Attributes
+    ----------
+    plain
+        By framework.
+    permuted
+        By framework: the same training with each batch reversed. Needed in float32 only.
+    """
+
+    dtype: str
+    plain: Mapping[str, Trace]
+    permuted: Mapping[str, Trace]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One tensor of a pair of frameworks at one step.
+
+    Attributes
+    ----------
+    distance
+        Norm of the difference over the norm of the tensor (largest of all frameworks).
+    noise
+        The larger distance of either framework to its own permuted training; NaN in float64.
+    """
+
+    quantity: str
+    step: int
+    tensor: str
+    pair: str
+    dtype: str
+    distance: float
+    noise: float
+    bound: float
+    ok: bool
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the fields as a row of a table."""
+        return asdict(self)
+
+
+def compare(traces: Traces) -> list[Comparison]:
+    """Compare all pairs of frameworks, in the order in which training computes.
+
+    A tensor that one framework lacks, or that has another shape, is infinitely far away.
+    """
+    names = _ordered(traces.plain.values())
+    return [
+        _compare_tensor(traces, name, pair)
+        for name in names
+        for pair in combinations(sorted(traces.plain), 2)
+    ]
+
+
+def _ordered(traces: Iterable[Trace]) -> list[str]:
+    """Order tensor names by quantity and step, and within them as the layers stand."""
+    names = list(dict.fromkeys(name for trace in traces for name in trace))
+
+    def place(name: str) -> tuple[int, int]:
+        quantity, step, _ = name.split("/")
+        return QUANTITIES.index(quantity), int(step)
+
+    return sorted(names, key=place)  # a stable sort keeps the layers as they are
+
+
+def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Comparison:
+    quantity, step, tensor = name.split("/")
+    one, other = (traces.plain[framework].get(name) for framework in pair)
+    noise = list(_noise(traces, name, pair))
+    bound = FLOAT64_BOUND if traces.dtype == "float64" else float32_bound(noise)
+    if quantity == "initial":
+        bound = 0.0  # the same numbers are put in: nothing is computed
+    distance = float("inf")
+    if one is not None and other is not None:
+        distance = relative_distance(one, other, max((one, other), key=_norm))
+    return Comparison(
+        quantity=quantity,
+        step=int(step),
+        tensor=tensor,
+        pair="-".join(pair),
+        dtype=traces.dtype,
+        distance=distance,
+        noise=max(noise, default=float("nan")),
+        bound=bound,
+        ok=distance <= bound,
+    )
+
+
+def _norm(tensor: NDArray[Any]) -> float:
+    return float(np.linalg.norm(tensor.astype(np.float64).ravel()))
+
+
+def _noise(traces: Traces, name: str, pair: tuple[str, str]) -> Iterator[float]:
+    """Tell how far each framework of a pair is from its own permuted training."""
+    for framework in pair:
+        plain = traces.plain[framework].get(name)
+        permuted = traces.permuted.get(framework, {}).get(name)
+        if plain is not None and permuted is not None:
+            yield relative_distance(plain, permuted, plain)

@@ -1,0 +1,28 @@
+"""How far two tensors are apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray[Any]) -> float:
+    """Tell the Euclidean norm of the difference over that of a reference.
+
+    Returns
+    -------
+    float
+        Zero for equal tensors; infinity for different shapes, numbers that are not finite, and
+        a difference where the reference is zero.
+    """
+    if one.shape != other.shape:
+        return float("inf")
+    difference = np.linalg.norm((one.astype(np.float64) - other.astype(np.float64)).ravel())
+    scale = np.linalg.norm(reference.astype(np.float64).ravel())
+    if difference == 0:
+        return 0.0
+    if not np.isfinite(difference) or scale == 0:
+        return float("inf")
+    return float(difference / scale)

@@ -1,0 +1,98 @@
+"""The comparator's arithmetic, on tensors made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from horizont.equivalence import Traces, compare, proof_of, read_proof, write_proof
+from horizont.equivalence.bounds import FLOAT64_BOUND, float32_bound
+from horizont.equivalence.distance import relative_distance
+
+
+def trace(**changes: np.ndarray) -> dict[str, np.ndarray]:
+    arrays = {
+        "initial/0/conv1.weight": np.arange(1.0, 5.0),
+        "logits/0/logits": np.ones((2, 3)),
+        "gradient/0/conv1.weight": np.ones(4),
+        "update/5/conv1.weight": np.full(4, 0.1),
+    }
+    return {**arrays, **{name.replace("__", "/"): value for name, value in changes.items()}}
+
+
+def proof(one: dict[str, np.ndarray], other: dict[str, np.ndarray], dtype: str = "float64"):  # type: ignore[no-untyped-def]
+    rows = compare(Traces(dtype, {"a": one, "b": other}, {"a": one, "b": other}))
+    about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
+    return proof_of(rows, **about, ground={"network": "1"}, frameworks=("a", "b"), missing={})
+
+
+def test_distance() -> None:
+    one = np.array([3.0, 4.0])
+    assert relative_distance(one, one, one) == 0
+    assert relative_distance(one, one + np.array([0, 0.5]), one) == pytest.approx(0.1)
+    assert relative_distance(one, one[:1], one) == np.inf
+    assert relative_distance(one, one + np.nan, one) == np.inf
+    assert relative_distance(one, one + 1, one * 0) == np.inf
+
+
+def test_equal_traces_are_proven() -> None:
+    found = proof(trace(), trace())
+    assert found.ok
+    assert "agree" in found.verdict
+    assert found.stands_for("a", {"network": "1"}) == "proven"
+
+
+def test_the_first_departure_is_the_first_in_the_order_of_training() -> None:
+    wrong = trace(
+        update__5__conv1=np.ones(4),
+        **{"gradient__0__conv1.weight": np.ones(4) * 1.001, "logits__0__logits": np.ones((2, 3))},
+    )
+    found = proof(trace(), wrong)
+    assert not found.ok
+    assert found.first_departure is not None
+    assert found.first_departure["quantity"] == "gradient"
+    assert "conv1.weight" in found.verdict
+
+
+def test_a_missing_tensor_is_a_departure() -> None:
+    lacking = trace()
+    del lacking["logits/0/logits"]
+    assert not proof(trace(), lacking).ok
+    assert not proof(lacking, trace()).ok
+
+
+def test_initial_weights_must_be_equal_to_the_last_bit() -> None:
+    moved = trace(**{"initial__0__conv1.weight": np.nextafter(np.arange(1.0, 5.0), 9)})
+    assert not proof(trace(), moved).ok
+
+
+def test_float64_is_strict_and_float32_follows_its_noise() -> None:
+    near = trace(**{"gradient__0__conv1.weight": np.ones(4) * (1 + 1e-9)})
+    assert FLOAT64_BOUND < 1e-9
+    assert not proof(trace(), near).ok
+    assert proof(trace(), near, "float32").ok
+    assert float32_bound([1e-3, 2e-3]) == pytest.approx(2e-2)
+    assert 0 < float32_bound([]) < 1e-5
+
+
+def test_a_stale_proof_does_not_stand() -> None:
+    found = proof(trace(), trace())
+    assert "another network" in found.stands_for("a", {"network": "2"})
+    assert "no proof for this framework" in found.stands_for("c", {"network": "1"})
+    broken = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
+    assert "departure" in broken.stands_for("a", {"network": "1"})
+
+
+def test_nothing_to_compare_is_no_proof() -> None:
+    about = {"workload": "w", "network": "n", "dataset": "d", "source": "real"}
+    alone = proof_of([], **about, ground={}, frameworks=("a",), missing={"b": "not installed"})
+    assert not alone.ok
+    assert "fewer than two" in alone.verdict
+
+
+def test_a_proof_survives_the_disk(tmp_path: Path) -> None:
+    found = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
+    write_proof(tmp_path / "proof.json", found)
+    assert read_proof(tmp_path / "proof.json") == found
