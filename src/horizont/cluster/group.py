@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 
 from horizont.cluster.plan import JOB_FILE, PlannedProcess
 from horizont.records import write_json
+
+#: How the last line of a traceback, or our own message, begins.
+ERROR = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): ")
 
 
 class ProcessGroup:
@@ -63,10 +67,12 @@ class ProcessGroup:
             os.close(self.pidfd)
         return self.process.returncode
 
-    def last_words(self, lines: int = 3) -> str:
-        """Read the last lines that the process printed."""
-        text = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return " | ".join(text[-lines:])
+    def last_words(self) -> str:
+        """Tell in a line why the process ended: the last error it printed, or its last line."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [line for line in lines if ERROR.match(line)]
+        return (errors or lines or [""])[-1]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from horizont.spec.base import Frozen, validate
 from horizont.spec.framework import FRAMEWORKS, installed_version
-from horizont.spec.job import ProcessJob, TraceJob
+from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.run import Run, Steps
 from horizont.spec.study import Study, read_study
 from horizont.spec.system import SYSTEMS, System, SystemTraits, parse_system
@@ -22,6 +22,7 @@ __all__ = [
     "SystemTraits",
     "Topology",
     "TraceJob",
+    "TracePass",
     "Workload",
     "installed_version",
     "parse_system",

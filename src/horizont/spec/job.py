@@ -42,14 +42,32 @@ class ProcessJob(Frozen):
     progress: Path
 
 
-class TraceJob(Frozen):
-    """The work of one process of the comparator: train a little and tell every tensor.
+class TracePass(Frozen):
+    """One training of the comparator.
 
     Attributes
     ----------
     variant
         `plain`, or a way of moving the rounding without changing the mathematics:
         `permuted` reverses the examples of each batch.
+    """
+
+    dtype: Literal["float32", "float64"]
+    variant: Literal["plain", "permuted"] = "plain"
+
+    @property
+    def file(self) -> str:
+        """The name of the file that the training leaves."""
+        return f"{self.dtype}-{self.variant}.npz"
+
+
+class TraceJob(Frozen):
+    """The work of one process of the comparator: train a little and tell every tensor.
+
+    Attributes
+    ----------
+    passes
+        The trainings, one after the other; each leaves a file in `folder`.
     fault
         The name of a deliberate mistake, or nothing.
     at_steps
@@ -61,10 +79,9 @@ class TraceJob(Frozen):
     workload: Workload
     batch: int
     at_steps: tuple[int, ...]
-    dtype: Literal["float32", "float64"]
-    variant: Literal["plain", "permuted"] = "plain"
+    passes: tuple[TracePass, ...]
     fault: str | None = None
     seed: int
     threads: int = 1
     data_folder: Path
-    out: Path
+    folder: Path

@@ -12,13 +12,13 @@ from horizont.data import ImageData, batch_indices, load
 from horizont.errors import UserError
 from horizont.frameworks.base import Examples, Recipe, Trainer
 from horizont.frameworks.registry import load_adapter
-from horizont.spec import TraceJob
+from horizont.spec import TraceJob, TracePass
 from horizont.worker.faults import FAULTS
 from horizont.worker.session import recipe_for
 
 
 def trace(job: TraceJob) -> None:
-    """Train as the job says and write all tensors to its file.
+    """Train as the job says, once for each pass, and write all tensors to its files.
 
     The arrays are named ``<quantity>/<step>/<tensor>``: ``initial/0/conv1.weight``,
     ``logits/0/logits``, ``loss/0/loss``, ``gradient/0/conv1.weight``,
@@ -29,19 +29,18 @@ def trace(job: TraceJob) -> None:
     data = load(job.data_folder)
     if not isinstance(data, ImageData):
         raise UserError("dataset", str(job.data_folder), "a set of images")
-    recipe, examples = traced(job, data)
-    trainer = adapter.trainer(recipe)
-    arrays = probe_first_batch(trainer, examples)
-    if job.variant == "permuted":  # told in the order of the plain variant
-        arrays["logits/0/logits"] = arrays["logits/0/logits"][::-1]
-    arrays |= follow(trainer, examples, job.at_steps)
-    temporary = job.out.with_suffix(".tmp.npz")
-    np.savez(temporary, **arrays)
-    temporary.replace(job.out)
+    for training in job.passes:
+        recipe, examples = traced(job, training, data)
+        trainer = adapter.trainer(recipe)
+        arrays = probe_first_batch(trainer, examples)
+        if training.variant == "permuted":  # told in the order of the plain variant
+            arrays["logits/0/logits"] = arrays["logits/0/logits"][::-1]
+        arrays |= follow(trainer, examples, job.at_steps)
+        np.savez(job.folder / training.file, **arrays)
 
 
-def traced(job: TraceJob, data: ImageData) -> tuple[Recipe, Examples]:
-    """Describe the training, with the job's variant and fault applied."""
+def traced(job: TraceJob, training: TracePass, data: ImageData) -> tuple[Recipe, Examples]:
+    """Describe a training, with its variant and the job's fault applied."""
     order = list(
         batch_indices(
             examples=len(data.train_labels),
@@ -54,10 +53,10 @@ def traced(job: TraceJob, data: ImageData) -> tuple[Recipe, Examples]:
             steps=job.at_steps[-1],
         )
     )
-    if job.variant == "permuted":
+    if training.variant == "permuted":
         order = [indices[::-1].copy() for indices in order]
     used = np.unique(np.concatenate(order))
-    recipe = replace(recipe_for(job.workload, data, job.seed), dtype=job.dtype)
+    recipe = replace(recipe_for(job.workload, data, job.seed), dtype=training.dtype)
     examples = Examples(
         images=np.array(data.train_images[used]),
         labels=np.array(data.train_labels[used]),

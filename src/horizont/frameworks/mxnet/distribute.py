@@ -1,0 +1,87 @@
+"""MXNet's parameter servers: the KVStore `dist_sync` and `dist_async`.
+
+The servers keep the weights and change them. `dist_sync`: a server waits for the gradients of
+all workers, averages them and makes one update. `dist_async`: it makes an update of its own,
+with the full learning rate, of each gradient that comes in, the mean over a local batch; a
+worker goes on with the weights as they then are.
+
+Each weight is a key. A key with at least MXNET_KVSTORE_BIGARRAY_BOUND numbers (a million by
+default) is cut among the servers; a smaller one lies on one of them whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from horizont.errors import UserError
+from horizont.frameworks.base import Mark, Recipe
+from horizont.frameworks.mxnet.compat import mx
+from horizont.frameworks.mxnet.input import Batch
+from horizont.frameworks.mxnet.optimizer import build_optimizer
+from horizont.frameworks.mxnet.store import join, wait_for_all_at_exit
+from horizont.frameworks.mxnet.train import LocalTrainer, Promise
+from horizont.spec import ProcessJob
+
+
+class ServedTrainer(LocalTrainer):
+    """A worker whose weights are kept and changed by servers."""
+
+    def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
+        if recipe.dtype != "float32":
+            # The servers take float64 without a word and hand back what float32 leaves of it.
+            raise UserError("dtype", recipe.dtype, "float32 with MXNet's servers")
+        self.job = job
+        self.is_sync = job.run.system.sync == "sync"
+        super().__init__(recipe)
+
+    def _prepare_update(self) -> None:
+        """Join the servers, hand them the update rule and the initial weights.
+
+        The KVStore numbers the workers as it likes and takes the weights of its number 0; all
+        workers hold the same ones. Gluon's Trainer would do this at its first step, and could
+        not let go of the store: :meth:`close` must.
+        """
+        self.store: Any = join(self.job)
+        share = 1.0 / self.job.run.topology.workers if self.is_sync else 1.0
+        self.store.set_optimizer(
+            build_optimizer(self.recipe.optimizer, self.recipe.dtype, rescale=share)
+        )
+        for key, weight in enumerate(self.data):
+            self.store.broadcast(key, weight, out=weight)
+        mx.nd.waitall()
+        self.gradients = [parameter.grad() for parameter in self.parameters.values()]
+        self.receipted = self.data  # each comes back on its own
+
+    def update(self) -> None:
+        """Queue the way of the gradients to the servers and of the new weights back.
+
+        The first layers come first, since the next forward pass begins with them.
+        """
+        for key, (gradient, weight) in enumerate(zip(self.gradients, self.data, strict=True)):
+            self.store.pushpull(key, gradient, out=weight, priority=-key)
+
+    def timed_step(self, batch: Batch, mark: Mark) -> Promise:
+        """Make one training step, with nothing queued when a phase is marked.
+
+        In front of a synchronous exchange a barrier parts the waiting for the slowest worker
+        from the transfer.
+        """
+        losses = self.forward(batch)
+        mx.nd.waitall()
+        mark("forward")
+        self.backward(losses)
+        mx.nd.waitall()
+        mark("backward")
+        if self.is_sync:
+            self.store._barrier()  # the only barrier that MXNet offers
+            mark("waiting")
+        self.update()
+        mx.nd.waitall()
+        mark("communication")
+        return Promise(losses, [])
+
+    def close(self) -> None:
+        """Leave together: wait for the other workers, upon which the servers end."""
+        mx.nd.waitall()
+        wait_for_all_at_exit(self.store)
+        self.store = None  # the last reference: MXNet leaves the job when it frees the store

@@ -1,0 +1,153 @@
+"""Training with MXNet in one process.
+
+MXNet queues what it is told and returns at once; a thread of its engine does the work in the
+order of what depends on what. A step is therefore a promise until it is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights
+from horizont.frameworks.mxnet import input as pipeline
+from horizont.frameworks.mxnet.compat import mx
+from horizont.frameworks.mxnet.model import (
+    HYBRID,
+    build_net,
+    named_parameters,
+    read_gradients,
+    read_weights,
+)
+from horizont.frameworks.mxnet.optimizer import AGGREGATE, build_optimizer
+
+
+class Promise(NamedTuple):
+    """A step that was queued.
+
+    Attributes
+    ----------
+    losses
+        The loss of each example. It is there after the forward pass already.
+    receipts
+        Arrays that are there as soon as the step has changed all weights.
+    """
+
+    losses: Any
+    receipts: list[Any]
+
+
+class LocalTrainer:
+    """A network, its loss and its update rule."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.net = build_net(recipe.network, recipe.weights, recipe.dtype)
+        self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        self.loss.hybridize(**HYBRID)
+        self.parameters = named_parameters(recipe.network, self.net)
+        self.data = [parameter.data() for parameter in self.parameters.values()]
+        self.normalise = pipeline.Normaliser(recipe.normalisation, recipe.dtype)
+        self.heads: dict[int, Any] = {}
+        self._prepare_update()
+
+    def _prepare_update(self) -> None:
+        """Get ready to change the weights here, in this process."""
+        self.updater = mx.gluon.Trainer(
+            list(self.parameters.values()),
+            build_optimizer(self.recipe.optimizer, self.recipe.dtype),
+            kvstore=None,
+        )
+        # A receipt for each queued operation. Of float32 weights, one changes up to AGGREGATE.
+        self.receipted = self.data[:: AGGREGATE if self.recipe.dtype == "float32" else 1]
+
+    def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
+        """Start the input pipeline."""
+        return pipeline.batches(examples, self.normalise)
+
+    def forward(self, batch: pipeline.Batch) -> Any:
+        """Queue the forward pass and return the promised loss of each example."""
+        images, labels = batch
+        with mx.autograd.record():
+            return self.loss(self.net(images), labels)
+
+    def backward(self, losses: Any) -> None:
+        """Queue the backward pass of the batch's loss.
+
+        The mean over the batch is taken where the pass begins, in the precision of the
+        network. Gluon's usual way, to let the optimizer divide, would do it in float32.
+        """
+        losses.backward(self._head(len(losses)))
+
+    def _head(self, examples: int) -> Any:
+        """Tell the derivative of the batch's loss by the loss of each of its examples."""
+        if examples not in self.heads:
+            share = 1.0 / examples if self.recipe.loss_reduction == "mean" else 1.0
+            self.heads[examples] = mx.nd.array(np.full(examples, share), dtype=self.recipe.dtype)
+        return self.heads[examples]
+
+    def update(self) -> None:
+        """Queue the change of the weights."""
+        self.updater.step(1)  # the gradient is the mean already
+
+    def step(self, batch: pipeline.Batch) -> Promise:
+        """Queue one training step."""
+        losses = self.forward(batch)
+        self.backward(losses)
+        self.update()
+        return Promise(losses, self._receipts())
+
+    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
+        """Make one training step, with nothing queued when a phase is marked."""
+        losses = self.forward(batch)
+        mx.nd.waitall()
+        mark("forward")
+        self.backward(losses)
+        mx.nd.waitall()
+        mark("backward")
+        self.update()
+        mx.nd.waitall()
+        mark("update")
+        return Promise(losses, [])
+
+    def _receipts(self) -> list[Any]:
+        """Queue the smallest operation that reads the changed weights.
+
+        To wait for the weights themselves would be to wait for every step queued by then.
+        """
+        return [weight.size_array() for weight in self.receipted]
+
+    def settle(self, loss: Promise) -> None:
+        """Wait until the step has changed the weights; later steps stay queued."""
+        loss.losses.wait_to_read()
+        for receipt in loss.receipts:
+            receipt.wait_to_read()
+
+    def loss_value(self, loss: Promise) -> float:
+        """Read the loss of a batch, as its reduction says."""
+        losses = loss.losses.asnumpy()
+        return float(losses.mean() if self.recipe.loss_reduction == "mean" else losses.sum())
+
+    def predict(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+        """Score images."""
+        return np.asarray(self.net(self.normalise(images)).asnumpy())
+
+    def probe(self, batch: pipeline.Batch) -> Probe:
+        """Tell logits, loss and gradients without learning."""
+        images, labels = batch
+        with mx.autograd.record():
+            logits = self.net(images)
+            losses = self.loss(logits, labels)
+        self.backward(losses)
+        loss = self.loss_value(Promise(losses, []))
+        return Probe(logits.asnumpy(), loss, read_gradients(self.parameters))
+
+    def weights(self) -> Weights:
+        """Read the weights."""
+        return read_weights(self.parameters)
+
+    def close(self) -> None:
+        """Do nothing: nobody else is there."""

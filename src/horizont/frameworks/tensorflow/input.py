@@ -1,0 +1,79 @@
+"""TensorFlow's own input pipeline: tf.data that gathers whole batches from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from horizont.frameworks.base import Examples, Normalisation
+
+Batch = tuple[Any, Any]
+
+
+class Normaliser:
+    """From bytes to normalised numbers."""
+
+    def __init__(self, normalisation: Normalisation, dtype: str) -> None:
+        self.dtype = dtype
+        # NumPy, so that the same object serves in any graph, a remote worker's too.
+        self.scale = normalisation.scale.astype(dtype)
+        self.offset = normalisation.offset.astype(dtype)
+
+    def __call__(self, images: Any) -> Any:
+        """Normalise (examples, height, width, channels) bytes."""
+        return tf.cast(images, self.dtype) * self.scale + self.offset
+
+
+def batches(examples: Examples, normalise: Normaliser) -> Iterator[Batch]:
+    """Yield normalised batches in the given order."""
+    lengths = np.array([len(indices) for indices in examples.order], dtype=np.int64)
+    stops = np.cumsum(lengths)
+    flat = tf.constant(np.concatenate([np.asarray(i, dtype=np.int64) for i in examples.order]))
+    fetch = fetcher(
+        tf.constant(np.ascontiguousarray(examples.images.transpose(0, 2, 3, 1))),
+        tf.constant(examples.labels),
+        normalise,
+    )
+    # The batches may differ in length, so each is a stretch of one long list.
+    stretches = tf.data.Dataset.from_tensor_slices((stops - lengths, stops))
+    return iter(scheduled(stretches.map(lambda start, stop: fetch(flat[start:stop]))))
+
+
+def fetcher(images: Any, labels: Any, normalise: Normaliser) -> Callable[[Any], Batch]:
+    """Make the function that fetches the examples with given indices, all at once.
+
+    Parameters
+    ----------
+    images
+        Tensor of uint8, (examples, height, width, channels).
+    labels
+        Tensor of int64, (examples,).
+    """
+
+    def fetch(indices: Any) -> Batch:
+        return normalise(tf.gather(images, indices)), tf.gather(labels, indices)
+
+    return fetch
+
+
+def scheduled(dataset: Any) -> Any:
+    """Hold a pipeline to the threads that the process was given.
+
+    With one thread nothing is fetched ahead: a prefetching thread would compute beside the
+    training, on a second core if there is one, or take turns with it if there is none. The
+    whole pipeline then runs inside ``next``, where its time is seen. With more threads two
+    batches are fetched ahead, as one would do. tf.data is kept from adding threads and buffers
+    of its own.
+    """
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    options.threading.private_threadpool_size = threads
+    options.threading.max_intra_op_parallelism = threads
+    if threads > 1:
+        dataset = dataset.prefetch(2)
+    return dataset.with_options(options)

@@ -1,0 +1,56 @@
+"""One suite over all adapters: each framework, in float64, does what NumPy does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from horizont.spec import FRAMEWORKS, installed_version
+
+pytestmark = pytest.mark.framework
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def told(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if installed_version(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.frameworks.conformance", request.param],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def test_weights_come_back_as_they_went_in(told: dict[str, Any]) -> None:
+    assert told["round_trip"] == 0
+    assert told["unmoved"] == 0, "a probe must not learn"
+
+
+def test_scores_and_loss_are_numpys(told: dict[str, Any]) -> None:
+    assert told["logits"] < 1e-12
+    assert told["predict"] < 1e-12
+    assert told["loss"] < 1e-12
+
+
+def test_the_gradient_is_the_slope_of_the_loss(told: dict[str, Any]) -> None:
+    assert told["slope"] < 1e-6  # a difference quotient of that step is no better
+
+
+def test_a_step_is_gradient_descent(told: dict[str, Any]) -> None:
+    assert told["update"] < 1e-14
+
+
+def test_an_instrumented_step_is_the_same_step(told: dict[str, Any]) -> None:
+    assert told["timed"] < 1e-14
+    assert told["losses"] < 1e-14
+    assert told["marks"] == ["forward", "backward", "update"]
+
+
+def test_an_uneven_last_batch_is_trained_on(told: dict[str, Any]) -> None:
+    assert told["sizes"] == [6, 6, 6, 3]

@@ -1,0 +1,81 @@
+"""Every system, by real processes: the steps it was asked for, its phases, its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import small_run
+
+from horizont.cluster import Place, execute
+from horizont.measure import PHASES
+from horizont.records import Record
+from horizont.spec import SYSTEMS, Run, installed_version, parse_system
+
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
+
+SYNC = [name for name in SYSTEMS if "/sync/" in name]
+
+
+def carried_out(run: Run, store: Path, data: Path) -> Record:
+    if installed_version(run.system.framework) is None:
+        pytest.skip(f"{run.system.framework} is not installed")
+    record = execute(run, f"{run.system.slug}", Place(store, data, {}), lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_system_makes_its_steps(name: str, tmp_path: Path, small_cifar: Path) -> None:
+    run = small_run(name, evaluate_examples=64, sampler_hz=5)
+    record = carried_out(run, tmp_path, small_cifar)
+    steps = record.steps().to_pandas()
+    check_counts(run, steps)
+    check_phases(run, steps)
+    assert steps["loss"].notna().all()
+    assert record.result.test_accuracy is not None
+    assert {"interpreter", "framework", "network"} <= set(record.result.startup_s)
+    samples = record.samples().to_pandas()
+    trained = {f"worker-{rank}" for rank in range(run.topology.workers)}
+    assert trained <= set(samples["name"])
+    assert not (record.folder / "processes").exists()
+
+
+def check_counts(run: Run, steps: pd.DataFrame) -> None:
+    """All steps of all segments were made; where workers are free, by whichever was."""
+    counts = steps.groupby("kind")["step"].count()
+    for kind, asked in run.steps.kinds():
+        assert counts[kind] == asked * run.topology.workers
+    assert (steps["examples"] == run.local_batch).all()
+    assert (steps["step_s"] > 0).all()
+
+
+def check_phases(run: Run, steps: pd.DataFrame) -> None:
+    """The phases that the system declares were measured, and no other was made up."""
+    timed = steps[steps["kind"] == "instrumented"]
+    for phase in PHASES:
+        measured = timed[f"{phase}_s"].notna()
+        if phase in run.system.traits.measures:
+            assert measured.all(), phase
+        else:
+            assert not measured.any(), phase
+    total = timed[[f"{phase}_s" for phase in PHASES]].sum(axis=1)
+    assert (total <= timed["step_s"] * 1.001).all()
+
+
+@pytest.mark.parametrize("name", SYNC)
+def test_synchronous_training_is_single_process_training(
+    name: str, tmp_path: Path, small_cifar: Path
+) -> None:
+    together = small_run(name, keep_weights=True)
+    alone = small_run(f"{parse_system(name).framework}/local", keep_weights=True)
+    weights = [
+        np.load(carried_out(run, tmp_path, small_cifar).folder / "weights.npz")
+        for run in (together, alone)
+    ]
+    assert set(weights[0]) == set(weights[1])
+    for tensor in weights[0]:
+        # Sums over two halves of a batch against one sum, in float32, over seven steps.
+        np.testing.assert_allclose(weights[0][tensor], weights[1][tensor], rtol=0, atol=2e-6)
