@@ -1,0 +1,35 @@
+"""From records to tidy tables: runs, throughput, phases, resources, summaries."""
+
+from horizont.analysis.frames import PARTS, PHASES, systems_of
+from horizont.analysis.learning import accuracies, losses, smoothed
+from horizont.analysis.metrics import from_metrics, metrics
+from horizont.analysis.phases import phases, step_times
+from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
+from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.summary import printable, summary
+from horizont.analysis.throughput import run_throughput, throughput
+
+__all__ = [
+    "NO_PROOF",
+    "PARTS",
+    "PHASES",
+    "RESOURCES",
+    "ProofStatus",
+    "accuracies",
+    "from_metrics",
+    "losses",
+    "metrics",
+    "phases",
+    "printable",
+    "resource_totals",
+    "resources",
+    "run_throughput",
+    "runs",
+    "segments",
+    "smoothed",
+    "startup",
+    "step_times",
+    "summary",
+    "systems_of",
+    "throughput",
+]

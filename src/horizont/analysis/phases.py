@@ -1,0 +1,111 @@
+"""Where the time of a step goes, and what looking cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from horizont.analysis.frames import PARTS, PHASES, of_system, steps_of, systems_of
+from horizont.records import Record
+from horizont.stats import median, median_interval, paired_ratio
+
+
+def split_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """Take the instrumented steps apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row an instrumented step, a column in seconds for each of `PARTS`. A phase that was
+        not measured is NaN and its time lies in ``other`` = step - sum of the measured phases,
+        so the columns of a row always add up to the step. Negative ``other`` means that phases
+        overlapped; it is shown, not mended.
+    """
+    seen = steps[steps["kind"] == "instrumented"]
+    parts = pd.DataFrame({phase: seen.get(f"{phase}_s") for phase in PHASES}, index=seen.index)
+    parts = parts.astype("float64")
+    parts["other"] = seen["step_s"] - parts.sum(axis="columns")
+    return parts
+
+
+def phases(records: Sequence[Record]) -> pd.DataFrame:
+    """Break the steps of every system down into phases.
+
+    Means add up to the mean step and medians do not, so bars are built from means. Each run
+    counts the same: means over steps and workers inside the run, then over the runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a system and part: ``mean_s``, ``median_s`` (over all steps), ``share`` of the
+        mean step, ``measured``. Seconds of one worker's step. A system without instrumented
+        steps has rows that are all NaN.
+    """
+    rows = [row for system in systems_of(records) for row in _system_parts(records, system)]
+    return pd.DataFrame(rows, columns=["system", "part", "mean_s", "median_s", "share", "measured"])
+
+
+def _system_parts(records: Sequence[Record], system: str) -> list[dict[str, object]]:
+    split = [split_steps(steps_of(r)) for r in of_system(records, system) if r.ok]
+    split = [parts for parts in split if len(parts)]
+    if not split:
+        nan = float("nan")
+        return [_part_row(system, part, nan, nan, nan) for part in PARTS]
+    means = pd.DataFrame([parts.mean() for parts in split]).mean()
+    medians = pd.concat(split).median()
+    total = means.sum()
+    return [
+        _part_row(system, part, means[part], medians[part], means[part] / total) for part in PARTS
+    ]
+
+
+def _part_row(
+    system: str, part: str, mean_s: float, median_s: float, share: float
+) -> dict[str, object]:
+    return {
+        "system": system,
+        "part": part,
+        "mean_s": mean_s,
+        "median_s": median_s,
+        "share": share,
+        "measured": mean_s == mean_s,  # noqa: PLR0124 (false for NaN only)
+    }
+
+
+def step_times(records: Sequence[Record]) -> pd.DataFrame:
+    """Compare instrumented with bare steps.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a system: ``bare_s`` with ``bare_low_s``, ``bare_high_s`` and ``level`` (the run's
+        mean step of a worker, then the median over the blocks), ``instrumented_s``, and
+        ``ratio`` of instrumented to bare, paired by block, with ``ratio_low``, ``ratio_high``.
+    """
+    return pd.DataFrame([_step_row(records, system) for system in systems_of(records)])
+
+
+def _step_row(records: Sequence[Record], system: str) -> dict[str, object]:
+    own = [_mean_steps(steps_of(r)) for r in of_system(records, system) if r.ok]
+    bare = [means.get("bare", float("nan")) for means in own]
+    seen = [means.get("instrumented", float("nan")) for means in own]
+    estimate, ratio = median_interval(bare), paired_ratio(seen, bare)
+    return {
+        "system": system,
+        "bare_s": estimate.value,
+        "bare_low_s": estimate.low,
+        "bare_high_s": estimate.high,
+        "level": estimate.level,
+        "instrumented_s": median(seen),
+        "ratio": ratio.value,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+    }
+
+
+def _mean_steps(steps: pd.DataFrame) -> dict[str, float]:
+    """Average a worker's step, in seconds, by kind of step."""
+    if steps.empty:
+        return {}
+    return {str(kind): float(mean) for kind, mean in steps.groupby("kind")["step_s"].mean().items()}

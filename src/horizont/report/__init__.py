@@ -1,0 +1,79 @@
+"""What readers see: pictures and tables for the notebooks, and the book made of them."""
+
+from horizont.report.findings import (
+    verdict,
+    worst_distances,
+)
+from horizont.report.headline import (
+    headline,
+)
+from horizont.report.picture import (
+    Picture,
+    Title,
+)
+from horizont.report.pictures import (
+    accuracy_picture,
+    distance_picture,
+    loss_picture,
+    phase_picture,
+    resource_pictures,
+    resource_table,
+    sample,
+    startup_picture,
+    throughput_picture,
+)
+from horizont.report.results import (
+    panels,
+    read_results,
+    result_table,
+    speed_table,
+)
+from horizont.report.settings import (
+    dataset_facts,
+    experiment_facts,
+    machine_facts,
+    study_facts,
+    system_facts,
+)
+from horizont.report.tables import (
+    Table,
+    facts,
+    phase_table,
+    table,
+)
+from horizont.report.titles import (
+    dataset_title,
+    workload_title,
+)
+
+__all__ = [
+    "Picture",
+    "Table",
+    "Title",
+    "accuracy_picture",
+    "dataset_facts",
+    "dataset_title",
+    "distance_picture",
+    "experiment_facts",
+    "facts",
+    "headline",
+    "loss_picture",
+    "machine_facts",
+    "panels",
+    "phase_picture",
+    "phase_table",
+    "read_results",
+    "resource_pictures",
+    "resource_table",
+    "result_table",
+    "sample",
+    "speed_table",
+    "startup_picture",
+    "study_facts",
+    "system_facts",
+    "table",
+    "throughput_picture",
+    "verdict",
+    "workload_title",
+    "worst_distances",
+]

@@ -1,0 +1,21 @@
+"""The figures of the book: a table in, a figure out, nothing kept between them."""
+
+from horizont.report.figures.equivalence import distances
+from horizont.report.figures.learning import accuracy_dots, loss_curves
+from horizont.report.figures.phases import phase_bars, stacked_panels
+from horizont.report.figures.resources import resource_charts
+from horizont.report.figures.samples import sample_sheet
+from horizont.report.figures.startup import startup_bars
+from horizont.report.figures.throughput import throughput_dots
+
+__all__ = [
+    "accuracy_dots",
+    "distances",
+    "loss_curves",
+    "phase_bars",
+    "resource_charts",
+    "sample_sheet",
+    "stacked_panels",
+    "startup_bars",
+    "throughput_dots",
+]

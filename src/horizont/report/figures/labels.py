@@ -1,0 +1,44 @@
+"""The rows of a chart by system: names at the left, reasons where there is nothing to draw."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from horizont.report import words
+from horizont.report.style import FAINT
+
+#: Height of a row in inches.
+ROW = 0.52
+
+
+def name_rows(axes: Axes, systems: Sequence[str]) -> None:
+    """Write the names of systems beside the rows 0, 1, ... from the top down."""
+    axes.set_ylim(len(systems) - 0.4, -0.6)
+    axes.set_yticks(np.arange(len(systems)), labels=[_name(system) for system in systems])
+    axes.tick_params(axis="y", length=0, pad=6)
+    for label in axes.get_yticklabels():
+        label.set_linespacing(1.25)
+
+
+def _name(system: str) -> str:
+    return f"{words.framework(words.framework_of(system))}\n{words.mode(system)}"
+
+
+def say_why_empty(axes: Axes, row: int, reason: str) -> None:
+    """Write into an empty row why there is nothing to see."""
+    text = textwrap.shorten(reason or "not measured", 90, placeholder=" …")
+    axes.annotate(
+        textwrap.fill(text, 52),
+        (0.0, row),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(5, 0),
+        textcoords="offset points",
+        va="center",
+        color=FAINT,
+        style="italic",
+        fontsize=8.5,
+    )

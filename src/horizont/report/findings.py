@@ -1,0 +1,50 @@
+"""What the comparator found, said plainly."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding in a sentence, and whether it is the one hoped for."""
+
+    text: str
+    good: bool
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        kind = "good" if self.good else "bad"
+        mark = "✓" if self.good else "✗"
+        text = f'<p class="hz-verdict hz-{kind}">{mark} {html.escape(self.text)}</p>'
+        return {"text/html": text, "text/plain": f"{mark} {self.text}"}
+
+
+def verdict(text: str, good: bool) -> Verdict:
+    """Show a finding."""
+    return Verdict(text, good)
+
+
+def worst_distances(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Pick, of each quantity, step and precision, the row that comes closest to its bound.
+
+    Parameters
+    ----------
+    rows
+        The rows of a proof.
+    """
+    frame = pd.DataFrame(list(rows))
+    if frame.empty:
+        return frame
+    # An exact quantity has the bound 0: being on it is as good as can be.
+    close = frame["distance"] / frame["bound"].where(frame["bound"] > 0, np.inf)
+    close = close.where(frame["ok"], np.inf)
+    order = ["dtype", "quantity", "step"]
+    worst = frame.assign(close=close).groupby(order, sort=False)["close"].idxmax()
+    columns = [*order, "tensor", "pair", "distance", "bound"]
+    return frame.loc[worst, columns].reset_index(drop=True)

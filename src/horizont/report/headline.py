@@ -1,0 +1,30 @@
+"""The picture of the whole study: every system on every workload, from the metrics alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from horizont.analysis import from_metrics
+from horizont.report.figures import stacked_panels
+from horizont.report.picture import Picture
+
+#: The metrics of an experiment on a workload, as of `horizont.analysis.metrics`.
+Metrics = Mapping[str, Mapping[str, Any]]
+
+
+def headline(panels: Mapping[str, Metrics]) -> Picture:
+    """Draw where the time goes, for every workload and system.
+
+    Parameters
+    ----------
+    panels
+        Metrics by the title of their panel, top down.
+    """
+    figure = stacked_panels({title: from_metrics(found) for title, found in panels.items()})
+    caption = (
+        "Where the time of a training step goes. Bars: mean instrumented step of a worker, by "
+        "phase. Marks: bare step, median over repeated runs with its interval; the distance "
+        "between bar and mark is what looking cost."
+    )
+    return Picture(figure, "headline", caption)

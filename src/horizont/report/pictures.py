@@ -1,0 +1,155 @@
+"""The figures of the notebooks with their captions: records in, pictures out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from horizont import analysis
+from horizont.records import Record
+from horizont.report import figures, words
+from horizont.report.picture import Picture, Quote
+from horizont.report.tables import Table, table
+
+#: How many of the first examples are searched for some of each class.
+SCANNED = 2000
+
+_TOTALS = ["system", "name", "cpu_mean", "memory_max"]
+
+
+def phase_picture(records: Sequence[Record]) -> Picture:
+    """Draw where the time of a step goes, for each system."""
+    caption = (
+        "Where the time of one step of a worker goes. Bars: instrumented steps, mean over steps, "
+        "workers and runs, by phase; “other” is what the phases leave of the step. "
+        f"Marks: bare steps, {_of_runs(records)}. The distance between a bar's end and its mark "
+        "is what looking cost."
+    )
+    return Picture(figures.phase_bars(analysis.phases(records), _times(records)), "phases", caption)
+
+
+def throughput_picture(records: Sequence[Record]) -> Picture:
+    """Draw the training speed of each system."""
+    estimates = analysis.throughput(records)
+    figure = figures.throughput_dots(analysis.run_throughput(records), estimates)
+    caption = (
+        "Training speed, from bare steps while all workers were at work. Large marks: "
+        f"{_of_runs(records)}; short strokes: single runs. A filled mark waits for all workers at "
+        "every step, an open one does not."
+    )
+    return Picture(figure, "throughput", caption)
+
+
+def loss_picture(records: Sequence[Record]) -> Picture:
+    """Draw how the loss fell."""
+    caption = (
+        "Training loss, a line for each run, smoothed by a running median over 21 steps; over the "
+        "examples seen (left) and over time (right). Left, lines that lie on each other learn "
+        "equally well from the same examples; right, the steeper line learns faster."
+    )
+    return Picture(figures.loss_curves(analysis.losses(records)), "loss", caption)
+
+
+def accuracy_picture(records: Sequence[Record], best: float | None = None) -> Picture:
+    """Draw the test accuracy at the end of each run, beside the best reachable if known."""
+    figure = figures.accuracy_dots(analysis.accuracies(records), best)
+    bound = "" if best is None else f" No network can reach more than {best:.1%} on these data."
+    caption = f"Accuracy on test examples after the last step, a mark for each run.{bound}"
+    return Picture(figure, "accuracy", caption)
+
+
+def startup_picture(records: Sequence[Record]) -> Picture:
+    """Draw how long each system takes to get going."""
+    figure = figures.startup_bars(analysis.startup(records), analysis.systems_of(records))
+    caption = (
+        "Start-up, from the start of a process to the end of its first step, in the order in which "
+        "it happens. It is no part of any training speed."
+    )
+    return Picture(figure, "startup", caption)
+
+
+def resource_pictures(records: Sequence[Record]) -> list[Picture]:
+    """Draw the four resource charts for one run of each system: the first that went well."""
+    return [_resource_picture(record) for record in first_runs(records)]
+
+
+def resource_table(records: Sequence[Record]) -> Table:
+    """Sum up the resources of the runs of `resource_pictures`: a row a system and process."""
+    totals = [
+        analysis.resource_totals(record).assign(system=record.run.system.name)
+        for record in first_runs(records)
+    ]
+    frame = pd.concat(totals) if totals else pd.DataFrame(columns=_TOTALS)
+    return table(frame, _TOTALS)
+
+
+def first_runs(records: Sequence[Record]) -> list[Record]:
+    """Pick the first run of each system that went well, in the order of systems."""
+    good: dict[str, Record] = {}
+    for record in sorted(records, key=lambda record: record.run.block):
+        if record.ok:
+            good.setdefault(record.run.system.name, record)
+    return [good[name] for name in analysis.systems_of(list(good.values()))]
+
+
+def _resource_picture(record: Record) -> Picture:
+    run = record.run
+    figure = figures.resource_charts(analysis.resources(record), analysis.segments(record))
+    caption = (
+        f"{words.system(run.system.name)}: what its processes used in one run (block "
+        f"{run.block + 1}), sampled {run.sampler_hz:g} times a second. Shaded: every other segment "
+        "of the run, named at the top."
+    )
+    return Picture(figure, f"resources-{run.system.slug}", caption)
+
+
+def distance_picture(rows: Sequence[dict[str, Any]]) -> Picture:
+    """Draw how far the frameworks are apart.
+
+    Parameters
+    ----------
+    rows
+        The rows of a proof.
+    """
+    caption = (
+        "Largest distance over all tensors between two frameworks, from the initial weights to the "
+        "updates after some steps; relative to the size of the tensor. The black lines are the "
+        "bounds. A red ring marks a pair that is beyond its bound."
+    )
+    return Picture(figures.distances(pd.DataFrame(list(rows))), "distances", caption)
+
+
+def sample(data: Any) -> Picture | Quote:
+    """Show the first examples of a data set.
+
+    Parameters
+    ----------
+    data
+        As of `horizont.data.load`: images become a sheet, text a quotation.
+    """
+    synthetic = data.about.source != "real"
+    if data.about.kind == "text":
+        return Quote(" ".join(data.vocabulary[token] for token in data.train_tokens[:120]))
+    name = data.about.name
+    names = () if synthetic else words.CLASSES.get(name, ())
+    labels = np.asarray(data.train_labels[:SCANNED])
+    figure = figures.sample_sheet(data.train_images[:SCANNED], labels, names, synthetic=synthetic)
+    what = "made-up stand-ins for " if synthetic else ""
+    caption = f"Training examples, {what}{words.dataset(name)}: the first of each class."
+    return Picture(figure, "samples", caption)
+
+
+def _times(records: Sequence[Record]) -> pd.DataFrame:
+    reasons = analysis.throughput(records)[["system", "reason"]]
+    return analysis.step_times(records).merge(reasons, on="system")
+
+
+def _of_runs(records: Sequence[Record]) -> str:
+    """Tell what an interval of this experiment is."""
+    level = analysis.throughput(records)["level"].max()
+    blocks = len({record.run.block for record in records})
+    runs = f"median of {blocks} runs" if blocks > 1 else "a single run"
+    return f"{runs} with a {level:.0%} interval" if level > 0 else runs

@@ -1,0 +1,107 @@
+"""The results of the whole study, from the metrics that its experiments left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from horizont.records import read_json
+from horizont.report import words
+from horizont.report.tables import Table, plain_table, shortened
+from horizont.spec import Study
+
+EXPERIMENTS = {"local": "one process", "distributed": "{} workers"}
+
+#: The metrics of each system, by experiment and workload.
+Results = Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]
+
+
+def read_results(study: Study, place: Callable[[str], Path]) -> Results:
+    """Read the metrics of all experiments that have any.
+
+    Parameters
+    ----------
+    place
+        Tells the file of the metrics of a given name, such as `local-lenet5-cifar10`.
+    """
+    found = {}
+    for workload in study.study:
+        for experiment in EXPERIMENTS:
+            path = place(f"{experiment}-{workload}")
+            if path.exists():
+                found[experiment, workload] = read_json(path)
+    return found
+
+
+def panels(
+    study: Study, results: Results, sources: Mapping[str, str]
+) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    """Title each experiment's metrics for `headline`.
+
+    Parameters
+    ----------
+    sources
+        ``real`` or ``synthetic``, by the name of the data set.
+    """
+    return {
+        f"{_workload(study, workload, sources)}, {_experiment(study, experiment)}": metrics
+        for (experiment, workload), metrics in results.items()
+    }
+
+
+def _workload(study: Study, name: str, sources: Mapping[str, str]) -> str:
+    workload = study.workload(name)
+    stand_in = "" if sources.get(workload.dataset) == "real" else " (synthetic stand-in)"
+    return words.workload(workload.network, workload.dataset) + stand_in
+
+
+def _experiment(study: Study, name: str) -> str:
+    return EXPERIMENTS[name].format(study.experiment(name).topology.workers)
+
+
+def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> Table:
+    """Rank the systems of every experiment by speed; those without a number come last."""
+    rows = []
+    for (experiment, workload), metrics in results.items():
+        title = f"{_workload(study, workload, sources)}, {_experiment(study, experiment)}"
+        rows += [{"title": title, **row} for row in _ranked(metrics)]
+    numbers = {"examples/s", "interval", "of the fastest", "runs"}
+    return plain_table(pd.DataFrame(rows), numbers, group_by="title" if rows else None)
+
+
+def speed_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Rank the systems of one experiment by speed.
+
+    Parameters
+    ----------
+    metrics
+        As of `horizont.analysis.metrics`.
+    """
+    numbers = {"examples/s", "interval", "of the fastest", "runs"}
+    return plain_table(pd.DataFrame(_ranked(metrics)), numbers)
+
+
+def _ranked(metrics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    fastest = max((own["examples_per_s"] or 0.0 for own in metrics.values()), default=0.0)
+    ranked = sorted(metrics.items(), key=lambda item: -(item[1]["examples_per_s"] or 0.0))
+    return [{"system": words.system(system), **_speed(own, fastest)} for system, own in ranked]
+
+
+def _speed(own: Mapping[str, Any], fastest: float) -> dict[str, str]:
+    rate = own["examples_per_s"]
+    interval = "–"
+    if own["low"] is not None:
+        interval = f"{own['low']:,.0f} to {own['high']:,.0f} ({own['level']:.0%})"
+    proven = own["comparable"] == "proven"
+    notes = [own["reason"], "" if proven else own["comparable"].partition(": ")[2]]
+    return {
+        "examples/s": "–" if rate is None else f"{rate:,.0f}",
+        "interval": interval,
+        "of the fastest": "–" if rate is None else f"{rate / fastest:.0%}",
+        "runs": f"{own['ok']} of {own['planned']}",
+        "comparable": "yes" if proven else "no",
+        "note": shortened("; ".join(filter(None, notes))),
+    }

@@ -1,0 +1,156 @@
+"""What was done, where and on what, as tables of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from horizont.report import words
+from horizont.report.tables import Table, facts, plain_table
+from horizont.spec import SYSTEMS, Study
+
+
+def experiment_facts(study: Study, experiment: str) -> Table:
+    """Tell how an experiment was set up.
+
+    Parameters
+    ----------
+    experiment
+        ``local`` or ``distributed``.
+    """
+    settings = study.experiment(experiment)
+    steps, topology = settings.steps, settings.topology
+    sharing = {"by_batch": "each global batch is dealt out", "by_shard": "each has its own part"}
+    local = settings.global_batch // topology.workers
+    values: dict[str, object] = {
+        "workers": topology.workers,
+        "servers": f"{topology.servers}, for parameter servers" if topology.servers else None,
+        "hosts": ", ".join(topology.hosts),
+        "compute threads of each process": topology.threads,
+        "examples of a global batch": f"{settings.global_batch}, {local} for each worker",
+        "data among workers": sharing[topology.sharding] if topology.workers > 1 else None,
+        "steps of each worker": (
+            f"{steps.warmup} warm-up, {steps.bare} bare, {steps.instrumented} instrumented"
+        ),
+        "blocks": settings.blocks,
+        "examples in the final test": f"{settings.evaluate_examples:,}",
+        "resource samples": f"{settings.sampler_hz:g} a second",
+    }
+    return facts({name: value for name, value in values.items() if value is not None})
+
+
+def system_facts(systems: Iterable[str]) -> Table:
+    """Tell by which mechanism each system works and what can be measured of it."""
+    rows = [_system_row(name) for name in systems]
+    return plain_table(pd.DataFrame(rows))
+
+
+def _system_row(name: str) -> dict[str, str]:
+    traits = SYSTEMS[name]
+    return {
+        "system": words.system(name),
+        "mechanism": traits.means,
+        "phases told apart": ", ".join(traits.measures),
+        "note": traits.note,
+    }
+
+
+def study_facts(study: Study, sources: Mapping[str, str]) -> Table:
+    """Tell what the study compares.
+
+    Parameters
+    ----------
+    sources
+        ``real`` or ``synthetic``, by the name of the data set.
+    """
+    rows = []
+    for name in study.study:
+        workload = study.workload(name)
+        source = sources.get(workload.dataset, "unknown")
+        for experiment in ("local", "distributed"):
+            settings = study.experiment(experiment)
+            rows.append(
+                {
+                    "workload": words.workload(workload.network, workload.dataset),
+                    "data": "real" if source == "real" else "synthetic stand-in",
+                    "experiment": experiment,
+                    "workers": str(settings.topology.workers),
+                    "global batch": str(settings.global_batch),
+                    "systems": str(len(settings.systems)),
+                    "runs of each": str(settings.blocks),
+                }
+            )
+    numbers = {"workers", "global batch", "systems", "runs of each"}
+    return plain_table(pd.DataFrame(rows), numbers)
+
+
+def machine_facts(environment: Mapping[str, Any]) -> Table:
+    """Tell on which machine and with which versions.
+
+    Parameters
+    ----------
+    environment
+        As of `horizont.measure.describe_environment`.
+    """
+    cpu = environment["cpu"]
+    cores = f"{cpu['physical_cores'] or '?'} cores, {cpu['logical_cores']} threads"
+    used = f"{len(cpu['affinity'])} usable" if cpu.get("affinity") else None
+    virtual = {True: "yes", False: "no", None: None}[environment.get("virtualised")]
+    values: dict[str, object] = {
+        "processor": cpu["model"],
+        "cores": ", ".join(filter(None, [cores, used])),
+        "vector instructions": _newest(cpu.get("features", [])),
+        "memory": f"{environment['memory_bytes'] / 2**30:.1f} GiB",
+        "virtual machine": virtual,
+        "system": f"{environment['system']} {environment.get('kernel', '')}".strip(),
+        "Python": environment["python"],
+    }
+    versions = {
+        name: version for name, version in environment["packages"].items() if version is not None
+    }
+    return facts(values | versions)
+
+
+def _newest(features: list[str]) -> str | None:
+    """Name the widest families of vector instructions only."""
+    families = ("amx", "avx512", "avx2", "avx")
+    found = [family for family in families if any(each.startswith(family) for each in features)]
+    return ", ".join(found[:2]) or None
+
+
+def dataset_facts(about: Any, info: Any) -> Table:
+    """Tell what a data set is and where it came from.
+
+    Parameters
+    ----------
+    about
+        The description of the prepared set, `horizont.data.About`.
+    info
+        What the catalogue knows, `horizont.data.DatasetInfo`.
+    """
+    made = about.source != "real"
+    unit = "words" if about.kind == "text" else "examples"
+    values: dict[str, object] = {
+        "source": f"synthetic stand-in for {info.title}" if made else f"the real {info.title}",
+        "obtained from": about.origin,
+        "shape of an example": " x ".join(map(str, about.shape)) or None,
+        "classes" if about.kind == "image" else "vocabulary": f"{about.classes:,}",
+        **{f"{unit}, {split}": f"{count:,}" for split, count in about.splits.items()},
+        "mean by channel": _numbers(about.mean),
+        "standard deviation": _numbers(about.std),
+        "best reachable accuracy": _percent(about.best_accuracy),
+        "best reachable perplexity": about.best_perplexity,
+        "licence": None if made else info.licence,
+        "citation": None if made else info.citation,
+    }
+    return facts({name: value for name, value in values.items() if value is not None})
+
+
+def _numbers(values: Iterable[float]) -> str | None:
+    return ", ".join(f"{value:.4f}" for value in values) or None
+
+
+def _percent(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1%}"

@@ -1,0 +1,136 @@
+"""The look of every figure: colours, marks and sizes, fixed in this one place.
+
+Colours follow Okabe and Ito ("Color universal design", 2008) and Tol ("Colour schemes", 2021):
+they differ in lightness as well as in hue, so they can be told apart by colour-blind readers and
+on a grey print. Wherever colour carries a meaning, a mark, a hatch or a label carries it too.
+
+Ink, grid and paper are drawn in three fixed greys that a style sheet may turn for a dark page
+(see `horizont.report.svg`); the colours of the data are readable on white and on near-black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK = "#24292f"
+FAINT = "#6b7280"
+GRID = "#d8dee4"
+PAPER = "#fefefe"
+
+#: The same on a dark page.
+DARK = {INK: "#e6edf3", FAINT: "#9aa4b0", GRID: "#3a424c", PAPER: "#121820"}
+
+FRAMEWORK_COLOURS = {"tensorflow": "#e07b12", "pytorch": "#b2387c", "mxnet": "#2a7fba"}
+FRAMEWORK_MARKS = {"tensorflow": "o", "pytorch": "s", "mxnet": "D"}
+UNKNOWN_COLOUR = "#7f7f7f"
+
+#: Reading and computing are cool and plain, what distribution costs is warm.
+PART_COLOURS = {
+    "load": "#e3cf6b",
+    "forward": "#7cc0e8",
+    "backward": "#3b78b4",
+    "waiting": "#efa58f",
+    "communication": "#c8413b",
+    "update": "#3f9c7c",
+    "other": "#a9b1ba",
+}
+PART_HATCHES = {"waiting": "////"}
+
+STARTUP_COLOURS = ("#c9d3de", "#7cc0e8", "#d9c25c", "#3b78b4", "#3f9c7c", "#efa58f")
+
+PAIR_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#6b7280")
+PAIR_MARKS = ("o", "s", "D", "^", "v", "P")
+
+PROCESS_COLOURS = {
+    "worker": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
+    "server": ("#c8413b", "#8f2d56"),
+    "chief": ("#6b7280",),
+    "scheduler": ("#a9a9a9",),
+}
+
+Dash = Literal["-", "--"]
+
+#: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.
+WIDTH = 6.8
+
+_SETTINGS: dict[str, Any] = {
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.5,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "text.color": INK,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "legend.handlelength": 1.4,
+    "legend.handleheight": 1.0,
+    "hatch.color": PAPER,
+    "hatch.linewidth": 1.2,
+    "lines.linewidth": 1.6,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "horizont",
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in the book's look, and leave the settings of matplotlib as they were."""
+    with mpl.rc_context():
+        sns.set_theme(style="whitegrid", rc=_SETTINGS)
+        yield
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """Make a figure of a size in inches that no window and no global state holds on to."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def framework_colour(framework: str) -> str:
+    """Tell the colour of a framework."""
+    return FRAMEWORK_COLOURS.get(framework, UNKNOWN_COLOUR)
+
+
+def process_colour(name: str) -> str:
+    """Tell the colour of a process by its role and number: `worker-0`."""
+    if name == "all":
+        return INK
+    role, _, number = name.rpartition("-")
+    colours = PROCESS_COLOURS.get(role)
+    if not colours or not number.isdigit():
+        return UNKNOWN_COLOUR
+    return colours[int(number) % len(colours)]
+
+
+def only_grid(axes: Axes, axis: str) -> None:
+    """Keep the grid lines of one axis (`x` or `y`) and drop the frame."""
+    axes.grid(visible=False, axis="y" if axis == "x" else "x")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(length=0)

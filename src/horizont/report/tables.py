@@ -1,0 +1,201 @@
+"""Tables for readers: words for names, a unit in every heading, a dash for what is not known."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from horizont.report import words
+
+Format = str | Callable[[Any], str]
+
+
+def shortened(reason: object) -> str:
+    """Write a reason in a line; the record of the run has it in full."""
+    return textwrap.shorten(str(reason), 110, placeholder=" …")
+
+
+def _disturbed(found: object) -> str:
+    """Write a flag or a count."""
+    if isinstance(found, bool):
+        return "yes" if found else ""
+    return str(found or "")
+
+
+#: Column in a data frame -> heading and how to write a value.
+COLUMNS: dict[str, tuple[str, Format]] = {
+    "system": ("system", lambda name: words.system(str(name))),
+    "workload": ("workload", "{}"),
+    "block": ("block", lambda number: str(int(number) + 1)),
+    "status": ("status", "{}"),
+    "reason": ("reason", shortened),
+    "comparable": ("comparable", "{}"),
+    "disturbed": ("disturbed", _disturbed),
+    "wall_s": ("wall, s", "{:.1f}"),
+    "train_s": ("training, s", "{:.1f}"),
+    "background_cpu": ("other load, cores", "{:.2f}"),
+    "final_loss": ("final loss", "{:.3f}"),
+    "test_accuracy": ("test accuracy", "{:.1%}"),
+    "examples_per_s": ("examples/s", "{:,.0f}"),
+    "low": ("from", "{:,.0f}"),
+    "high": ("to", "{:,.0f}"),
+    "level": ("level", lambda level: f"{level:.0%}" if level else "–"),
+    "ok": ("runs", "{:.0f}"),
+    "planned": ("planned", "{:.0f}"),
+    "step_s": ("bare step, ms", lambda value: f"{value * 1e3:.2f}"),
+    "bare_s": ("bare step, ms", lambda value: f"{value * 1e3:.2f}"),
+    "bare_low_s": ("from", lambda value: f"{value * 1e3:.2f}"),
+    "bare_high_s": ("to", lambda value: f"{value * 1e3:.2f}"),
+    "instrumented_s": ("instrumented, ms", lambda value: f"{value * 1e3:.2f}"),
+    "ratio": ("ratio", "{:.3f}"),
+    "ratio_low": ("from", "{:.3f}"),
+    "ratio_high": ("to", "{:.3f}"),
+    "instrumented_ratio": ("instrumented / bare", "{:.3f}"),
+    "name": ("process", "{}"),
+    "cpu_mean": ("CPU, % of a core", "{:.0f}"),
+    "memory_max": ("most memory, MiB", "{:.0f}"),
+    "pair": ("pair", lambda name: words.pair(str(name))),
+    "quantity": ("quantity", "{}"),
+    "tensor": ("tensor", "{}"),
+    "step": ("step", "{:.0f}"),
+    "dtype": ("precision", "{}"),
+    "distance": ("distance", "{:.1e}"),
+    "bound": ("bound", "{:.1e}"),
+    "record": ("record", "{}"),
+}
+
+#: Columns of text; the others are numbers and stand at the right.
+_TEXT = frozenset(
+    {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
+    | {"dtype", "record", "fact", "value", "disturbed"}
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text, ready to be shown.
+
+    Attributes
+    ----------
+    cells
+        Strings only.
+    text_columns
+        Headings of the columns that are set at the left.
+    groups
+        Headings between the rows, by the number of the row that each stands above.
+    """
+
+    cells: pd.DataFrame
+    text_columns: frozenset[str]
+    header: bool = True
+    groups: Mapping[int, str] = field(default_factory=dict)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/html": self.html(), "text/plain": self.cells.to_string(index=False)}
+
+    def html(self) -> str:
+        """Write the table as HTML that scrolls by itself where it is too wide."""
+        classes = ["hz-left" if name in self.text_columns else "" for name in self.cells.columns]
+        head = _row("th", list(self.cells.columns), classes) if self.header else ""
+        rows = []
+        for place, cells in enumerate(self.cells.itertuples(index=False)):
+            if place in self.groups:
+                rows.append(_group(self.groups[place], len(classes)))
+            rows.append(_row("td", list(cells), classes))
+        body = "\n".join(rows)
+        return (
+            '<div class="hz-table"><table>\n'
+            f"<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
+        )
+
+
+def _row(kind: str, cells: list[str], classes: list[str]) -> str:
+    parts = [
+        f'<{kind} class="{name}">{html.escape(cell)}</{kind}>'
+        if name
+        else f"<{kind}>{html.escape(cell)}</{kind}>"
+        for cell, name in zip(cells, classes, strict=True)
+    ]
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _group(heading: str, columns: int) -> str:
+    return f'<tr class="hz-group"><th colspan="{columns}">{html.escape(heading)}</th></tr>'
+
+
+def table(frame: pd.DataFrame, columns: list[str] | None = None) -> Table:
+    """Write a data frame of `horizont.analysis` for readers.
+
+    Parameters
+    ----------
+    columns
+        Which columns, in which order; nothing takes all.
+    """
+    shown = columns or list(frame.columns)
+    headings = [COLUMNS.get(column, (column, "{}"))[0] for column in shown]
+    cells = pd.DataFrame(
+        {
+            place: [_cell(column, value) for value in frame[column]]
+            for place, column in enumerate(shown)
+        }
+    )
+    cells.columns = pd.Index(headings)
+    text = {heading for column, heading in zip(shown, headings, strict=True) if column in _TEXT}
+    return Table(cells, frozenset(text))
+
+
+def facts(values: Mapping[str, object]) -> Table:
+    """Write named facts as a table of two columns without a heading."""
+    rows = {"fact": list(values), "value": ["–" if v is None else str(v) for v in values.values()]}
+    return Table(pd.DataFrame(rows), frozenset({"fact", "value"}), header=False)
+
+
+def plain_table(
+    frame: pd.DataFrame, numbers: Iterable[str] = (), group_by: str | None = None
+) -> Table:
+    """Show a data frame of strings.
+
+    Parameters
+    ----------
+    numbers
+        Columns that stand at the right.
+    group_by
+        A column whose values become headings between the rows.
+    """
+    groups = {}
+    if group_by is not None and len(frame):
+        names = list(frame[group_by])
+        groups = {
+            place: name for place, name in enumerate(names) if [name] != names[place - 1 : place]
+        }
+        frame = frame.drop(columns=group_by)
+    return Table(frame, frozenset(set(frame.columns) - set(numbers)), groups=groups)
+
+
+def phase_table(phases: pd.DataFrame) -> Table:
+    """Write the breakdown with a row a system and a column a part, in milliseconds.
+
+    Parameters
+    ----------
+    phases
+        As of `horizont.analysis.phases`.
+    """
+    wide = phases.pivot(index="system", columns="part", values="mean_s") * 1e3
+    wide = wide.loc[list(dict.fromkeys(phases["system"])), list(dict.fromkeys(phases["part"]))]
+    wide["step"] = wide.sum(axis="columns", min_count=1)
+    cells = wide.map(lambda value: "–" if pd.isna(value) else f"{value:.2f}")
+    cells.insert(0, "system", [words.system(str(name)) for name in wide.index])
+    first = "milliseconds"
+    return Table(cells.rename(columns={"system": first}), frozenset({first}))
+
+
+def _cell(column: str, value: object) -> str:
+    if value is None or (isinstance(value, float) and pd.isna(value)):
+        return "–"
+    _, form = COLUMNS.get(column, (column, "{}"))
+    return form.format(value) if isinstance(form, str) else form(value)

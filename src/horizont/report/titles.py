@@ -1,0 +1,35 @@
+"""The titles of pages: what a page is about, in words, and on which data."""
+
+from __future__ import annotations
+
+from horizont.report import words
+from horizont.report.picture import Title
+from horizont.spec import Workload
+
+
+def workload_title(workload: Workload, source: str) -> Title:
+    """Title a page about a workload.
+
+    Parameters
+    ----------
+    source
+        ``real`` or ``synthetic``: where the prepared data come from.
+    """
+    rate = f"{workload.optimizer.name.upper()}, learning rate {workload.optimizer.learning_rate:g}"
+    text = words.workload(workload.network, workload.dataset) + _stand_in(source)
+    return Title(text, f"{rate}; {_data(source)}")
+
+
+def dataset_title(name: str, source: str) -> Title:
+    """Title a page about a data set."""
+    return Title(words.dataset(name) + _stand_in(source), _data(source))
+
+
+def _stand_in(source: str) -> str:
+    return "" if source == "real" else " (synthetic stand-in)"
+
+
+def _data(source: str) -> str:
+    if source == "real":
+        return "the real data"
+    return "synthetic data of the same shape, not the real set"

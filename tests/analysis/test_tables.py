@@ -1,0 +1,170 @@
+"""Tables from made records: the numbers are right and no planned run is lost from sight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from record_maker import make_records
+
+from horizont import analysis
+from horizont.analysis.phases import split_steps
+from horizont.analysis.throughput import examples_per_second
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+FAILED = "mxnet/async/parameter_server"
+SKIPPED = "tensorflow/async/parameter_server"
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return make_records(tmp_path_factory.mktemp("store"), failed=(FAILED,), skipped=(SKIPPED,))
+
+
+def bare(start_s, step_s, worker=0, examples=10):
+    return {
+        "kind": "bare",
+        "worker": worker,
+        "start_s": start_s,
+        "step_s": step_s,
+        "examples": examples,
+    }
+
+
+def test_every_planned_run_is_a_row_with_its_reason(records):
+    table = analysis.runs(records, {"mxnet": "proven"})
+    assert len(table) == 15
+    assert set(table.loc[table["system"] == FAILED, "status"]) == {"failed"}
+    assert table.loc[table["system"] == FAILED, "reason"].str.contains("address already").all()
+    assert set(table.loc[table["system"] == SKIPPED, "status"]) == {"skipped"}
+    assert set(table.loc[table["system"] == FAILED, "comparable"]) == {"proven"}
+    others = table.loc[table["system"] != FAILED]
+    assert (
+        others.loc[~others["system"].str.startswith("mxnet"), "comparable"]
+        .str.startswith("not comparable: ")
+        .all()
+    )
+
+
+@pytest.mark.parametrize("make", [analysis.throughput, analysis.step_times, analysis.summary])
+def test_systems_without_a_good_run_stay(records, make):
+    table = make(records)
+    assert len(table) == 5
+    assert {FAILED, SKIPPED} <= set(table["system"])
+
+
+def test_throughput_of_one_worker_is_examples_over_time():
+    steps = pd.DataFrame([bare(1.0, 0.5), bare(1.5, 0.5), bare(2.5, 0.5)])
+    assert examples_per_second(steps) == pytest.approx(30 / 2.0)
+
+
+def test_throughput_counts_only_the_time_common_to_all_workers():
+    # Worker 1 starts a second later; its two steps and the matching half of worker 0 count.
+    steps = pd.DataFrame(
+        [bare(t, 0.5) for t in (0.0, 0.5, 1.0, 1.5)]
+        + [bare(t, 0.5, worker=1) for t in (1.0, 1.5, 2.0)]
+    )
+    assert examples_per_second(steps) == pytest.approx(40 / 1.0)
+
+
+def test_throughput_of_a_cut_step_counts_in_proportion():
+    steps = pd.DataFrame([bare(0.0, 1.0), bare(0.75, 1.0, worker=1)])
+    assert examples_per_second(steps) == pytest.approx((2.5 + 2.5) / 0.25)
+
+
+def test_throughput_without_a_common_time_is_not_known():
+    steps = pd.DataFrame([bare(0.0, 1.0), bare(5.0, 1.0, worker=1)])
+    assert np.isnan(examples_per_second(steps))
+
+
+def test_parts_add_up_to_the_step_and_unmeasured_is_not_zero():
+    row = {"kind": "instrumented", "step_s": 1.0, "load_s": 0.1, "forward_s": 0.3}
+    parts = split_steps(pd.DataFrame([{**row, "backward_s": np.nan}])).iloc[0]
+    assert parts["other"] == pytest.approx(0.6)
+    assert np.isnan(parts["backward"])
+    assert np.isnan(parts["communication"])
+
+
+def test_breakdown_closes_the_budget(records):
+    table = analysis.phases(records)
+    times = analysis.step_times(records).set_index("system")
+    for system, own in table.groupby("system"):
+        if system in (FAILED, SKIPPED):
+            assert own["mean_s"].isna().all()
+        else:
+            assert own["mean_s"].sum() == pytest.approx(
+                times.loc[system, "instrumented_s"], rel=0.05
+            )
+            assert own["share"].sum() == pytest.approx(1.0)
+
+
+def test_instrumented_against_bare_is_found(records):
+    # The maker slows instrumented steps by 6 %.
+    ratio = analysis.step_times(records).set_index("system").loc["pytorch/sync/allreduce"]
+    assert 1.03 < ratio["ratio"] < 1.09
+    assert ratio["ratio_low"] <= ratio["ratio"] <= ratio["ratio_high"]
+
+
+def test_startup_parts_come_in_the_order_of_time(records):
+    parts = analysis.startup(records)
+    own = parts.loc[parts["system"] == "pytorch/sync/allreduce", "part"]
+    assert list(own) == ["interpreter", "framework", "data", "network", "first_step"]
+
+
+def test_resources_share_one_time_axis(records):
+    record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
+    table, parts = analysis.resources(record), analysis.segments(record)
+    assert set(table["quantity"]) == set(analysis.RESOURCES)
+    assert {"worker-0", "worker-1", "server-0"} <= set(table["name"])
+    assert list(parts["kind"]) == ["start-up", "warmup", "bare", "instrumented"]
+    assert parts["start_s"].iloc[1] == 0.0
+    cpu = table[(table["quantity"] == "cpu") & (table["name"] == "worker-0")]
+    assert cpu["value"].between(50, 130).all()
+
+
+def test_processes_of_a_name_are_added_up(records):
+    totals = analysis.resource_totals(records[0]).set_index("name")
+    assert totals.loc["worker-0", "cpu_mean"] == pytest.approx(95, rel=0.1)
+
+
+def test_losses_are_means_over_workers(records):
+    table = analysis.losses(records)
+    one = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]
+    assert len(one) == 130
+    assert one["examples"].iloc[-1] == 130 * 84
+    assert analysis.smoothed(table)["smooth"].std() < table["loss"].std()
+
+
+def test_metrics_are_plain_and_come_back_as_tables(records):
+    metrics = analysis.metrics(records, "proven")
+    assert metrics[FAILED]["examples_per_s"] is None
+    assert metrics[FAILED]["reason"].startswith("failed: ")
+    parts, times = analysis.from_metrics(dict(sorted(metrics.items())))
+    assert list(times["system"]) == analysis.systems_of(records)
+    known = times.set_index("system").loc["pytorch/sync/allreduce", "bare_s"]
+    assert known == pytest.approx(analysis.step_times(records).iloc[2]["bare_s"], rel=1e-4)
+    assert parts["mean_s"].notna().any()
+
+
+def test_printable_is_text_with_dashes_for_the_unknown(records):
+    text = analysis.printable(analysis.summary(records, "proven"))
+    row = text.set_index("system").loc[FAILED]
+    assert row["examples/s"] == "–"
+    assert row["runs"] == "0 of 3"
+    assert row["note"].startswith("failed: ")
+    assert not text.isna().to_numpy().any()
+
+
+def test_one_block_and_nothing_at_all(tmp_path):
+    single = make_records(tmp_path / "one", "local", blocks=1)
+    assert analysis.throughput(single)["low"].isna().all()
+    nothing = make_records(
+        tmp_path / "none",
+        "local",
+        blocks=1,
+        failed=("tensorflow/local", "pytorch/local", "mxnet/local"),
+    )
+    assert len(analysis.summary(nothing)) == 3
+    assert analysis.losses(nothing).empty
+    assert analysis.startup(nothing).empty

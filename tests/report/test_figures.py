@@ -1,0 +1,136 @@
+"""Every figure draws, says what is missing, and keeps its text as text."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from record_maker import make_proof
+
+from horizont import analysis, report
+from horizont.report import figures, style
+from horizont.report.svg import inline_svg
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+OF_RECORDS = [
+    report.phase_picture,
+    report.throughput_picture,
+    report.loss_picture,
+    report.accuracy_picture,
+    report.startup_picture,
+]
+
+
+def shown(picture):
+    """The text that a reader of the picture sees."""
+    tree = ElementTree.fromstring(picture.svg().encode())
+    return " ".join(
+        "".join(node.itertext()) for node in tree.iter("{http://www.w3.org/2000/svg}text")
+    )
+
+
+@pytest.mark.parametrize("draw", OF_RECORDS)
+def test_draws_without_a_warning_and_with_a_caption(records, draw):
+    picture = draw(records)
+    assert picture.caption.endswith(".")
+    assert "PyTorch" in shown(picture)
+
+
+@pytest.mark.parametrize("draw", OF_RECORDS)
+def test_draws_an_experiment_without_a_good_run(hopeless, draw):
+    draw(hopeless).svg()
+
+
+@pytest.mark.parametrize("draw", [report.phase_picture, report.throughput_picture])
+def test_a_failed_system_keeps_its_row_and_its_reason(records, draw):
+    assert "failed: worker-1 ended" in shown(draw(records))
+
+
+def test_phases_that_are_not_told_apart_are_named(records):
+    assert "not apart: waiting, update" in shown(report.phase_picture(records))
+
+
+def test_resources_show_every_process_and_segment(records):
+    pictures = report.resource_pictures(records)
+    assert len(pictures) == 4  # the fifth system failed
+    text = shown(next(p for p in pictures if "mxnet" in p.name))
+    for word in ("worker-0", "worker-1", "server-0", "warm-up", "bare", "instrumented", "CPU"):
+        assert word in text
+
+
+def test_a_distance_beyond_its_bound_is_ringed():
+    ring = "#c8413b"
+    good = report.distance_picture(make_proof().to_dict("records")).svg()
+    bad = report.distance_picture(make_proof(departs=True).to_dict("records")).svg()
+    assert ring not in good
+    assert ring in bad
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("synthetic", [True, False])
+def test_samples_say_if_they_are_made_up(channels, synthetic):
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (60, channels, 28, 28), dtype=np.uint8)
+    figure = figures.sample_sheet(images, np.arange(60) % 10, synthetic=synthetic)
+    assert (figures.samples.SYNTHETIC in report.Picture(figure, "s", "s").svg()) == synthetic
+
+
+def test_headline_is_drawn_from_metrics_alone(records):
+    picture = report.headline({"One": analysis.metrics(records), "Two": analysis.metrics(records)})
+    assert "One" in shown(picture)
+    assert "failed: worker-1" in shown(picture)
+    assert "prefers-color-scheme: dark" in picture.svg()
+
+
+def test_same_table_gives_the_same_file(records):
+    assert report.phase_picture(records).svg() == report.phase_picture(records).svg()
+
+
+def test_inline_figures_do_not_share_names(records):
+    one = inline_svg(report.phase_picture(records).figure, "one")
+    two = inline_svg(report.loss_picture(records).figure, "two")
+    names = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (one, two)]
+    assert names[0].isdisjoint(names[1])
+    for text, own in zip((one, two), names, strict=True):
+        used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text))
+        assert {first or second for first, second in used} <= own
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("load", "forward"),
+        ("forward", "backward"),
+        ("waiting", "communication"),
+        ("communication", "update"),
+        ("backward", "waiting"),
+    ],
+)
+def test_neighbouring_phases_differ_in_lightness(parts):
+    low, high = sorted(luminance(style.PART_COLOURS[part]) for part in parts)
+    assert (high + 0.05) / (low + 0.05) > 1.15
+
+
+def test_text_is_readable_on_both_pages():
+    for ink, page in ((style.INK, "#ffffff"), (style.DARK[style.INK], "#121820")):
+        low, high = sorted((luminance(ink), luminance(page)))
+        assert (high + 0.05) / (low + 0.05) > 7
+
+
+def test_tables_show_failures_and_dashes(records):
+    metrics = analysis.metrics(records, {"pytorch": "proven"})
+    page = report.speed_table(metrics).html()
+    assert "failed: worker-1" in page
+    assert ">yes<" in page
+    assert ">no<" in page
+    assert "–" in report.phase_table(analysis.phases(records)).html()
+    assert "not comparable" in report.table(analysis.runs(records)).html()
