@@ -137,9 +137,7 @@ def _try_frameworks(left_out: list[str]) -> list[str]:
 
 def _works(words: str) -> bool:
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    tried = subprocess.run(
-        [str(PYTHON), "-c", words], env=quiet, capture_output=True, check=False
-    )
+    tried = subprocess.run([str(PYTHON), "-c", words], env=quiet, capture_output=True, check=False)
     return tried.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Write `requirements.lock` from `pyproject.toml`: every package, exact, with the hashes of its files.
+"""Write `requirements.lock` from `pyproject.toml`: every package, exact, with its hashes.
 
 Run by `make lock`. It needs `uv` and uses pip's settings of this machine (``PIP_FIND_LINKS``) to
 find PyTorch's CPU build, which is what the lock is resolved with: no package for accelerators gets

@@ -1,4 +1,4 @@
-"""Keep notebooks in git free of outputs: ``--check`` names those that are not, ``--strip`` mends."""
+"""Keep notebooks in git free of outputs: ``--check`` names those with some, ``--strip`` mends."""
 
 from __future__ import annotations
 

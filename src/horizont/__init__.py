@@ -1,0 +1,1 @@
+"""Which framework, synchronisation and architecture trains this network fastest, and why?"""

@@ -37,7 +37,9 @@ LOCKED = {
 
 
 def test_the_users_packages_are_declared() -> None:
-    assert {"jupyterlab", "papermill", "mxnet", "torch", "seaborn", "psutil", "dvc"} <= set(DECLARED)
+    assert {"jupyterlab", "papermill", "mxnet", "torch", "seaborn", "psutil", "dvc"} <= set(
+        DECLARED
+    )
     assert "tensorflow-cpu" in DECLARED
 
 

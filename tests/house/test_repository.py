@@ -15,7 +15,9 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 #: Folders of single machines, and hosts that packages come from.
 TRACES = re.compile(
-    r"(?<![\w.])/(work|root|home/\w+)/|/opt/(wheels|pypi)|files\.python" + r"hosted|\bpypi\.or" + "g"
+    r"(?<![\w.])/(work|root|home/\w+)/|/opt/(wheels|pypi)|files\.python"
+    + r"hosted|\bpypi\.or"
+    + "g"
 )
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios within one run, on a quiet machine. They decide no test."""

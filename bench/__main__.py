@@ -1,0 +1,25 @@
+"""``python -m bench [NAME ...]``: run some benchmarks, or all of them, and print their numbers."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import loops, sampler, study
+
+BENCHMARKS = {"loops": loops.run, "sampler": sampler.run, "study": study.run}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks one after the other."""
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        print(f"error: benchmark: {unknown[0]!r} is not possible; allowed: {list(BENCHMARKS)}")
+        return 2
+    for name in names or list(BENCHMARKS):
+        print(f"\n{name}: {sys.modules[f'bench.{name}'].__doc__.splitlines()[0]}", flush=True)
+        BENCHMARKS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

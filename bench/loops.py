@@ -1,0 +1,62 @@
+"""Our training loop against each framework's own trainer: same network, data in memory, one thread.
+
+Each framework has a fresh process. In it, segments of our loop and of the framework's own take
+turns; the ratio is that of the medians of the segments' rates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from horizont.cluster.plan import surroundings
+from horizont.spec import FRAMEWORKS, installed_version
+
+GOAL = 0.98
+BATCH = 42
+STEPS = 150
+ROUNDS = 9
+
+
+def run() -> None:
+    """Print a row for each framework."""
+    for framework in FRAMEWORKS:
+        if installed_version(framework) is None:
+            print(f"  {framework:<12} skipped: not installed")
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.own", framework],
+            env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(f"  {framework:<12} failed: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        for row in json.loads(done.stdout.strip().splitlines()[-1]):
+            verdict = "ok" if row["ratio"] >= GOAL else "BELOW"
+            print(
+                f"  {framework:<12} against {row['peer']:<28} "
+                f"ours {row['ours']:7.0f} steps/s, theirs {row['theirs']:7.0f}: "
+                f"ratio {row['ratio']:.3f} (goal {GOAL}) {verdict}"
+            )
+
+
+def take_turns(ours: Callable[[], None], theirs: Callable[[], None]) -> tuple[float, float]:
+    """Let two loops of `STEPS` steps take turns, and tell the median rate of each in steps/s."""
+    ours()
+    theirs()
+    rates: tuple[list[float], list[float]] = ([], [])
+    for number in range(ROUNDS):
+        pair = [(ours, rates[0]), (theirs, rates[1])]
+        for loop, rate in pair if number % 2 else reversed(pair):
+            started = time.perf_counter()
+            loop()
+            rate.append(STEPS / (time.perf_counter() - started))
+    return statistics.median(rates[0]), statistics.median(rates[1])

@@ -1,0 +1,193 @@
+"""The command line: one verb a line, and the one place where a user's mistake becomes a message."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from horizont.errors import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Returns
+    -------
+    int
+        0 if all went well, 1 if something failed, 2 for a user's mistake, 130 for an interrupt.
+    """
+    # A polite end is an interrupt too: everything that was started is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(arguments.do(arguments) or 0)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was finished is kept, the same command goes on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Describe the commands."""
+    parser = argparse.ArgumentParser(prog="horizont", description=__doc__)
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    repro = verbs.add_parser("repro", help="run the study, or what is not up to date of it")
+    repro.add_argument("--profile", help="settings to write into params.yaml first")
+    repro.add_argument("dvc", nargs="*", help="arguments for `dvc repro`, after --")
+    repro.set_defaults(do=_repro)
+
+    profile = verbs.add_parser("profile", help="write a profile's settings into params.yaml")
+    profile.add_argument("name", nargs="?", help="nothing lists them")
+    profile.set_defaults(do=_profile)
+
+    prepare = verbs.add_parser("prepare", help="make a data set ready")
+    prepare.add_argument("dataset")
+    prepare.set_defaults(do=_prepare)
+
+    measure = verbs.add_parser("measure", help="make the runs of an experiment that are missing")
+    measure.add_argument("experiment")
+    measure.add_argument("workload")
+    measure.set_defaults(do=_measure)
+
+    prove = verbs.add_parser("prove", help="compare the frameworks on a workload")
+    prove.add_argument("workload")
+    prove.add_argument(
+        "--fault", action="append", default=[], metavar="FRAMEWORK=FAULT", help="break one first"
+    )
+    prove.set_defaults(do=_prove)
+
+    notebook = verbs.add_parser("notebook", help="run a notebook headlessly")
+    notebook.add_argument("name")
+    notebook.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
+    notebook.set_defaults(do=_notebook)
+
+    for name, do, text in (
+        ("book", _book, "assemble the book from the executed notebooks"),
+        ("summary", _summary, "show the results of the study in the terminal"),
+        ("check", _check, "check the settings"),
+        ("lab", _lab, "open JupyterLab on the notebooks"),
+    ):
+        verb = verbs.add_parser(name, help=text)
+        verb.set_defaults(do=do)
+    return parser
+
+
+def _repro(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.profile import use_profile
+    from horizont.pipeline.repro import reproduce
+    from horizont.pipeline.summary import show_summary
+
+    paths = study_paths()
+    if arguments.profile:
+        use_profile(paths, arguments.profile)
+    status = reproduce(paths, arguments.dvc)
+    if status:
+        print("the study is not complete; the same command goes on where it stopped")
+        return status
+    return show_summary(paths)
+
+
+def _profile(arguments: argparse.Namespace) -> None:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.profile import profile_names, use_profile
+
+    paths = study_paths()
+    if arguments.name is None:
+        print("\n".join(profile_names(paths)))
+        return
+    use_profile(paths, arguments.name)
+    print(f"params.yaml holds the profile {arguments.name}")
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from horizont.pipeline import prepare_dataset
+
+    about = prepare_dataset(arguments.dataset)
+    print(f"{about.name}: {about.source}, from {about.origin}")
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline.notebook import progress_shown
+
+    with progress_shown():
+        from horizont.pipeline import measure
+
+        records = measure(arguments.experiment, arguments.workload)
+    return int(any(record.result.status == "failed" for record in records))
+
+
+def _prove(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline import prove
+    from horizont.pipeline.notebook import progress_shown
+
+    faults = {}
+    for given in arguments.fault:
+        framework, _, fault = given.partition("=")
+        if not fault:
+            raise UserError("--fault", given, "FRAMEWORK=FAULT")
+        faults[framework] = fault
+    with progress_shown():
+        proof = prove(arguments.workload, faults=faults)
+    print(proof.verdict)
+    return int(not proof.ok)
+
+
+def _notebook(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline.notebook import NotebookFailed, run_notebook
+
+    try:
+        run_notebook(arguments.name, dict(arguments.p))
+    except NotebookFailed as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 2 if failure.error == "UserError" else 1
+    return 0
+
+
+def _book(arguments: argparse.Namespace) -> None:
+    del arguments
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.book import assemble_book
+
+    print(f"the report: {assemble_book(study_paths())}")
+
+
+def _summary(arguments: argparse.Namespace) -> int:
+    del arguments
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.summary import show_summary
+
+    return show_summary(study_paths())
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    del arguments
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.check import checked_study
+
+    study = checked_study(study_paths())
+    print(f"the settings are in order: profile {study.profile}, {', '.join(study.study)}")
+
+
+def _lab(arguments: argparse.Namespace) -> None:
+    del arguments
+    from horizont.pipeline import study_paths
+
+    notebooks: Path = study_paths().notebooks
+    os.chdir(notebooks)
+    program = Path(sys.executable).with_name("jupyter-lab")
+    # Replaces this process: Ctrl-C goes to JupyterLab, which asks and ends its kernels.
+    os.execv(program, [str(program), *(["--allow-root"] if os.getuid() == 0 else [])])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

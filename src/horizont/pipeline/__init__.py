@@ -1,0 +1,21 @@
+"""What ties the floors together: the verbs of a study, for notebooks and the command line."""
+
+from horizont.pipeline.measure import measure
+from horizont.pipeline.notebook import run_notebook
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.prepare import prepare_dataset
+from horizont.pipeline.prove import prove
+from horizont.pipeline.publish import proof_status, publish
+from horizont.pipeline.root import project_root
+
+__all__ = [
+    "Paths",
+    "measure",
+    "prepare_dataset",
+    "project_root",
+    "proof_status",
+    "prove",
+    "publish",
+    "run_notebook",
+    "study_paths",
+]

@@ -1,0 +1,119 @@
+"""Measuring an experiment: all its runs, in randomised blocks, each one once."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from horizont.cluster import Place, execute
+from horizont.data import About
+from horizont.measure import describe_environment
+from horizont.pipeline.check import checked_study
+from horizont.pipeline.ground import run_ground
+from horizont.pipeline.lock import measuring_alone
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.prepare import ensure_data
+from horizont.pipeline.progress import Progress
+from horizont.records import Record, RecordWriter, Result, find_record, read_record, run_key
+from horizont.spec import Run, installed_version
+
+
+def measure(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
+    """Measure what has not been measured yet, and open the records of all planned runs.
+
+    Parameters
+    ----------
+    experiment
+        `local` or `distributed`.
+    workload
+        The name of a workload in the study's settings.
+
+    Returns
+    -------
+    list
+        A record for each planned run, in the order in which they were made; failed runs and
+        runs of frameworks that are not installed among them.
+
+    Raises
+    ------
+    UserError
+        If a setting is wrong or the results folder cannot be written.
+    """
+    paths = paths or study_paths()
+    study = checked_study(paths)
+    runs = interleaved(list(study.runs(experiment, workload)), study.seed)
+    about = ensure_data(study, runs[0].workload.dataset, paths)
+    RecordWriter.sweep(paths.records(experiment, workload))
+    campaign = Campaign(paths, about, Progress("run", len(runs)))
+    try:
+        return [campaign.record(run) for run in runs]
+    finally:
+        campaign.progress.close()
+
+
+def interleaved(runs: Sequence[Run], seed: int) -> list[Run]:
+    """Put the systems of each block into a random order, the same for the same seed."""
+    ordered: list[Run] = []
+    for block, members in groupby(runs, key=lambda run: run.block):
+        group = list(members)
+        name = zlib.crc32(f"{group[0].experiment}/{group[0].workload_name}".encode())
+        order = np.random.default_rng([seed, block, name]).permutation(len(group))
+        ordered += [group[place] for place in order]
+    return ordered
+
+
+class Campaign:
+    """The runs of one experiment on one data set."""
+
+    def __init__(self, paths: Paths, about: About, progress: Progress) -> None:
+        self.paths = paths
+        self.about = about
+        self.progress = progress
+
+    def record(self, run: Run) -> Record:
+        """Open the record of a run; make it first if there is none that went well."""
+        store = self.paths.records(run.experiment, run.workload_name)
+        ground = run_ground(run.system.framework, self.about)
+        key = run_key(run, ground)
+        self.progress.begin(f"{run.workload_name} {run.system.name}, block {run.block + 1}")
+        if installed_version(run.system.framework) is None:
+            self.progress.end("skipped", counted=False)
+            return self._skip(run, key, store)
+        found = find_record(store, key)
+        if found is not None and found.ok:
+            self.progress.end("found finished", counted=False)
+            return found
+        return self._make(run, key, store, ground)
+
+    def _skip(self, run: Run, key: str, store: Path) -> Record:
+        """Leave a record that says why there was no run."""
+        writer = RecordWriter(store, key)
+        writer.start(run, describe_environment())
+        reason = f"{run.system.framework} is not installed"
+        return read_record(writer.finish(Result(status="skipped", reason=reason)))
+
+    def _make(self, run: Run, key: str, store: Path, ground: dict[str, str]) -> Record:
+        environment = {**describe_environment(), "ground": ground}
+        place = Place(store, self.paths.prepared(self.about.name), environment)
+        started = time.monotonic()
+
+        def tick(done: int, planned: int) -> None:
+            self.progress.step(done, planned, time.monotonic() - started)
+
+        with measuring_alone(self.progress.begin):
+            record = execute(run, key, place, tick)
+        self.progress.end(outcome(record))
+        return record
+
+
+def outcome(record: Record) -> str:
+    """Tell in a few words how a run went."""
+    if not record.ok:
+        return f"FAILED: {record.result.reason}"
+    disturbed = ", disturbed" if record.result.disturbed else ""
+    return f"{record.result.wall_s:.1f} s{disturbed}"

@@ -1,0 +1,126 @@
+"""Running a notebook headlessly, with its progress in the terminal and its failure kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from horizont.errors import UserError
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.progress import VARIABLE
+from horizont.pipeline.terminal import following
+
+KERNEL = "python3"
+
+
+class NotebookFailed(Exception):
+    """A notebook that raised. What it did up to there is kept."""
+
+    def __init__(self, kept: Path, error: str, message: str) -> None:
+        self.kept = kept
+        self.error = error
+        self.message = message
+        super().__init__(f"{error}: {message} (the notebook is kept as {kept})")
+
+
+def run_notebook(name: str, parameters: Mapping[str, Any], paths: Paths | None = None) -> Path:
+    """Execute a notebook of the study and keep the executed copy.
+
+    Parameters
+    ----------
+    name
+        The notebook's name without its ending.
+    parameters
+        Values for names that the notebook's parameters cell declares.
+
+    Returns
+    -------
+    Path
+        The executed copy, named after the notebook and its parameters.
+
+    Raises
+    ------
+    UserError
+        If there is no such notebook or it has no such parameter.
+    NotebookFailed
+        If a cell raises.
+    """
+    paths = paths or study_paths()
+    source = paths.notebooks / f"{name}.ipynb"
+    if not source.exists():
+        raise UserError("notebook", name, sorted(p.stem for p in paths.notebooks.glob("*.ipynb")))
+    check_parameters(source, parameters)
+    out = paths.executed / f"{'-'.join([name, *map(str, parameters.values())])}.ipynb"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.unlink(missing_ok=True)  # never an old success under a new failure
+    _execute(source, out, parameters, paths.root)
+    return out
+
+
+def check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
+    """Refuse a parameter that the notebook does not declare."""
+    from papermill import inspect_notebook
+
+    declared = inspect_notebook(str(notebook))
+    for name in given:
+        if name not in declared:
+            raise UserError(f"parameter of {notebook.name}", name, sorted(declared) or "none")
+
+
+def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path) -> None:
+    from papermill import PapermillExecutionError, execute_notebook
+    from traitlets.config import Config
+
+    # Talking to the kernel through files needs no port and no encryption.
+    ipc = Config({"KernelManager": {"transport": "ipc"}})
+    try:
+        with progress_shown():
+            execute_notebook(
+                str(source),
+                str(out),
+                parameters=dict(parameters),
+                kernel_name=KERNEL,
+                cwd=str(root),
+                progress_bar=False,
+                log_output=False,
+                config=ipc,
+            )
+    except PapermillExecutionError as error:
+        raise NotebookFailed(out, error.ename, error.evalue) from None
+    finally:
+        if out.exists():
+            tidy(out)
+
+
+@contextmanager
+def progress_shown() -> Any:
+    """Show in the terminal what the kernel says it is doing."""
+    with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
+        spoken = Path(folder) / "progress"
+        spoken.touch()
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = str(spoken)
+        try:
+            with following(spoken):
+                yield
+        finally:
+            os.environ.pop(VARIABLE)
+            if before is not None:
+                os.environ[VARIABLE] = before
+
+
+def tidy(path: Path) -> None:
+    """Drop papermill's times and paths, which say nothing about the study and always differ."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

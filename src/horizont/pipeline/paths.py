@@ -1,0 +1,71 @@
+"""The places of a study, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from horizont.pipeline.root import project_root
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The folders and files of a study below its root."""
+
+    root: Path
+
+    @property
+    def params(self) -> Path:
+        """Name the file of all settings."""
+        return self.root / "params.yaml"
+
+    @property
+    def raw(self) -> Path:
+        """Name the folder of the official archives."""
+        return self.root / "data" / "raw"
+
+    @property
+    def prepared_sets(self) -> Path:
+        """Name the folder of the data sets in canonical form."""
+        return self.root / "data" / "prepared"
+
+    def prepared(self, dataset: str) -> Path:
+        """Name the folder of a data set in canonical form."""
+        return self.prepared_sets / dataset
+
+    def records(self, experiment: str, workload: str) -> Path:
+        """Name the folder of the records of an experiment on a workload."""
+        return self.root / "records" / experiment / workload
+
+    def proof(self, workload: str) -> Path:
+        """Name the file of the comparator's findings on a workload."""
+        return self.root / "reports" / "equivalence" / f"{workload}.json"
+
+    def metrics(self, name: str) -> Path:
+        """Name a file of metrics that DVC compares."""
+        return self.root / "reports" / "metrics" / f"{name}.json"
+
+    @property
+    def plots(self) -> Path:
+        """Name the folder of the curves that DVC plots."""
+        return self.root / "reports" / "plots"
+
+    @property
+    def notebooks(self) -> Path:
+        """Name the folder of the notebooks as they are written."""
+        return self.root / "notebooks"
+
+    @property
+    def executed(self) -> Path:
+        """Name the folder of the notebooks as they were run."""
+        return self.root / "reports" / "notebooks"
+
+    @property
+    def book(self) -> Path:
+        """Name the folder of the finished site."""
+        return self.root / "reports" / "book"
+
+
+def study_paths() -> Paths:
+    """Tell the places of the study that the current folder belongs to."""
+    return Paths(project_root())

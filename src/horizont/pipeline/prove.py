@@ -1,0 +1,142 @@
+"""Proving that the frameworks train the same network on a workload."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.cluster import run_alone
+from horizont.data import About
+from horizont.equivalence import Proof, Traces, compare, proof_of, write_proof
+from horizont.pipeline.check import checked_study
+from horizont.pipeline.ground import proof_ground
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.prepare import ensure_data
+from horizont.pipeline.progress import Progress
+from horizont.spec import FRAMEWORKS, Study, TraceJob, TracePass, installed_version
+
+DEADLINE_S = 180.0
+
+#: The trainings of each framework: the proof, the precision of the times, and its noise.
+PASSES = (
+    TracePass(dtype="float64"),
+    TracePass(dtype="float32"),
+    TracePass(dtype="float32", variant="permuted"),
+)
+
+#: Tensors by name, of each pass.
+Told = Mapping[TracePass, Mapping[str, NDArray[Any]]]
+
+
+def prove(workload: str, paths: Paths | None = None, faults: dict[str, str] | None = None) -> Proof:
+    """Train a little in every framework, compare all tensors, and keep the findings.
+
+    Parameters
+    ----------
+    faults
+        Deliberate mistakes by framework; a proof with faults is handed back and not kept.
+
+    Raises
+    ------
+    UserError
+        If a setting is wrong.
+    RunFailed
+        If a framework cannot train at all.
+    """
+    paths = paths or study_paths()
+    prover = prover_of(workload, paths)
+    frameworks = [name for name in FRAMEWORKS if installed_version(name)]
+    progress = Progress("framework", len(frameworks))
+    told: dict[str, Told] = {}
+    for framework in frameworks:
+        progress.begin(f"{workload} compared in {framework}")
+        told[framework] = prover.train(framework, (faults or {}).get(framework))
+        progress.end("done")
+    progress.close()
+    proof = prover.proof(told)
+    if not faults:
+        write_proof(paths.proof(workload), proof)
+    return proof
+
+
+def prover_of(workload: str, paths: Paths) -> Prover:
+    """Prepare the trainings of a workload."""
+    study = checked_study(paths)
+    about = ensure_data(study, study.workload(workload).dataset, paths)
+    return Prover(study, workload, about, paths.prepared(about.name).resolve())
+
+
+@dataclass(frozen=True)
+class Prover:
+    """The trainings of one proof, and what follows from them."""
+
+    study: Study
+    workload: str
+    about: About
+    data_folder: Path
+
+    def train(
+        self, framework: str, fault: str | None = None, passes: Sequence[TracePass] = PASSES
+    ) -> Told:
+        """Train in one framework, in a process of its own, and tell all tensors."""
+        with tempfile.TemporaryDirectory(prefix="horizont-") as made:
+            folder = Path(made)
+            job = TraceJob(
+                framework=framework,
+                workload=self.study.workload(self.workload),
+                batch=self.study.equivalence.batch,
+                at_steps=self.study.equivalence.at_steps,
+                passes=tuple(passes),
+                fault=fault,
+                seed=self.study.seed,
+                data_folder=self.data_folder,
+                folder=folder,
+            )
+            run_alone(job, folder, DEADLINE_S)
+            return {training: _read(folder / training.file) for training in passes}
+
+    def proof(self, told: Mapping[str, Told]) -> Proof:
+        """Compare what the frameworks told, the exact precision first."""
+        workload = self.study.workload(self.workload)
+        installed = list(told)
+        return proof_of(
+            [row for traces in _by_dtype(told) for row in compare(traces)],
+            workload=self.workload,
+            network=workload.network,
+            dataset=workload.dataset,
+            source=self.about.source,
+            ground=proof_ground(workload, self.about, installed),
+            frameworks=tuple(installed),
+            missing={
+                name: f"{name} is not installed" for name in FRAMEWORKS if name not in installed
+            },
+        )
+
+
+def _by_dtype(told: Mapping[str, Told]) -> list[Traces]:
+    """Sort what was told by precision and variant; passes that nobody made are left out."""
+    found = []
+    for dtype in ("float64", "float32"):
+        plain, permuted = (
+            {
+                framework: tensors
+                for framework, passes in told.items()
+                for training, tensors in passes.items()
+                if (training.dtype, training.variant) == (dtype, variant)
+            }
+            for variant in ("plain", "permuted")
+        )
+        if plain:
+            found.append(Traces(dtype, plain, permuted))
+    return found
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path) as arrays:
+        return dict(arrays)

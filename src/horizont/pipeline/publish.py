@@ -1,0 +1,63 @@
+"""What an experiment leaves under `reports/` for DVC and for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from horizont.analysis import losses, metrics
+from horizont.data.about import read_about
+from horizont.equivalence import read_proof
+from horizont.pipeline.ground import proof_ground
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.records import Record, write_json
+from horizont.spec import FRAMEWORKS, read_study
+
+
+def proof_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
+    """Tell for each framework whether its times on a workload may be compared.
+
+    Returns
+    -------
+    dict
+        By framework ``proven``, or ``not comparable: `` with the reason. A proof holds as long
+        as network, versions and code are those it was made with.
+    """
+    paths = paths or study_paths()
+    if not paths.proof(workload).exists():
+        return dict.fromkeys(FRAMEWORKS, "not comparable: no proof was made")
+    proof = read_proof(paths.proof(workload))
+    described = read_study(paths.params).workload(workload)
+    about = read_about(paths.prepared(described.dataset))
+    ground = proof_ground(described, about, list(FRAMEWORKS))
+    return {framework: proof.stands_for(framework, ground) for framework in FRAMEWORKS}
+
+
+def publish(
+    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
+) -> Path:
+    """Write the metrics and the plotted curves of an experiment on a workload.
+
+    Returns
+    -------
+    Path
+        The file of metrics, for `dvc metrics show` and `dvc metrics diff`.
+    """
+    paths = paths or study_paths()
+    name = f"{experiment}-{workload}"
+    out = paths.metrics(name)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(out, metrics(records, proof_status(workload, paths)))
+    paths.plots.mkdir(parents=True, exist_ok=True)
+    write_json(paths.plots / f"{name}-loss.json", _curve(records))
+    return out
+
+
+def _curve(records: Sequence[Record]) -> list[dict[str, object]]:
+    """Reduce the loss curves of the first block to about a hundred points each."""
+    curves = losses([record for record in records if record.run.block == 0])
+    if curves.empty:
+        return []
+    thinned = curves[curves["step"] % max(1, int(curves["step"].max()) // 100) == 0]
+    columns = ["system", "step", "loss"]
+    return [dict(row) for row in thinned[columns].to_dict(orient="records")]  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""The results of the study in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from horizont.analysis import printable, summary
+from horizont.pipeline.paths import Paths
+from horizont.pipeline.planned import planned_records
+from horizont.pipeline.publish import proof_status
+from horizont.records import Record
+from horizont.spec import read_study
+
+
+def show_summary(paths: Paths) -> int:
+    """Print a table for each experiment and workload, and where the report is.
+
+    Returns
+    -------
+    int
+        1 if a run failed or is missing, else 0.
+    """
+    console = Console()
+    study = read_study(paths.params)
+    troubles = 0
+    for workload in study.study:
+        proof = proof_status(workload, paths)
+        for experiment in ("local", "distributed"):
+            records, missing = planned_records(study, experiment, workload, paths)
+            failed = [record for record in records if record.result.status == "failed"]
+            troubles += len(failed) + missing
+            if records:
+                title = f"{workload}, {experiment}"
+                console.print(_table(title, printable(summary(records, proof))))
+            _name_troubles(console, failed, missing)
+    report = paths.book / "index.html"
+    if report.exists():
+        console.print(f"The report: {report}", soft_wrap=True)
+    return int(troubles > 0)
+
+
+def _name_troubles(console: Console, failed: Sequence[Record], missing: int) -> None:
+    for record in failed:
+        console.print(f"failed: {record.folder.name}: {record.result.reason}", soft_wrap=True)
+    if missing:
+        console.print(f"{missing} runs are not measured yet")
+
+
+def _table(title: str, rows: pd.DataFrame) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in rows.columns:
+        right = column not in ("system", "comparable", "note")
+        table.add_column(str(column), justify="right" if right else "left")
+    for _, row in rows.iterrows():
+        table.add_row(*map(str, row))
+    return table

@@ -1,0 +1,81 @@
+"""The runner of notebooks: parameters are checked, failures are kept, progress is seen."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from horizont.errors import UserError
+from horizont.pipeline import Paths, run_notebook
+from horizont.pipeline.notebook import NotebookFailed
+from horizont.pipeline.progress import VARIABLE, Progress
+from horizont.pipeline.terminal import following
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    cells = [
+        new_code_cell("number = 1", metadata={"tags": ["parameters"]}),
+        new_code_cell("from pathlib import Path\nprint(Path.cwd(), number)"),
+        new_code_cell("assert int(number) < 5, 'too large'"),
+    ]
+    (tmp_path / "notebooks").mkdir()
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(
+        new_notebook(cells=cells, metadata=kernel), tmp_path / "notebooks" / "demo.ipynb"
+    )
+    return Paths(tmp_path)
+
+
+def test_an_executed_copy_is_kept_without_times(paths: Paths) -> None:
+    source = (paths.notebooks / "demo.ipynb").read_text()
+    out = run_notebook("demo", {"number": 3}, paths)
+    assert out.name == "demo-3.ipynb"
+    executed = nbformat.read(out, as_version=4)
+    assert f"{paths.root} 3" in str([cell.outputs for cell in executed.cells])
+    assert "papermill" not in executed.metadata
+    assert all("papermill" not in cell.metadata for cell in executed.cells)
+    assert (paths.notebooks / "demo.ipynb").read_text() == source
+
+
+def test_a_failure_is_raised_and_kept(paths: Paths) -> None:
+    run_notebook("demo", {"number": 9 - 5}, paths)
+    with pytest.raises(NotebookFailed, match="too large") as failure:
+        run_notebook("demo", {"number": 9}, paths)
+    assert "too large" in failure.value.kept.read_text()
+
+
+def test_unknown_names_are_refused(paths: Paths) -> None:
+    with pytest.raises(UserError, match=r"numbr.*number"):
+        run_notebook("demo", {"numbr": 3}, paths)
+    with pytest.raises(UserError, match=r"notebook: 'demos'.*demo"):
+        run_notebook("demos", {}, paths)
+    assert not paths.executed.exists()
+
+
+def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = tmp_path / "spoken"
+    spoken.touch()
+    monkeypatch.setenv(VARIABLE, str(spoken))
+    shown = io.StringIO()
+    with following(spoken, shown):
+        progress = Progress("run", 2)
+        progress.begin("first")
+        progress.step(5, 10, since_s=0.5)
+        progress.end("1.0 s")
+        time.sleep(0.5)
+        progress.begin("second")
+        progress.end("found finished", counted=False)
+        progress.close()
+    text = shown.getvalue()
+    assert "run 1/2" in text
+    assert "first: 1.0 s" in text
+    assert "1 runs done" in text
+    assert "1 found finished" in text
+    assert "step 5/10" not in text, "passing lines are for terminals"
+    assert "~run 1/2 first: step 5/10, 10 steps/s" in spoken.read_text()

@@ -1,0 +1,34 @@
+"""The order of runs: randomised blocks, the same for the same seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from horizont.pipeline.measure import interleaved
+from horizont.spec import read_study
+
+STUDY = read_study(Path(__file__).parents[2] / "params.yaml")
+
+
+def test_every_block_holds_every_system_once() -> None:
+    runs = list(STUDY.runs("distributed", "lenet5-cifar10"))
+    ordered = interleaved(runs, STUDY.seed)
+    assert sorted(map(repr, ordered)) == sorted(map(repr, runs))
+    size = len(STUDY.distributed.systems)
+    for place in range(0, len(ordered), size):
+        block = ordered[place : place + size]
+        assert {run.system.name for run in block} == set(STUDY.distributed.systems)
+        assert {run.block for run in block} == {place // size}
+
+
+def test_the_order_differs_by_block_and_seed_and_repeats() -> None:
+    runs = list(STUDY.runs("distributed", "lenet5-cifar10"))
+    ordered = interleaved(runs, 1)
+    size = len(STUDY.distributed.systems)
+    blocks = {
+        tuple(run.system.name for run in ordered[place : place + size])
+        for place in range(0, len(ordered), size)
+    }
+    assert len(blocks) > 1
+    assert interleaved(runs, 1) == ordered
+    assert interleaved(runs, 2) != ordered
