@@ -84,10 +84,22 @@ def _make(left_out: list[str]) -> None:
     for name in FRAMEWORKS:
         if name not in left_out:
             _say(f"installing {name}")
-            if _install(frameworks[packages[name]]):
+            if not _install_framework(frameworks[packages[name]]):
                 print(f"    {name} could not be installed; going on without it")
     _say("installing horizont itself")
     _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+
+
+def _install_framework(entry: str) -> bool:
+    """Install a framework; of PyTorch the CPU build, where pip finds one.
+
+    With hashes, pip takes the default index's build although the CPU build's version is the
+    higher one: so that one is asked for by its full name first.
+    """
+    cpu = re.sub(r"^(torch==[\d.]+)", r"\1+cpu", entry)
+    if cpu != entry and _install(cpu, silent=True) == 0:
+        return True
+    return _install(entry) == 0
 
 
 def _entries(lock: str) -> dict[str, str]:
@@ -97,19 +109,20 @@ def _entries(lock: str) -> dict[str, str]:
     return dict(zip(found, parts, strict=True))
 
 
-def _install(entries: str) -> int:
+def _install(entries: str, *, silent: bool = False) -> int:
     """Install exactly the given entries of the lock; return pip's status."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(entries)
         file.flush()
-        return _pip("install", "--no-deps", "--require-hashes", "--requirement", file.name)
+        words = ("install", "--no-deps", "--require-hashes", "--requirement", file.name)
+        return _pip(*words, silent=silent)
 
 
-def _pip(*words: str) -> int:
-    """Run pip in the environment and return its status; its words are shown if it fails."""
+def _pip(*words: str, silent: bool = False) -> int:
+    """Run pip in the environment and return its status; its errors are shown unless silent."""
     command = [str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode and not silent:
         errors = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
         print("\n".join(f"    {line}" for line in errors[-8:]))
     return done.returncode

@@ -1,1 +1,1 @@
-"""Which framework, synchronisation and architecture trains this network fastest, and why?"""
+"""Finds out which framework, synchronisation and architecture trains a network fastest."""

@@ -151,7 +151,7 @@ def test_printable_is_text_with_dashes_for_the_unknown(records):
     text = analysis.printable(analysis.summary(records, "proven"))
     row = text.set_index("system").loc[FAILED]
     assert row["examples/s"] == "–"
-    assert row["runs"] == "0 of 3"
+    assert row["runs"] == "0/3"
     assert row["note"].startswith("failed: ")
     assert not text.isna().to_numpy().any()
 

@@ -55,8 +55,9 @@ def printable(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Strings only: system, examples/s, its interval, step, communication, runs, comparable.
-        What is not known is a dash.
+        Strings only: system, examples/s with interval and level, step, share of communication
+        and waiting, runs, and in the note whatever is not as it should be. What is not known is
+        a dash.
     """
     communication = table["waiting_share"].fillna(0) + table["communication_share"]
     return pd.DataFrame(
@@ -64,13 +65,12 @@ def printable(table: pd.DataFrame) -> pd.DataFrame:
             "system": table["system"],
             "examples/s": [_number(value, "{:,.0f}") for value in table["examples_per_s"]],
             "interval": [_interval(row) for _, row in table.iterrows()],
-            "step": [_number(value * 1e3, "{:.2f} ms") for value in table["step_s"]],
-            "communication": [_number(value, "{:.0%}") for value in communication],
+            "level": [_number(value, "{:.0%}") for value in table["level"]],
+            "step, ms": [_number(value * 1e3, "{:.2f}") for value in table["step_s"]],
+            "comm.": [_number(value, "{:.0%}") for value in communication],
             "runs": [
-                f"{ok} of {planned}"
-                for ok, planned in zip(table["ok"], table["planned"], strict=True)
+                f"{ok}/{planned}" for ok, planned in zip(table["ok"], table["planned"], strict=True)
             ],
-            "comparable": table["comparable"],
             "note": [_note(row) for _, row in table.iterrows()],
         }
     )
@@ -83,9 +83,10 @@ def _number(value: float, form: str) -> str:
 def _interval(row: pd.Series) -> str:
     if pd.isna(row["low"]):
         return "–"
-    return f"{row['low']:,.0f} to {row['high']:,.0f} ({row['level']:.0%})"
+    return f"{row['low']:,.0f} to {row['high']:,.0f}"
 
 
 def _note(row: pd.Series) -> str:
     disturbed = f"{row['disturbed']} disturbed" if row["disturbed"] else ""
-    return "; ".join(filter(None, [str(row["reason"]), disturbed]))
+    comparable = "" if row["comparable"] == "proven" else str(row["comparable"])
+    return "; ".join(filter(None, [comparable, str(row["reason"]), disturbed]))

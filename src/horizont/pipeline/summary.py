@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import pandas as pd
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +17,9 @@ from horizont.pipeline.publish import proof_status
 from horizont.records import Record
 from horizont.spec import read_study
 
+#: Columns of text where no terminal says how many it has.
+PLAIN_WIDTH = 120
+
 
 def show_summary(paths: Paths) -> int:
     """Print a table for each experiment and workload, and where the report is.
@@ -24,7 +29,7 @@ def show_summary(paths: Paths) -> int:
     int
         1 if a run failed or is missing, else 0.
     """
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     study = read_study(paths.params)
     troubles = 0
     for workload in study.study:
@@ -51,10 +56,10 @@ def _name_troubles(console: Console, failed: Sequence[Record], missing: int) -> 
 
 
 def _table(title: str, rows: pd.DataFrame) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in rows.columns:
-        right = column not in ("system", "comparable", "note")
-        table.add_column(str(column), justify="right" if right else "left")
+        text = column in ("system", "note")
+        table.add_column(str(column), justify="left" if text else "right", no_wrap=column != "note")
     for _, row in rows.iterrows():
         table.add_row(*map(str, row))
     return table

@@ -1,0 +1,159 @@
+"""The whole study by DVC on the tiny profile: real processes of all frameworks, no mocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import ROOT, horizont_processes
+
+from horizont.pipeline import Paths
+from horizont.spec import FRAMEWORKS, installed_version, read_study
+
+pytestmark = pytest.mark.pipeline
+
+TIMEOUT_S = 900
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the project's files, as a clone would have them, into a repository of its own."""
+    root = tmp_path_factory.mktemp("clone") / "horizont"
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", ":!reports/book"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if files.returncode:
+        pytest.skip("not a git checkout")
+    for name in files.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+    git(root, "init", "-q")
+    assert horizont(root, "profile", "tiny").returncode == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "tiny")
+    return root
+
+
+def git(root: Path, *words: str) -> None:
+    names = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run(["git", *names, *words], cwd=root, check=True, capture_output=True)
+
+
+def surroundings(root: Path) -> dict[str, str]:
+    """Let the copy's own code run, with this environment's programs."""
+    programs = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(root / "src"),
+        "HORIZONT_ROOT": str(root),
+    }
+
+
+def horizont(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(root, sys.executable, "-m", "horizont.cli", *words)
+
+
+def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=root, env=surroundings(root), capture_output=True, text=True,
+        timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done(copy: Path) -> Iterator[subprocess.CompletedProcess[str]]:
+    """Run the study once for all tests of this module."""
+    yield horizont(copy, "repro")
+    assert not horizont_processes(copy)
+
+
+def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[1/8] prepare@cifar10" in done.stdout
+    assert "[8/8] book" in done.stdout
+    assert "run 5/5" in done.stderr
+    assert "The report: " in done.stdout
+    assert "examples/s" in done.stdout
+    assert (copy / "reports" / "book" / "index.html").exists()
+
+
+@pytest.mark.usefixtures("done")
+def test_every_planned_run_has_its_record(copy: Path) -> None:
+    paths = Paths(copy)
+    study = read_study(paths.params)
+    for experiment in ("local", "distributed"):
+        records = [
+            json.loads(path.read_text())
+            for path in paths.records(experiment, "lenet5-cifar10").glob("*/result.json")
+        ]
+        assert len(records) == len(study.experiment(experiment).systems)
+        expected = {"ok"} | ({"skipped"} if missing() else set())
+        assert {record["status"] for record in records} <= expected
+
+
+def missing() -> list[str]:
+    return [name for name in FRAMEWORKS if installed_version(name) is None]
+
+
+@pytest.mark.usefixtures("done")
+def test_a_second_time_runs_nothing(copy: Path) -> None:
+    again = horizont(copy, "repro")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "[" not in "".join(
+        line for line in again.stdout.splitlines() if "@" in line and line.startswith("[")
+    )
+
+
+@pytest.mark.usefixtures("done")
+def test_metrics_are_known_to_dvc(copy: Path) -> None:
+    shown = run(copy, sys.executable, "-m", "dvc", "metrics", "show", "--json")
+    assert shown.returncode == 0, shown.stderr
+    metrics = json.loads(shown.stdout)[""]["data"]
+    local = metrics[str(Path("reports/metrics/local-lenet5-cifar10.json"))]["data"]
+    if not missing():
+        assert local["pytorch/local"]["examples_per_s"] > 0
+        assert local["pytorch/local"]["comparable"] == "proven"
+    diff = run(copy, sys.executable, "-m", "dvc", "metrics", "diff", "--json")
+    assert diff.returncode == 0, diff.stderr
+
+
+@pytest.mark.usefixtures("done")
+def test_plots_are_drawn_by_dvc(copy: Path) -> None:
+    shown = run(copy, sys.executable, "-m", "dvc", "plots", "show", "-o", "plots")
+    assert shown.returncode == 0, shown.stderr
+    page = (copy / "plots" / "index.html").read_text()
+    assert "pytorch/local" in page
+
+
+@pytest.mark.usefixtures("done")
+def test_a_proof_of_other_code_makes_times_not_comparable(copy: Path) -> None:
+    """Change an adapter: the proof is stale, and so are the records."""
+    before = horizont(copy, "summary").stdout
+    assert "not comparable" not in before
+    adapter = copy / "src" / "horizont" / "frameworks" / "torch" / "model.py"
+    text = adapter.read_text()
+    adapter.write_text(text + "\n# changed\n")
+    try:
+        after = horizont(copy, "summary").stdout
+    finally:
+        adapter.write_text(text)
+    assert "runs are not measured yet" in after
+
+
+@pytest.mark.usefixtures("done")
+def test_an_experiment_of_dvc_changes_a_setting(copy: Path) -> None:
+    git(copy, "add", "-A")
+    git(copy, "commit", "-qm", "results")
+    words = ("exp", "run", "-S", "local.steps.bare=9", "data@cifar10", "prepare@cifar10")
+    ran = run(copy, sys.executable, "-m", "dvc", *words)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert read_study(Paths(copy).params).local.steps.bare == 9
