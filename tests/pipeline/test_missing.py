@@ -1,0 +1,47 @@
+"""A framework that is not installed: a row that says so, and the rest of the study runs."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from horizont import analysis
+from horizont.pipeline import Paths, measure, proof_status, prove
+from horizont.spec import FRAMEWORKS
+from horizont.spec.framework import FrameworkInfo
+
+pytestmark = pytest.mark.framework
+
+WORKLOAD = "lenet5-cifar10"
+
+
+@pytest.fixture
+def without_mxnet(study_folder: Paths, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Let MXNet be carried by a package that nobody has installed."""
+    absent = FrameworkInfo(distributions=("mxnet-that-is-not-there",), adapter="mxnet")
+    monkeypatch.setitem(FRAMEWORKS, "mxnet", absent)
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["local"]["systems"] = ["pytorch/local", "mxnet/local"]
+    study_folder.params.write_text(yaml.safe_dump(values))
+    return study_folder
+
+
+def test_its_runs_are_rows_with_a_reason(without_mxnet: Paths) -> None:
+    records = measure("local", WORKLOAD, without_mxnet)
+    status = {record.run.system.name: record.result for record in records}
+    assert status["pytorch/local"].status == "ok"
+    assert status["mxnet/local"].status == "skipped"
+    assert status["mxnet/local"].reason == "mxnet is not installed"
+    table = analysis.printable(analysis.summary(records)).set_index("system")
+    assert "mxnet is not installed" in table.loc["mxnet/local", "note"]
+    assert table.loc["pytorch/local", "examples/s"] != "–"
+
+
+def test_it_has_no_part_in_the_proof(without_mxnet: Paths) -> None:
+    proof = prove(WORKLOAD, without_mxnet)
+    assert proof.ok, proof.verdict
+    assert proof.frameworks == ("tensorflow", "pytorch")
+    assert proof.missing == {"mxnet": "mxnet is not installed"}
+    status = proof_status(WORKLOAD, without_mxnet)
+    assert status["pytorch"] == "proven"
+    assert status["mxnet"].startswith("not comparable")
