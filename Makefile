@@ -7,8 +7,10 @@ BIN := .venv/bin
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-env:            ## make the environment in .venv, if the lock has changed
-	@$(PYTHON) tools/environment.py
+env:            ## make .venv, if the lock has changed; WITHOUT=mxnet leaves a framework out
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "error: $(PYTHON) is not here; install Python 3.11, or say PYTHON=..." >&2; exit 2; }
+	@$(PYTHON) tools/environment.py $(WITHOUT:%=--without %)
 
 repro: env      ## run the study and build the report; PROFILE=name for other settings
 	@$(BIN)/horizont repro $(if $(PROFILE),--profile $(PROFILE))

@@ -1,13 +1,16 @@
 """Make the environment in `.venv` from `requirements.lock`, and try what was installed.
 
-``python3.11 tools/environment.py [--without FRAMEWORK ...]``; `make env` calls it when the lock
-has changed. Uses nothing but the standard library and pip.
+``python3.11 tools/environment.py [--without FRAMEWORK ...]``, or `make env`: does nothing if the
+environment is already made from this lock. A framework that was left out stays out until
+``--without none``. Uses nothing but the standard library and pip.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -15,12 +18,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCK = ROOT / "requirements.lock"
-STAMP = VENV / ".made-from"
+STAMP = VENV / ".made-from.json"
 
 #: Framework -> its package in the lock, and how to try it. One framework a process.
 FRAMEWORKS = {
@@ -29,8 +33,15 @@ FRAMEWORKS = {
     "mxnet": ("mxnet", "import numpy; numpy.bool = numpy.bool_; import mxnet"),
 }
 
+#: Ends well if the PyTorch that came wants packages for accelerators.
+IS_OTHER_BUILD = """
+import re, sys
+from importlib.metadata import requires
+sys.exit(not any(re.match("nvidia|cuda|triton", line) for line in requires("torch") or []))
+"""
+
 OTHER_BUILD = """\
-    This index offers PyTorch's build for accelerators only; installing what it needs, several GB.
+    pip finds only PyTorch's build for accelerators; installing what it needs, several GB.
     To take the CPU build instead, point pip to it (PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL, see the
     installation page of PyTorch), remove .venv, and run this again."""
 
@@ -39,24 +50,28 @@ def main() -> int:
     """Make the environment, or find it made."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--without", action="append", default=[], choices=sorted(FRAMEWORKS), metavar="FRAMEWORK",
-        help="leave a framework out: " + ", ".join(FRAMEWORKS),
+        "--without", action="append", choices=[*sorted(FRAMEWORKS), "none"], metavar="FRAMEWORK",
+        help=f"leave a framework out ({', '.join(FRAMEWORKS)}), or `none` any more",
     )  # fmt: skip
-    left_out = parser.parse_args().without
+    asked = parser.parse_args().without
     problem = _problem()
     if problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    wanted = LOCK.read_text(encoding="utf-8") + " ".join(sorted(left_out))
-    if STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted:
+    before = _stamp()
+    left_out = before.get("left_out", []) if asked is None else sorted({*asked} - {"none"})
+    wanted = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "left_out": left_out}
+    if wanted.items() <= before.items():
+        if before["failed"]:
+            print(f"note: {_names(before['failed'])} could not be installed; "
+                  f"remove {STAMP.relative_to(ROOT)} to try again")  # fmt: skip
         return 0
     started = time.monotonic()
-    _make(left_out)
-    missing = _try_frameworks(left_out)
-    STAMP.write_text(wanted, encoding="utf-8")
+    failed = _make(left_out)
+    _put_stamp(**wanted, failed=failed)
     print(f"environment made in {time.monotonic() - started:.0f} s: {VENV}")
-    if missing:
-        print(f"without {', '.join(missing)}: the study shows them as skipped")
+    if left_out or failed:
+        print(f"without {_names(left_out + failed)}: the study shows the runs as skipped")
     return 0
 
 
@@ -70,24 +85,75 @@ def _problem() -> str:
     return ""
 
 
-def _make(left_out: list[str]) -> None:
-    """Install the lock without those frameworks, then this package."""
-    if not PYTHON.exists():
+def _make(left_out: list[str]) -> list[str]:
+    """Install the lock without those frameworks, then this package; name what did not work."""
+    if not _is_whole():
         _say("making .venv")
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
+        if made.returncode:
+            sys.exit("error: .venv could not be made; the reason is above")
+    _put_stamp(left_out=left_out)  # an interrupt does not forget what was left out
     entries = _entries(LOCK.read_text(encoding="utf-8"))
-    packages = {name: FRAMEWORKS[name][0] for name in FRAMEWORKS}
-    frameworks = {packages[name]: entries.pop(packages[name]) for name in FRAMEWORKS}
+    frameworks = {name: entries.pop(package, "") for name, (package, _) in FRAMEWORKS.items()}
     _say(f"installing {len(entries)} packages of the lock (some minutes)")
     if _install("".join(entries.values())):
         sys.exit("error: the packages of the lock could not be installed; pip's words are above")
-    for name in FRAMEWORKS:
-        if name not in left_out:
-            _say(f"installing {name}")
-            if not _install_framework(frameworks[packages[name]]):
-                print(f"    {name} could not be installed; going on without it")
+    failed = []
+    for name, entry in frameworks.items():
+        if name in left_out:
+            _pip("uninstall", "--yes", FRAMEWORKS[name][0])
+        elif not _install_and_try(name, entry):
+            failed.append(name)
     _say("installing horizont itself")
-    _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+    if _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)):
+        sys.exit("error: horizont itself could not be installed; pip's words are above")
+    return failed
+
+
+def _stamp() -> dict[str, Any]:
+    """Read what the environment was made from; nothing if it never was, or not to the end."""
+    try:
+        return dict(json.loads(STAMP.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _put_stamp(**content: Any) -> None:
+    STAMP.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _is_whole() -> bool:
+    """Whether .venv is usable: an interrupt while it was made leaves one without pip."""
+    words = "import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    return PYTHON.exists() and not _fails(words)
+
+
+def _entries(lock: str) -> dict[str, str]:
+    """Part the lock into its packages, each with its hashes."""
+    found = re.findall(r"^([a-z0-9][a-z0-9-]*)==.*\n(?:    --hash=.*\n?)*", lock, re.M)
+    parts = re.findall(r"^[a-z0-9][a-z0-9-]*==.*\n(?:    --hash=.*\n?)*", lock, re.M)
+    return dict(zip(found, parts, strict=True))
+
+
+def _install_and_try(name: str, entry: str) -> bool:
+    """Install a framework and try it in a process of its own; tell if it does not work."""
+    package, words = FRAMEWORKS[name]
+    if not entry:
+        print(f"    {name} is not in the lock; going on without it")
+        return False
+    _say(f"installing {name}")
+    if not _install_framework(entry):
+        print(f"    {name} could not be installed; going on without it")
+        return False
+    if name == "pytorch" and _fails(words) and not _fails(IS_OTHER_BUILD):
+        print(OTHER_BUILD, flush=True)
+        _pip("install", entry.split(maxsplit=1)[0], "--constraint", str(_constraints()))
+    _say(f"trying {name}")
+    reason = _fails(words)
+    if reason:
+        print(f"    {name} does not work here, going on without it: {reason}")
+        _pip("uninstall", "--yes", package)
+    return not reason
 
 
 def _install_framework(entry: str) -> bool:
@@ -100,13 +166,6 @@ def _install_framework(entry: str) -> bool:
     if cpu != entry and _install(cpu, silent=True) == 0:
         return True
     return _install(entry) == 0
-
-
-def _entries(lock: str) -> dict[str, str]:
-    """Part the lock into its packages, each with its hashes."""
-    found = re.findall(r"^([a-z0-9][a-z0-9-]*)==.*\n(?:    --hash=.*\n?)*", lock, re.M)
-    parts = re.findall(r"^[a-z0-9][a-z0-9-]*==.*\n(?:    --hash=.*\n?)*", lock, re.M)
-    return dict(zip(found, parts, strict=True))
 
 
 def _install(entries: str, *, silent: bool = False) -> int:
@@ -128,30 +187,14 @@ def _pip(*words: str, silent: bool = False) -> int:
     return done.returncode
 
 
-def _try_frameworks(left_out: list[str]) -> list[str]:
-    """Import each framework in a process of its own, and name those that do not come."""
-    missing = []
-    for name, (package, words) in FRAMEWORKS.items():
-        if name in left_out:
-            missing.append(name)
-            continue
-        _say(f"trying {name}")
-        if _works(words):
-            continue
-        if package == "torch" and _pip("show", "torch") == 0:
-            print(OTHER_BUILD)
-            _pip("install", "torch", "--constraint", str(_constraints()))
-        if not _works(words):
-            _pip("uninstall", "--yes", package)
-            print(f"    {name} does not work here")
-            missing.append(name)
-    return missing
-
-
-def _works(words: str) -> bool:
+def _fails(words: str) -> str:
+    """Run Python in the environment; return the last line of its complaint, or nothing."""
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    tried = subprocess.run([str(PYTHON), "-c", words], env=quiet, capture_output=True, check=False)
-    return tried.returncode == 0
+    tried = subprocess.run(
+        [str(PYTHON), "-c", words], env=quiet, capture_output=True, text=True, check=False
+    )
+    lines = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
+    return lines[-1] if tried.returncode else ""
 
 
 def _constraints() -> Path:
@@ -162,6 +205,10 @@ def _constraints() -> Path:
     return path
 
 
+def _names(names: list[str]) -> str:
+    return ", ".join(names)
+
+
 def _say(text: str) -> None:
     print(f"  {text}", flush=True)
 
@@ -170,4 +217,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
         sys.exit(130)

@@ -47,13 +47,19 @@ def arrows(source: Path) -> Iterator[tuple[Path, int, str, str]]:
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-                if node.module in ("horizont", "horizont.frameworks"):
-                    names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [_absolute(node, parts)]
+                if names[0] in ("horizont", "horizont.frameworks"):
+                    names = [f"{names[0]}.{alias.name}" for alias in node.names]
             for name in names:
                 if name.startswith("horizont."):
                     yield path, node.lineno, ".".join(parts), name.removeprefix("horizont.")
+
+
+def _absolute(node: ast.ImportFrom, parts: tuple[str, ...]) -> str:
+    """Spell out a relative import."""
+    above = ("horizont", *parts)[: -node.level] if node.level else ()
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def wrong_arrows(source: Path) -> list[str]:
@@ -89,6 +95,7 @@ def test_no_arrow_runs_the_wrong_way() -> None:
 def test_a_wrong_arrow_is_found(tmp_path: Path) -> None:
     for file, text in {
         "spec/a.py": "from horizont.records import Record\n",
+        "stats/deep/e.py": "from ...spec import Run\nfrom . import sibling\nfrom ... import data\n",
         "records/b.py": "import horizont.spec\nfrom horizont.errors import UserError\n",
         "frameworks/torch/c.py": "from horizont.frameworks import mxnet\n",
         "pipeline/d.py": "def f():\n    from horizont.worker.main import main\n",
@@ -99,6 +106,8 @@ def test_a_wrong_arrow_is_found(tmp_path: Path) -> None:
         "frameworks/torch/c.py:1: frameworks.torch.c -> frameworks.mxnet",
         "pipeline/d.py:2: pipeline.d -> worker.main",
         "spec/a.py:1: spec.a -> records",
+        "stats/deep/e.py:1: stats.deep.e -> spec",
+        "stats/deep/e.py:3: stats.deep.e -> data",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Sequence
 from itertools import groupby
@@ -100,13 +99,8 @@ class Campaign:
     def _make(self, run: Run, key: str, store: Path, ground: dict[str, str]) -> Record:
         environment = {**describe_environment(), "ground": ground}
         place = Place(store, self.paths.prepared(self.about.name), environment)
-        started = time.monotonic()
-
-        def tick(done: int, planned: int) -> None:
-            self.progress.step(done, planned, time.monotonic() - started)
-
-        with measuring_alone(self.progress.begin):
-            record = execute(run, key, place, tick)
+        with measuring_alone(self.progress.remark):
+            record = execute(run, key, place, self.progress.step)
         self.progress.end(outcome(record))
         return record
 

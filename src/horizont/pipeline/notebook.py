@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,10 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
     from papermill import PapermillExecutionError, execute_notebook
     from traitlets.config import Config
 
-    # Talking to the kernel through files needs no port and no encryption.
-    ipc = Config({"KernelManager": {"transport": "ipc"}})
     try:
-        with progress_shown():
+        with progress_shown() as folder:
+            # Talking to the kernel through files needs no port and no encryption.
+            ipc = Config({"KernelManager": {"transport": "ipc", "ip": str(folder / "kernel")}})
             execute_notebook(
                 str(source),
                 str(out),
@@ -100,16 +100,17 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
 
 
 @contextmanager
-def progress_shown() -> Any:
-    """Show in the terminal what the kernel says it is doing."""
-    with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
-        spoken = Path(folder) / "progress"
+def progress_shown() -> Iterator[Path]:
+    """Show in the terminal what the kernel says it is doing; gives a folder of the run's own."""
+    with tempfile.TemporaryDirectory(prefix="horizont-") as name:
+        folder = Path(name)
+        spoken = folder / "progress"
         spoken.touch()
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = str(spoken)
         try:
             with following(spoken):
-                yield
+                yield folder
         finally:
             os.environ.pop(VARIABLE)
             if before is not None:

@@ -30,18 +30,30 @@ class Progress:
         self.total = total
         self.done = 0
         self.measured = 0
+        self._name = ""
+        self._said = (0, 0.0)
         self.started_s = time.monotonic()
         self._sinks = [sink for sink in (_FileSink.open(), _NotebookSink.open()) if sink]
 
     def begin(self, name: str) -> None:
         """Say which piece has begun."""
         self._name = name
+        self._said = (0, time.monotonic())
         self._tell(f"{self._head()} {name}", whole=True)
 
-    def step(self, done: int, planned: int, since_s: float) -> None:
-        """Say how far the piece has come, with its step rate."""
-        rate = done / since_s if since_s > 0 else 0.0
-        self._tell(f"{self._head()} {self._name}: step {done}/{planned}, {rate:.0f} steps/s")
+    def remark(self, text: str) -> None:
+        """Say something about the piece that has begun."""
+        self._tell(f"{self._head()} {self._name}: {text}", whole=True)
+
+    def step(self, done: int, planned: int) -> None:
+        """Say how far the piece has come, with the step rate since this was last said."""
+        now_s = time.monotonic()
+        before, said_s = self._said
+        self._said = (done, now_s)
+        text = f"{self._head()} {self._name}: step {done}/{planned}"
+        if done > before:
+            text += f", {(done - before) / (now_s - said_s):.0f} steps/s"
+        self._tell(text)
 
     def end(self, outcome: str, *, counted: bool = True) -> None:
         """Say how the piece went. Work that was found done counts for no estimate."""
