@@ -56,8 +56,8 @@ def printable(table: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Strings only: system, examples/s with interval and level, step, share of communication
-        and waiting, runs, and in the note whatever is not as it should be. What is not known is
-        a dash.
+        and waiting, runs, and in the note whatever is not as it should be; why times are not
+        comparable is left to the proof. What is not known is a dash.
     """
     communication = table["waiting_share"].fillna(0) + table["communication_share"]
     return pd.DataFrame(
@@ -88,5 +88,5 @@ def _interval(row: pd.Series) -> str:
 
 def _note(row: pd.Series) -> str:
     disturbed = f"{row['disturbed']} disturbed" if row["disturbed"] else ""
-    comparable = "" if row["comparable"] == "proven" else str(row["comparable"])
+    comparable = "" if row["comparable"] == "proven" else "not comparable"
     return "; ".join(filter(None, [comparable, str(row["reason"]), disturbed]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -30,11 +30,14 @@ class Traces:
         By framework.
     permuted
         By framework: the same training with each batch reversed. Needed in float32 only.
+    exact
+        By framework: the same training in float64. Needed in float32 only.
     """
 
     dtype: str
     plain: Mapping[str, Trace]
-    permuted: Mapping[str, Trace]
+    permuted: Mapping[str, Trace] = field(default_factory=dict)
+    exact: Mapping[str, Trace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Comparison:
         Norm of the difference over the norm of the tensor (largest of all frameworks).
     noise
         The larger distance of either framework to its own permuted training; NaN in float64.
+    error
+        The larger distance of either framework to its own float64 training; NaN in float64.
     """
 
     quantity: str
@@ -56,6 +61,7 @@ class Comparison:
     dtype: str
     distance: float
     noise: float
+    error: float
     bound: float
     ok: bool
 
@@ -91,8 +97,9 @@ def _ordered(traces: Iterable[Trace]) -> list[str]:
 def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Comparison:
     quantity, step, tensor = name.split("/")
     one, other = (traces.plain[framework].get(name) for framework in pair)
-    noise = list(_noise(traces, name, pair))
-    bound = FLOAT64_BOUND if traces.dtype == "float64" else float32_bound(noise)
+    noise = _apart(traces.plain, traces.permuted, name, pair)
+    error = _apart(traces.plain, traces.exact, name, pair)
+    bound = FLOAT64_BOUND if traces.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
         bound = 0.0  # the same numbers are put in: nothing is computed
     distance = float("inf")
@@ -106,6 +113,7 @@ def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Compari
         dtype=traces.dtype,
         distance=distance,
         noise=max(noise, default=float("nan")),
+        error=max(error, default=float("nan")),
         bound=bound,
         ok=distance <= bound,
     )
@@ -115,10 +123,12 @@ def _norm(tensor: NDArray[Any]) -> float:
     return float(np.linalg.norm(tensor.astype(np.float64).ravel()))
 
 
-def _noise(traces: Traces, name: str, pair: tuple[str, str]) -> Iterator[float]:
-    """Tell how far each framework of a pair is from its own permuted training."""
-    for framework in pair:
-        plain = traces.plain[framework].get(name)
-        permuted = traces.permuted.get(framework, {}).get(name)
-        if plain is not None and permuted is not None:
-            yield relative_distance(plain, permuted, plain)
+def _apart(
+    plain: Mapping[str, Trace], other: Mapping[str, Trace], name: str, pair: tuple[str, str]
+) -> list[float]:
+    """Tell how far a tensor of each framework of a pair is from that of its own other training."""
+    return [
+        relative_distance(plain[framework][name], other[framework][name], plain[framework][name])
+        for framework in pair
+        if name in plain[framework] and name in other.get(framework, {})
+    ]

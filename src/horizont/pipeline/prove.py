@@ -120,21 +120,19 @@ class Prover:
 
 
 def _by_dtype(told: Mapping[str, Told]) -> list[Traces]:
-    """Sort what was told by precision and variant; passes that nobody made are left out."""
-    found = []
-    for dtype in ("float64", "float32"):
-        plain, permuted = (
-            {
-                framework: tensors
-                for framework, passes in told.items()
-                for training, tensors in passes.items()
-                if (training.dtype, training.variant) == (dtype, variant)
-            }
-            for variant in ("plain", "permuted")
-        )
-        if plain:
-            found.append(Traces(dtype, plain, permuted))
-    return found
+    """Sort what was told by precision; a precision that nobody trained in is left out."""
+
+    def all_of(dtype: str, variant: str = "plain") -> dict[str, Mapping[str, NDArray[Any]]]:
+        return {
+            framework: tensors
+            for framework, passes in told.items()
+            for training, tensors in passes.items()
+            if (training.dtype, training.variant) == (dtype, variant)
+        }
+
+    exact = all_of("float64")
+    rounded = Traces("float32", all_of("float32"), all_of("float32", "permuted"), exact)
+    return [traces for traces in (Traces("float64", exact), rounded) if traces.plain]
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:

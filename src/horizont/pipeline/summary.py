@@ -42,6 +42,8 @@ def show_summary(paths: Paths) -> int:
                 title = f"{workload}, {experiment}"
                 console.print(_table(title, printable(summary(records, proof))))
             _name_troubles(console, failed, missing)
+        for reason in sorted(set(proof.values()) - {"proven"}):
+            console.print(reason, soft_wrap=True)
     report = paths.book / "index.html"
     if report.exists():
         console.print(f"The report: {report}", soft_wrap=True)
