@@ -79,15 +79,16 @@ def pytorch() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
 
 
 def tensorflow() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
-    """Pair our loop, its input pipeline included, with `fit` on arrays that are ready."""
+    """Pair our loop with Keras' `fit` over the same ready batches."""
     adapter = load_adapter("tensorflow")
     adapter.configure(1)
     import keras
 
-    shown = examples()
+    import tensorflow as tf
+
     ours = adapter.trainer(recipe())
-    order = np.concatenate(shown.order)
-    images = (shown.images[order].transpose(0, 2, 3, 1) / 255 - 0.5).astype(np.float32) / 0.25
+    ready = list(ours.batches(examples()))
+    images, labels = (tf.concat(parts, axis=0) for parts in zip(*ready, strict=True))
     model = keras.Sequential(
         [
             keras.layers.Input((32, 32, 3)),
@@ -106,9 +107,9 @@ def tensorflow() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
     )
 
     def fit() -> None:
-        model.fit(images, shown.labels[order], batch_size=BATCH, shuffle=False, verbose=0)
+        model.fit(images, labels, batch_size=BATCH, shuffle=False, verbose=0)
 
-    return [("Keras fit", our_loop(ours, lambda: ours.batches(shown)), fit)]
+    return [("Keras fit", our_loop(ours, lambda: ready), fit)]
 
 
 def mxnet() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
@@ -119,7 +120,7 @@ def mxnet() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
     ready = list(ours.batches(examples()))
     import mxnet as mx
 
-    network = theirs.network  # type: ignore[attr-defined]
+    network = theirs.net  # type: ignore[attr-defined]
     trainer = mx.gluon.Trainer(network.collect_params(), "sgd", {"learning_rate": RATE})
     criterion = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
@@ -137,12 +138,7 @@ def mxnet() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
 def main(framework: str) -> None:
     """Print the rates as JSON."""
     pairs = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}[framework]()
-    rows = []
-    for peer, ours, theirs in pairs:
-        our_rate, their_rate = take_turns(ours, theirs)
-        rows.append(
-            {"peer": peer, "ours": our_rate, "theirs": their_rate, "ratio": our_rate / their_rate}
-        )
+    rows = [{"peer": peer, **take_turns(ours, theirs)} for peer, ours, theirs in pairs]
     print(json.dumps(rows))
 
 
