@@ -83,7 +83,6 @@ def tensorflow() -> list[tuple[str, Callable[[], None], Callable[[], None]]]:
     adapter = load_adapter("tensorflow")
     adapter.configure(1)
     import keras
-
     import tensorflow as tf
 
     ours = adapter.trainer(recipe())
