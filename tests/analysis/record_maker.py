@@ -178,5 +178,13 @@ def make_proof(departs: bool = False) -> pd.DataFrame:
                     limit = 0.0 if exact else bound * (1 + step / 4)
                     row = {"quantity": quantity, "tensor": tensor, "step": step, "pair": pair}
                     row |= {"dtype": dtype, "distance": distance, "bound": limit}
-                    rows.append({**row, "noise": None, "error": None, "ok": distance <= limit})
+                    rows.append(
+                        {
+                            **row,
+                            "noise": None,
+                            "error": None,
+                            "telling": True,
+                            "ok": distance <= limit,
+                        }
+                    )
     return pd.DataFrame(rows)

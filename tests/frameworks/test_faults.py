@@ -8,32 +8,36 @@ import pytest
 from tests.conftest import ROOT
 
 from horizont.cluster import RunFailed
-from horizont.pipeline import Paths, prove
+from horizont.pipeline import Paths, prove, try_faults
+from horizont.pipeline.faults import FaultTried
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prove import PASSES, Prover, Told, prover_of
-from horizont.spec import FRAMEWORKS, installed_version
+from horizont.pipeline.prove import prover_of
+from horizont.spec import FAULT_INFOS, FRAMEWORKS, TracePass, installed_version
 from horizont.worker.faults import FAULTS
 
 pytestmark = pytest.mark.framework
 
-#: fault -> quantity and tensor at which it must show first.
-FIRST = {
-    "padding": ("logits", "logits"),
-    "flatten_order": ("logits", "logits"),
-    "loss_reduction": ("loss", "loss"),
-    "initial_weights": ("initial", "fc3.weight"),
-    "learning_rate": ("update", "conv1.weight"),
-    "label_shift": ("loss", "loss"),
-    "data_order": ("update", "conv1.weight"),
+#: The first tensor that each mistake must show in, by the quantity where it shows.
+TENSORS = {
+    "initial": "fc3.weight",
+    "logits": "logits",
+    "loss": "loss",
+    "gradient": "conv2.weight",
+    "update": "conv1.weight",
+    "statistics": "stem_norm.mean",
 }
+NORMED = {name for name, info in FAULT_INFOS.items() if info.needs == "batch norm"}
 
 
-def test_every_fault_has_an_expectation() -> None:
-    assert set(FIRST) == set(FAULTS)
+def test_every_fault_is_described() -> None:
+    assert set(FAULTS) == set(FAULT_INFOS)
 
 
 @pytest.fixture(scope="module")
 def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
+    if missing:
+        pytest.skip(f"{missing} not installed")
     root = tmp_path_factory.mktemp("study")
     shutil.copytree(ROOT / "profiles", root / "profiles")
     paths = Paths(root)
@@ -41,22 +45,8 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     return paths
 
 
-@pytest.fixture(scope="module")
-def prover(study_root: Paths) -> Prover:
-    return prover_of("lenet5-cifar10", study_root)
-
-
-@pytest.fixture(scope="module")
-def told(prover: Prover) -> dict[str, Told]:
-    """Train in every framework once, without a fault."""
-    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
-    if missing:
-        pytest.skip(f"{missing} not installed")
-    return {framework: prover.train(framework) for framework in FRAMEWORKS}
-
-
-def test_the_frameworks_train_the_same_network(prover: Prover, told: dict[str, Told]) -> None:
-    proof = prover.proof(told)
+def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
+    proof = prove("lenet5-cifar10", study_root)
     assert proof.ok, proof.verdict
     assert {row["pair"] for row in proof.rows} == {
         "mxnet-pytorch",
@@ -66,23 +56,23 @@ def test_the_frameworks_train_the_same_network(prover: Prover, told: dict[str, T
     assert {row["dtype"] for row in proof.rows} == {"float32", "float64"}
 
 
-# Faults are dealt to the frameworks in turn: each framework is broken at least twice.
-DEALT = list(zip(FIRST, list(FRAMEWORKS) * 3, strict=False))
+def test_every_fault_is_caught(study_root: Paths) -> None:
+    tried = try_faults("lenet5-cifar10", study_root)
+    assert len(tried) == len(FAULT_INFOS) - len(NORMED)
+    check(tried)
 
 
-@pytest.mark.parametrize(("fault", "framework"), DEALT)
-def test_a_fault_is_caught(
-    prover: Prover, told: dict[str, Told], fault: str, framework: str
-) -> None:
-    exact = PASSES[:1]  # float64, which is the proof
-    broken = {framework: prover.train(framework, fault, exact)}
-    others = {name: {exact[0]: passes[exact[0]]} for name, passes in told.items()}
-    proof = prover.proof({**others, **broken})
-    assert not proof.ok
-    row = proof.first_departure
-    assert row is not None
-    assert (row["quantity"], row["tensor"]) == FIRST[fault]
-    assert framework in row["pair"]
+def test_every_fault_of_batch_norm_is_caught(study_root: Paths) -> None:
+    tried = try_faults("resnet18-cifar10", study_root, only=NORMED)
+    assert len(tried) == len(NORMED)
+    check(tried)
+
+
+def check(tried: list[FaultTried]) -> None:
+    for row in tried:
+        assert row.caught, row
+        first = "conv1.bias" if "decay" in row.mistake else TENSORS[row.quantity]
+        assert row.tensor == first, row
 
 
 def test_a_proof_with_a_fault_is_not_kept(study_folder: Paths) -> None:
@@ -90,6 +80,7 @@ def test_a_proof_with_a_fault_is_not_kept(study_folder: Paths) -> None:
     assert not study_folder.proof("lenet5-cifar10").exists()
 
 
-def test_an_unknown_fault_is_named(prover: Prover) -> None:
+def test_an_unknown_fault_is_named(study_root: Paths) -> None:
+    gremlin = [TracePass(dtype="float64", fault="gremlin")]
     with pytest.raises(RunFailed, match="'gremlin'"):
-        prover.train("pytorch", "gremlin")
+        prover_of("lenet5-cifar10", study_root).train("pytorch", gremlin)

@@ -2,34 +2,105 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from horizont.errors import UserError
 from horizont.networks import (
     NETWORKS,
+    Add,
+    BatchNorm,
+    Concat,
     Conv,
     Dense,
     Flatten,
     Network,
     build_network,
+    initial_statistics,
     initial_weights,
     parameter_count,
     weight_shapes,
 )
 
-#: network, input, classes, parameters. LeNet-5 by hand: 6(3*25+1) + 16(6*25+1) + 120(400+1)
-#: + 84(120+1) + 10(84+1); the variant: 20(25+1) + 50(500+1) + 500(800+1) + 10(500+1).
+#: network, input, classes, layers with weights that are not batch norm's, parameters.
+#: LeNet-5 by hand: 6(3*25+1) + 16(6*25+1) + 120(400+1) + 84(120+1) + 10(84+1); the variant:
+#: 20(25+1) + 50(500+1) + 500(800+1) + 10(500+1). AlexNet and the ResNets with 1,000 classes are
+#: as published (62.4, 11.7 and 25.6 million).
 PUBLISHED = [
-    ("lenet5", (3, 32, 32), 10, 62_006),
-    ("lenet5", (3, 32, 32), 100, 69_656),
-    ("lenet", (1, 28, 28), 10, 431_080),
+    ("lenet5", (3, 32, 32), 10, 5, 62_006),
+    ("lenet5", (3, 32, 32), 100, 5, 69_656),
+    ("lenet", (1, 28, 28), 10, 4, 431_080),
+    ("alexnet", (3, 64, 64), 1000, 8, 62_378_344),
+    ("alexnet", (3, 64, 64), 10, 8, 58_322_314),
+    ("alexnet-small", (3, 64, 64), 10, 8, 21_622_154),
+    ("resnet18", (3, 32, 32), 1000, 18 + 3, 11_689_512),
+    ("resnet18", (3, 32, 32), 10, 18 + 3, 11_181_642),
+    ("resnet18-small-stem", (3, 32, 32), 10, 18 + 3, 11_173_962),
+    ("resnet50", (3, 32, 32), 1000, 50 + 4, 25_557_032),
+    ("resnet50", (3, 32, 32), 10, 50 + 4, 23_528_522),
+    ("resnet50-small-stem", (3, 32, 32), 10, 50 + 4, 23_520_842),
+    ("inception", (3, 32, 32), 10, 1 + 9 * 6 + 1, 5_871_914),
 ]
 
 
-@pytest.mark.parametrize(("name", "shape", "classes", "count"), PUBLISHED)
-def test_parameter_counts(name: str, shape: tuple[int, ...], classes: int, count: int) -> None:
-    assert parameter_count(build_network(name, shape, classes)) == count
+@pytest.mark.parametrize(("name", "shape", "classes", "layers", "count"), PUBLISHED)
+def test_layers_and_parameters(
+    name: str, shape: tuple[int, ...], classes: int, layers: int, count: int
+) -> None:
+    network = build_network(name, shape, classes)
+    assert sum(isinstance(layer, Conv | Dense) for layer in network.layers) == layers
+    assert parameter_count(network) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "places"),
+    [
+        ("alexnet", 64, {"conv1": (96, 56, 56), "pool5": (256, 6, 6), "fc7": (4096,)}),
+        ("alexnet-small", 64, {"conv1": (96, 15, 15), "pool5": (256, 1, 1)}),
+        ("resnet18", 32, {"stem_pool": (64, 8, 8), "stage4_block2_relu": (512, 1, 1)}),
+        ("resnet50", 32, {"stage1_block3_relu": (256, 8, 8), "stage4_block3_relu": (2048, 1, 1)}),
+        ("resnet50-small-stem", 32, {"stage1_block1_relu": (256, 32, 32), "pool": (2048,)}),
+        ("inception", 32, {"inception3b": (480, 32, 32), "inception5b": (1024, 8, 8)}),
+    ],
+)
+def test_shapes_on_the_way(name: str, side: int, places: dict[str, tuple[int, ...]]) -> None:
+    shapes = build_network(name, (3, side, side), 10).shapes()
+    assert {place: shapes[place] for place in places} == places
+
+
+#: Parameters of the modules in table 1 of the paper, in thousands; it counts roughly.
+INCEPTION = {
+    "3a": 159, "3b": 380, "4a": 364, "4b": 437, "4c": 463, "4d": 580, "4e": 840, "5a": 1072,
+    "5b": 1388,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "thousands"), INCEPTION.items())
+def test_inception_modules_are_as_large_as_published(module: str, thousands: int) -> None:
+    shapes = weight_shapes(build_network("inception", (3, 32, 32), 10))
+    own = [name for name in shapes if name.startswith(f"inception{module}_")]
+    count = sum(math.prod(shapes[name]) for name in own if name.endswith("conv.weight"))
+    assert count / 1000 == pytest.approx(thousands, rel=0.11)
+
+
+def test_a_residual_block_adds_what_its_path_and_its_shortcut_give() -> None:
+    network = build_network("resnet18", (3, 32, 32), 10)
+    sums = {place.layer.name: place.sources for place in network.places if len(place.sources) > 1}
+    assert sums["stage1_block1_sum"] == ("stage1_block1_b_norm", "stem_pool")
+    assert sums["stage2_block1_sum"] == ("stage2_block1_b_norm", "stage2_block1_short_norm")
+    assert len(sums) == 8
+
+
+def test_statistics_are_tracked_beside_the_weights() -> None:
+    network = build_network("resnet18", (3, 32, 32), 10)
+    start = initial_statistics(network)
+    assert len(start) == 2 * sum(isinstance(layer, BatchNorm) for layer in network.layers)
+    assert (start["stem_norm.variance"] == 1).all()
+    assert (start["stem_norm.mean"] == 0).all()
+    assert not set(start) & set(weight_shapes(network))
+    assert (initial_weights(network, 1)["stem_norm.weight"] == 1).all()
 
 
 def test_every_network_is_in_the_table() -> None:
@@ -74,5 +145,11 @@ def test_impossible_networks_are_named() -> None:
     flat = (Flatten(name="flatten"), Dense(name="fc", features=5))
     with pytest.raises(UserError, match="10 outputs"):
         Network("bad", (1, 2, 2), 10, flat)
+    with pytest.raises(UserError, match="a layer that stands before"):
+        Network("bad", (4,), 2, (Dense(name="fc", features=2, sources=("later",)),))
+    with pytest.raises(UserError, match="inputs of one shape"):
+        Add(name="sum").output_shape((2,), (3,))
+    with pytest.raises(UserError, match="images of one size"):
+        Concat(name="row").output_shape((2, 4, 4), (2, 5, 5))
     with pytest.raises(UserError, match="all different"):
         Network("bad", (1, 9, 9), 2, (Conv(name="c", channels=1, kernel=2),) * 2)

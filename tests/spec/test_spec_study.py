@@ -74,7 +74,11 @@ def read_overlaid(name: str) -> Study:
         ("study", ["lenet5-mnist"], ["study", "'lenet5-mnist'", "lenet5-cifar10"]),
         ("equivalence.at_steps", [5, 1], ["equivalence.at_steps", "ascending"]),
         ("workloads.lenet5-cifar10.optimizer.name", "adamw", ["optimizer.name", "'adamw'"]),
-        ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "learning_rate"]),
+        ("workloads.lenet5-cifar10.optimizer.momentun", 1, ["optimizer.momentun", "momentum"]),
+        ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "less than 1"]),
+        ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
+        ("workloads.lenet5-cifar10.enlarge", 0, ["enlarge", "0"]),
+        ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
         ("seed", -1, ["seed", "-1"]),
     ],
 )

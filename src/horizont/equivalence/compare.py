@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.equivalence.bounds import FLOAT64_BOUND, float32_bound
+from horizont.equivalence.bounds import TELLING, float32_bound, float64_bound
 from horizont.equivalence.distance import relative_distance
 
 #: Tensors of one training by name, as the worker's trace writes them.
 Trace = Mapping[str, NDArray[Any]]
 
 #: The order in which training computes: the first departure is the first in this order.
-QUANTITIES = ("initial", "logits", "loss", "gradient", "update")
+QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,16 @@ class Traces:
     ----------
     plain
         By framework.
-    permuted
-        By framework: the same training with each batch reversed. Needed in float32 only.
+    reruns
+        Trainings that differ from the plain ones by nothing but rounding, each by framework:
+        the batches reversed, the initial weights moved by one unit in the last place.
     exact
         By framework: the same training in float64. Needed in float32 only.
     """
 
     dtype: str
     plain: Mapping[str, Trace]
-    permuted: Mapping[str, Trace] = field(default_factory=dict)
+    reruns: Sequence[Mapping[str, Trace]] = ()
     exact: Mapping[str, Trace] = field(default_factory=dict)
 
 
@@ -49,9 +50,11 @@ class Comparison:
     distance
         Norm of the difference over the norm of the tensor (largest of all frameworks).
     noise
-        The larger distance of either framework to its own permuted training; NaN in float64.
+        The largest distance of either framework to its own reruns; NaN without any.
     error
         The larger distance of either framework to its own float64 training; NaN in float64.
+    telling
+        Whether the bound is low enough for a mistake to show.
     """
 
     quantity: str
@@ -64,6 +67,7 @@ class Comparison:
     error: float
     bound: float
     ok: bool
+    telling: bool
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a table."""
@@ -97,9 +101,11 @@ def _ordered(traces: Iterable[Trace]) -> list[str]:
 def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Comparison:
     quantity, step, tensor = name.split("/")
     one, other = (traces.plain[framework].get(name) for framework in pair)
-    noise = _apart(traces.plain, traces.permuted, name, pair)
+    noise = [
+        distance for rerun in traces.reruns for distance in _apart(traces.plain, rerun, name, pair)
+    ]
     error = _apart(traces.plain, traces.exact, name, pair)
-    bound = FLOAT64_BOUND if traces.dtype == "float64" else float32_bound(noise, error)
+    bound = float64_bound(noise) if traces.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
         bound = 0.0  # the same numbers are put in: nothing is computed
     distance = float("inf")
@@ -116,6 +122,7 @@ def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Compari
         error=max(error, default=float("nan")),
         bound=bound,
         ok=distance <= bound,
+        telling=bound <= TELLING,
     )
 
 

@@ -11,7 +11,7 @@ from horizont.equivalence.compare import Comparison
 from horizont.records import read_json, write_json
 from horizont.spec import Frozen, validate
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Proof(Frozen):
@@ -40,8 +40,21 @@ class Proof(Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether every tensor of every pair was within its bound, and there was a pair."""
-        return bool(self.rows) and all(row["ok"] for row in self.rows)
+        """Whether every tensor of every pair was within its bound, and that is evidence.
+
+        It is, if in float64 all gradients and the updates of at least one step are telling.
+        """
+        return bool(self.rows) and all(row["ok"] for row in self.rows) and self._is_evidence
+
+    @property
+    def _is_evidence(self) -> bool:
+        exact = [row for row in self.rows if row["dtype"] == "float64"]
+        gradients = [row["telling"] for row in exact if row["quantity"] == "gradient"]
+        steps: dict[int, bool] = {}
+        for row in exact:
+            if row["quantity"] == "update":
+                steps[row["step"]] = steps.get(row["step"], True) and row["telling"]
+        return bool(gradients) and all(gradients) and any(steps.values())
 
     @property
     def first_departure(self) -> dict[str, Any] | None:
@@ -55,14 +68,22 @@ class Proof(Frozen):
         if not self.rows:
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_departure
+        if row is None and not self._is_evidence:
+            return "Not settled: rounding alone moves the float64 training too far to compare."
         if row is None:
-            pairs = sorted({entry["pair"] for entry in self.rows})
-            return f"The same network: {', '.join(pairs)} agree on all {len(self.rows)} numbers."
+            return f"The same network: {self._agreement}."
         after = f" after {row['step']} steps" if row["step"] else ""
         return (
             f"Not the same: {row['pair']} depart first at {row['quantity']} {row['tensor']}"
             f"{after} ({row['dtype']}): distance {row['distance']:.1e}, bound {row['bound']:.1e}."
         )
+
+    @property
+    def _agreement(self) -> str:
+        pairs = ", ".join(sorted({row["pair"] for row in self.rows}))
+        said = f"{pairs} agree on all {len(self.rows)} numbers"
+        mute = sum(not row["telling"] for row in self.rows)
+        return f"{said}; at {mute} of them rounding alone could hide a mistake" if mute else said
 
     def stands_for(self, framework: str, ground: dict[str, str]) -> str:
         """Tell whether a timing of a framework may be compared.

@@ -7,8 +7,8 @@ Each framework is a package with the same files: ``model`` builds a network nati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -24,10 +24,17 @@ Weights = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Normalisation:
-    """From bytes to numbers: (byte / 255 - mean) / std for each channel."""
+    """From bytes to numbers: (byte / 255 - mean) / std for each channel.
+
+    Attributes
+    ----------
+    enlarge
+        Each pixel becomes a square of so many by so many.
+    """
 
     mean: NDArray[Any]
     std: NDArray[Any]
+    enlarge: int = 1
 
     @property
     def scale(self) -> NDArray[Any]:
@@ -49,16 +56,34 @@ class Recipe:
     ----------
     weights
         Initial weights by canonical name and in canonical layout.
+    statistics
+        What the tracked statistics start from, likewise; mean 0 and variance 1 where left out.
+    seed
+        Of what a framework draws itself: the elements that dropout drops.
     loss_reduction
         ``mean`` over the examples of a batch; ``sum`` exists for the comparator to catch.
+    decay_all
+        Weight decay is for kernels and matrices; on all weights it is for the comparator to
+        catch.
+    gradient_factors
+        Factors of some gradients, by weight; none are meant, any are for the comparator to catch.
     """
 
     network: Network
     weights: Weights
     optimizer: Optimizer
     normalisation: Normalisation
+    statistics: Weights = field(default_factory=dict)
+    seed: int = 0
     dtype: Literal["float32", "float64"] = "float32"
     loss_reduction: Literal["mean", "sum"] = "mean"
+    decay_all: bool = False
+    gradient_factors: Mapping[str, float] = field(default_factory=dict)
+
+    def decay(self, weight: str) -> float:
+        """Tell the weight decay of a weight by its name."""
+        decayed = self.decay_all or self.weights[weight].ndim > 1
+        return self.optimizer.weight_decay if decayed else 0.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +152,24 @@ class Trainer(Protocol):
         """Read the weights by canonical name and in canonical layout."""
         ...
 
+    def statistics(self) -> Weights:
+        """Read the tracked statistics, likewise: those of this process."""
+        ...
+
+    def optimizer_state(self) -> Weights:
+        """Read what the optimizer keeps here of each weight: ``<weight>.<slot>``.
+
+        The slots are ``velocity`` of momentum, ``first`` and ``second`` moment of Adam.
+        """
+        ...
+
+    def feed_masks(self, masks: Weights) -> None:
+        """Set the factors of all fed dropouts for the next step, by the name of the layer.
+
+        A mask is laid out canonically, with an axis for the examples in front.
+        """
+        ...
+
     def close(self) -> None:
         """Leave the others in good order."""
         ...
@@ -163,6 +206,10 @@ class Coordinator(Protocol):
 
     def weights(self) -> Weights:
         """Read the weights by canonical name and in canonical layout."""
+        ...
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics, likewise."""
         ...
 
     def close(self) -> None:

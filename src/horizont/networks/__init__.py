@@ -1,30 +1,53 @@
 """The networks, described once, apart from every framework."""
 
-from horizont.networks.catalogue import NETWORKS, build_network
+from horizont.networks.catalogue import NETWORKS, build_network, network_for
 from horizont.networks.layers import (
     Activation,
+    Add,
+    BatchNorm,
+    Concat,
     Conv,
     Dense,
+    Dropout,
     Flatten,
+    GlobalAveragePool,
     Layer,
     MaxPool,
     Shape,
 )
-from horizont.networks.network import Network
-from horizont.networks.weights import initial_weights, parameter_count, weight_shapes
+from horizont.networks.network import INPUT, Network, Place
+from horizont.networks.outline import outline
+from horizont.networks.weights import (
+    initial_statistics,
+    initial_weights,
+    parameter_count,
+    statistic_shapes,
+    weight_shapes,
+)
 
 __all__ = [
+    "INPUT",
     "NETWORKS",
     "Activation",
+    "Add",
+    "BatchNorm",
+    "Concat",
     "Conv",
     "Dense",
+    "Dropout",
     "Flatten",
+    "GlobalAveragePool",
     "Layer",
     "MaxPool",
     "Network",
+    "Place",
     "Shape",
     "build_network",
+    "initial_statistics",
     "initial_weights",
+    "network_for",
+    "outline",
     "parameter_count",
+    "statistic_shapes",
     "weight_shapes",
 ]

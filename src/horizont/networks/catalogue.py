@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from horizont.errors import UserError
+from horizont.networks.alexnet import alexnet, alexnet_small
+from horizont.networks.inception import inception
 from horizont.networks.layers import Shape
 from horizont.networks.lenet import lenet
 from horizont.networks.lenet5 import lenet5
 from horizont.networks.network import Network
+from horizont.networks.resnet import resnet
+from horizont.spec import Workload
 
 NETWORKS: dict[str, Callable[[Shape, int], Network]] = {
+    "alexnet": alexnet,
+    "alexnet-small": alexnet_small,
+    "inception": inception,
     "lenet": lenet,
     "lenet5": lenet5,
+    "resnet18": partial(resnet, depth=18),
+    "resnet18-small-stem": partial(resnet, depth=18, stem="small"),
+    "resnet50": partial(resnet, depth=50),
+    "resnet50-small-stem": partial(resnet, depth=50, stem="small"),
 }
 
 
@@ -27,3 +39,10 @@ def build_network(name: str, input_shape: Shape, classes: int) -> Network:
     if name not in NETWORKS:
         raise UserError("network", name, sorted(NETWORKS))
     return NETWORKS[name](input_shape, classes)
+
+
+def network_for(workload: Workload, shape: Shape, classes: int) -> Network:
+    """Describe the network of a workload for images of a shape, before they are enlarged."""
+    channels, *sides = shape
+    enlarged = (channels, *(side * workload.enlarge for side in sides))
+    return build_network(workload.network, enlarged, classes)

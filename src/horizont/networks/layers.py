@@ -2,12 +2,16 @@
 
 Shapes carry no batch axis: (channels, height, width) or (features,). Weights are laid out as
 in PyTorch: (out, in, height, width) for a convolution, (out, in) for a fully connected layer.
+Where the frameworks would do different things, the layer says which of them is meant.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from horizont.errors import UserError
 
@@ -22,12 +26,15 @@ class Layer:
     ----------
     name
         Unique in its network; weights are called ``<name>.weight`` and ``<name>.bias``.
+    sources
+        The layers whose outputs this one receives; left out, it is the layer before.
     """
 
     name: str
+    sources: tuple[str, ...] = ()
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """Tell the shape of the output for an input of `shape`."""
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell the shape of the output for inputs of `shapes`; most layers have just one."""
         raise NotImplementedError
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
@@ -35,39 +42,135 @@ class Layer:
         del shape
         return {}
 
+    def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
+        """Tell the shapes of what is tracked beside the weights and not learned."""
+        del shape
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(Layer):
-    """A two-dimensional convolution with bias and zero padding, the same on every side."""
+    """A two-dimensional convolution with zero padding, the same on every side."""
 
     channels: int
     kernel: int
     stride: int = 1
     padding: int = 0
+    bias: bool = True
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def output_shape(self, *shapes: Shape) -> Shape:
         """Tell (channels, height, width) of the output."""
+        (shape,) = shapes
         sides = (_window(self, side, self.kernel, self.stride, self.padding) for side in shape[1:])
         return (self.channels, *sides)
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Tell the shapes of kernel and bias."""
-        return {
-            "weight": (self.channels, shape[0], self.kernel, self.kernel),
-            "bias": (self.channels,),
-        }
+        kernel: dict[str, Shape] = {"weight": (self.channels, shape[0], self.kernel, self.kernel)}
+        return {**kernel, "bias": (self.channels,)} if self.bias else kernel
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(Layer):
-    """Max pooling without padding; a window that does not fit is left out."""
+    """Max pooling; a window that does not fit is left out.
+
+    Padding is the same on every side and never the largest. The average in place of the
+    largest is for the comparator to catch.
+    """
 
     kernel: int
     stride: int
+    padding: int = 0
+    mode: Literal["max", "average"] = "max"
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def output_shape(self, *shapes: Shape) -> Shape:
         """Tell (channels, height, width) of the output."""
-        return (shape[0], *(_window(self, side, self.kernel, self.stride, 0) for side in shape[1:]))
+        ((channels, *sides),) = shapes
+        return (
+            channels,
+            *(_window(self, side, self.kernel, self.stride, self.padding) for side in sides),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalAveragePool(Layer):
+    """The mean of each channel over the image."""
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell (features,), one for each channel."""
+        return shapes[0][:1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNorm(Layer):
+    """Normalisation of each channel over the batch, then a learned scale and offset.
+
+    While training, mean and variance are those of the batch (the variance is divided by the
+    number of values, not by one less). Beside it they are tracked for evaluation: a tracked
+    value keeps the share `momentum` of itself and takes the rest from the batch. PyTorch would
+    track the variance divided by one less; here it is made to track the same as the others.
+    """
+
+    momentum: float = 0.9
+    epsilon: float = 1e-5
+
+    @property
+    def kept(self) -> float:
+        """The momentum as float32 holds it: MXNet knows no other, so all frameworks take this."""
+        return float(np.float32(self.momentum))
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell the shape of the output: that of the input."""
+        return shapes[0]
+
+    def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
+        """Tell the shapes of scale (called weight) and offset (called bias)."""
+        return {"weight": shape[:1], "bias": shape[:1]}
+
+    def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
+        """Tell the shapes of the tracked mean and variance."""
+        return {"mean": shape[:1], "variance": shape[:1]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout(Layer):
+    """While training, elements are dropped at random and the others scaled up by 1 / (1 - rate).
+
+    Attributes
+    ----------
+    fed
+        Draw nothing, but multiply by a mask that is given from outside before each step: so
+        that all frameworks drop the same elements when they are compared.
+    """
+
+    rate: float
+    fed: bool = False
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell the shape of the output: that of the input."""
+        return shapes[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Layer):
+    """The sum of several inputs of the same shape."""
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell the shape of the output: that of each input."""
+        if len(set(shapes)) != 1:
+            raise UserError(f"{self.name}.sources", list(shapes), "inputs of one shape")
+        return shapes[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(Layer):
+    """The channels of several inputs, one after the other."""
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell (channels, height, width) of the output."""
+        if len({shape[1:] for shape in shapes}) != 1:
+            raise UserError(f"{self.name}.sources", list(shapes), "images of one size")
+        return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +179,9 @@ class Activation(Layer):
 
     function: Literal["tanh", "relu"]
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def output_shape(self, *shapes: Shape) -> Shape:
         """Tell the shape of the output: that of the input."""
-        return shape
+        return shapes[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +197,9 @@ class Flatten(Layer):
 
     order: Literal["chw", "hwc"] = "chw"
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def output_shape(self, *shapes: Shape) -> Shape:
         """Tell (features,)."""
-        features = 1
-        for side in shape:
-            features *= side
-        return (features,)
+        return (math.prod(shapes[0]),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +208,7 @@ class Dense(Layer):
 
     features: int
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def output_shape(self, *shapes: Shape) -> Shape:
         """Tell (features,)."""
         return (self.features,)
 

@@ -1,11 +1,28 @@
-"""A network: its input, its layers in a row, and the shapes between them."""
+"""A network: its input, its layers in the order of computing, and the shapes between them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from horizont.errors import UserError
 from horizont.networks.layers import Layer, Shape
+
+#: What a layer names as its source to receive the network's own input.
+INPUT = "input"
+
+
+class Place(NamedTuple):
+    """A layer where it stands: what it receives, from whom, and in which shapes."""
+
+    layer: Layer
+    sources: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the only input, or of the first."""
+        return self.shapes[0]
 
 
 @dataclass(frozen=True)
@@ -16,6 +33,8 @@ class Network:
     ----------
     input_shape
         (channels, height, width) of one example.
+    layers
+        Each stands after those whose outputs it receives.
     """
 
     name: str
@@ -25,7 +44,7 @@ class Network:
 
     def __post_init__(self) -> None:
         names = [layer.name for layer in self.layers]
-        if len(set(names)) != len(names):
+        if len({*names, INPUT}) != len(names) + 1:
             raise UserError(f"{self.name}.layers", names, "names that are all different")
         if self.shapes()[names[-1]] != (self.classes,):
             raise UserError(
@@ -34,13 +53,27 @@ class Network:
 
     def shapes(self) -> dict[str, Shape]:
         """Tell the shape that each layer gives, by the name of the layer."""
-        shape = self.input_shape
-        shapes = {}
-        for layer in self.layers:
-            shape = layer.output_shape(shape)
-            shapes[layer.name] = shape
-        return shapes
+        return {place.layer.name: place.layer.output_shape(*place.shapes) for place in self.places}
 
-    def inputs(self) -> list[tuple[Layer, Shape]]:
-        """List the layers, each with the shape that it receives."""
-        return list(zip(self.layers, [self.input_shape, *self.shapes().values()], strict=False))
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The layers, each with what it receives.
+
+        Raises
+        ------
+        UserError
+            If a layer receives what no layer before it gives, or cannot work on it.
+        """
+        known = {INPUT: self.input_shape}
+        places = []
+        before = INPUT
+        for layer in self.layers:
+            sources = layer.sources or (before,)
+            for source in sources:
+                if source not in known:
+                    raise UserError(f"{layer.name}.sources", source, "a layer that stands before")
+            place = Place(layer, sources, tuple(known[source] for source in sources))
+            known[layer.name] = layer.output_shape(*place.shapes)
+            places.append(place)
+            before = layer.name
+        return tuple(places)

@@ -18,9 +18,18 @@ Weights = dict[str, NDArray[Any]]
 def weight_shapes(network: Network) -> dict[str, Shape]:
     """Tell the shape of each weight, in the order of the layers."""
     return {
-        f"{layer.name}.{short}": shape
-        for layer, input_shape in network.inputs()
-        for short, shape in layer.weight_shapes(input_shape).items()
+        f"{place.layer.name}.{short}": shape
+        for place in network.places
+        for short, shape in place.layer.weight_shapes(place.shape).items()
+    }
+
+
+def statistic_shapes(network: Network) -> dict[str, Shape]:
+    """Tell the shape of each tracked statistic, in the order of the layers."""
+    return {
+        f"{place.layer.name}.{short}": shape
+        for place in network.places
+        for short, shape in place.layer.statistic_shapes(place.shape).items()
     }
 
 
@@ -30,7 +39,7 @@ def parameter_count(network: Network) -> int:
 
 
 def initial_weights(network: Network, seed: int) -> Weights:
-    """Draw the initial weights: Glorot uniform matrices and kernels, zero biases.
+    """Draw the initial weights: Glorot uniform matrices and kernels, zero biases, unit scales.
 
     Each weight has a random stream of its own, named by the weight, so that a change of one
     layer leaves the others as they were.
@@ -48,9 +57,19 @@ def initial_weights(network: Network, seed: int) -> Weights:
     return {name: _draw(name, shape, seed) for name, shape in weight_shapes(network).items()}
 
 
+def initial_statistics(network: Network) -> Weights:
+    """Tell what the tracked statistics start from: mean zero, variance one; float64."""
+    return {
+        name: np.ones(shape) if name.endswith(".variance") else np.zeros(shape)
+        for name, shape in statistic_shapes(network).items()
+    }
+
+
 def _draw(name: str, shape: Shape, seed: int) -> NDArray[Any]:
     if name.endswith(".bias"):
         return np.zeros(shape)
+    if len(shape) == 1:
+        return np.ones(shape)
     field = math.prod(shape[2:])
     limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
     return np.random.default_rng([seed, zlib.crc32(name.encode())]).uniform(-limit, limit, shape)

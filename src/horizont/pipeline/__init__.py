@@ -1,7 +1,9 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.faults import try_faults
 from horizont.pipeline.measure import measure
 from horizont.pipeline.notebook import run_notebook
+from horizont.pipeline.outline import outline_of
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import prepare_dataset
 from horizont.pipeline.prove import prove
@@ -11,6 +13,7 @@ from horizont.pipeline.root import project_root
 __all__ = [
     "Paths",
     "measure",
+    "outline_of",
     "prepare_dataset",
     "project_root",
     "proof_status",
@@ -18,4 +21,5 @@ __all__ = [
     "publish",
     "run_notebook",
     "study_paths",
+    "try_faults",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from horizont.data import dataset_info
 from horizont.errors import UserError
-from horizont.networks import build_network
+from horizont.networks import network_for
 from horizont.pipeline.paths import Paths
 from horizont.spec import Study, read_study
 
@@ -22,7 +22,7 @@ def checked_study(paths: Paths) -> Study:
         try:
             info = dataset_info(workload.dataset)
             if info.kind == "image":
-                build_network(workload.network, info.shape, info.classes)
+                network_for(workload, info.shape, info.classes)
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
     return study

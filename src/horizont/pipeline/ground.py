@@ -11,7 +11,7 @@ from pathlib import Path
 import horizont
 from horizont.data import About
 from horizont.measure import describe_environment
-from horizont.networks import build_network
+from horizont.networks import network_for
 from horizont.records import fingerprint
 from horizont.spec import FRAMEWORKS, Workload, installed_version
 
@@ -60,9 +60,12 @@ def fingerprint_of(values: Mapping[str, str]) -> str:
 
 
 def proof_ground(workload: Workload, about: About, frameworks: list[str]) -> dict[str, str]:
-    """Tell what a proof rests on: the network, and each framework's version and code."""
-    network = build_network(workload.network, about.shape, about.classes)
-    ground = {"network": fingerprint_of({"network": repr(network)})}
+    """Tell what a proof rests on: network, optimizer, each framework's version and code."""
+    network = network_for(workload, about.shape, about.classes)
+    ground = {
+        "network": fingerprint_of({"network": repr(network)}),
+        "optimizer": fingerprint_of({"optimizer": repr(workload.optimizer)}),
+    }
     for framework in frameworks:
         ground |= framework_ground(framework)
     return ground

@@ -27,7 +27,8 @@ class NotebookFailed(Exception):
         self.kept = kept
         self.error = error
         self.message = message
-        super().__init__(f"{error}: {message} (the notebook is kept as {kept})")
+        said = message if error == "UserError" else f"{error}: {message}"
+        super().__init__(f"{said} (the notebook is kept as {kept})")
 
 
 def run_notebook(name: str, parameters: Mapping[str, Any], paths: Paths | None = None) -> Path:

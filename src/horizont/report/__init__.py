@@ -1,6 +1,7 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
 from horizont.report.findings import (
+    fault_table,
     verdict,
     worst_distances,
 )
@@ -15,6 +16,7 @@ from horizont.report.pictures import (
     accuracy_picture,
     distance_picture,
     loss_picture,
+    network_picture,
     phase_picture,
     resource_pictures,
     resource_table,
@@ -56,9 +58,11 @@ __all__ = [
     "distance_picture",
     "experiment_facts",
     "facts",
+    "fault_table",
     "headline",
     "loss_picture",
     "machine_facts",
+    "network_picture",
     "panels",
     "phase_picture",
     "phase_table",

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from horizont.report import words
+from horizont.report.tables import Table, table
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -25,9 +28,36 @@ class Verdict:
         return {"text/html": text, "text/plain": f"{mark} {self.text}"}
 
 
+@dataclass(frozen=True)
+class Remark:
+    """A plain sentence in the place of a table."""
+
+    text: str
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/html": f"<p>{html.escape(self.text)}</p>", "text/plain": self.text}
+
+
 def verdict(text: str, good: bool) -> Verdict:
     """Show a finding."""
     return Verdict(text, good)
+
+
+def fault_table(tried: Sequence[Any]) -> Table | Remark:
+    """Show what the comparator said of deliberate mistakes.
+
+    Parameters
+    ----------
+    tried
+        Each has ``as_row()``: ``mistake, framework, quantity, step, tensor, distance, caught``.
+    """
+    if not tried:
+        return Remark("On this workload no mistakes were tried; params.yaml names where they are.")
+    frame = pd.DataFrame([each.as_row() for each in tried])
+    frame["framework"] = frame["framework"].map(words.framework)
+    frame["caught"] = frame["caught"].map({True: "yes", False: "no"})
+    columns = ["mistake", "framework", "caught", "quantity", "step", "tensor", "distance"]
+    return table(frame[columns])
 
 
 def worst_distances(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:

@@ -116,10 +116,31 @@ def distance_picture(rows: Sequence[dict[str, Any]]) -> Picture:
     """
     caption = (
         "Largest distance over all tensors between two frameworks, from the initial weights to the "
-        "updates after some steps; relative to the size of the tensor. The black lines are the "
-        "bounds. A red ring marks a pair that is beyond its bound."
+        "updates after some steps, then the tracked statistics and the optimizer's state, if there "
+        "are any; relative to the size of the tensor. The black lines are the bounds. The grey "
+        "bars are as high as a framework is apart from itself, if only the rounding changes. A "
+        "red ring marks a pair that is beyond its bound."
     )
     return Picture(figures.distances(pd.DataFrame(list(rows))), "distances", caption)
+
+
+def network_picture(name: str, rows: Sequence[dict[str, Any]]) -> Picture:
+    """Draw a network.
+
+    Parameters
+    ----------
+    name
+        As in the settings.
+    rows
+        One for each layer: ``layer, kind, sources, outputs, weights``.
+    """
+    table = pd.DataFrame(list(rows))
+    caption = (
+        f"{words.network(name)}: {len(table)} layers, {table['weights'].sum():,} weights. Each "
+        "mark is a layer; it receives what the one before it gives, unless an arc leads to it. The "
+        "lower charts are logarithmic."
+    )
+    return Picture(figures.architecture(table), "network", caption)
 
 
 def sample(data: Any) -> Picture | Quote:

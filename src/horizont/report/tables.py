@@ -60,6 +60,8 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "cpu_mean": ("CPU, % of a core", "{:.0f}"),
     "memory_max": ("most memory, MiB", "{:.0f}"),
     "pair": ("pair", lambda name: words.pair(str(name))),
+    "mistake": ("mistake", "{}"),
+    "caught": ("caught", "{}"),
     "quantity": ("quantity", "{}"),
     "tensor": ("tensor", "{}"),
     "step": ("step", "{:.0f}"),
@@ -72,6 +74,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
 #: Columns of text; the others are numbers and stand at the right.
 _TEXT = frozenset(
     {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
+    | {"mistake", "framework", "caught"}
     | {"dtype", "record", "fact", "value", "disturbed"}
 )
 

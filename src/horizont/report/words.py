@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 FRAMEWORKS = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}
-NETWORKS = {"lenet5": "LeNet-5", "lenet": "LeNet (20/50/500)"}
+NETWORKS = {
+    "alexnet": "AlexNet",
+    "alexnet-small": "AlexNet (small)",
+    "inception": "Inception",
+    "lenet": "LeNet (20/50/500)",
+    "lenet5": "LeNet-5",
+    "resnet18": "ResNet-18",
+    "resnet18-small-stem": "ResNet-18 (small stem)",
+    "resnet50": "ResNet-50",
+    "resnet50-small-stem": "ResNet-50 (small stem)",
+}
 DATASETS = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -83,6 +93,11 @@ def mode(system: str) -> str:
 def system(name: str) -> str:
     """Name a system on one line."""
     return f"{framework(framework_of(name))}, {mode(name)}"
+
+
+def network(name: str) -> str:
+    """Name a network."""
+    return NETWORKS.get(name, name)
 
 
 def workload(network: str, dataset: str) -> str:

@@ -1,17 +1,21 @@
 """What is to be trained, by what, on what: frozen models, checked before anything starts."""
 
 from horizont.spec.base import Frozen, validate
+from horizont.spec.faults import FAULT_INFOS, FaultInfo
 from horizont.spec.framework import FRAMEWORKS, installed_version
 from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.run import Run, Steps
-from horizont.spec.study import Study, read_study
+from horizont.spec.study import EquivalenceSettings, Study, read_study
 from horizont.spec.system import SYSTEMS, System, SystemTraits, parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Optimizer, Workload
 
 __all__ = [
+    "FAULT_INFOS",
     "FRAMEWORKS",
     "SYSTEMS",
+    "EquivalenceSettings",
+    "FaultInfo",
     "Frozen",
     "Optimizer",
     "ProcessJob",

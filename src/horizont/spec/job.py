@@ -49,16 +49,20 @@ class TracePass(Frozen):
     ----------
     variant
         `plain`, or a way of moving the rounding without changing the mathematics:
-        `permuted` reverses the examples of each batch.
+        `permuted` reverses the examples of each batch, `moved` starts from weights one unit
+        in the last place larger.
+    fault
+        The name of a deliberate mistake, or nothing.
     """
 
     dtype: Literal["float32", "float64"]
-    variant: Literal["plain", "permuted"] = "plain"
+    variant: Literal["plain", "permuted", "moved"] = "plain"
+    fault: str | None = None
 
     @property
     def file(self) -> str:
         """The name of the file that the training leaves."""
-        return f"{self.dtype}-{self.variant}.npz"
+        return f"{self.dtype}-{self.variant}-{self.fault or 'sound'}.npz"
 
 
 class TraceJob(Frozen):
@@ -68,8 +72,6 @@ class TraceJob(Frozen):
     ----------
     passes
         The trainings, one after the other; each leaves a file in `folder`.
-    fault
-        The name of a deliberate mistake, or nothing.
     at_steps
         Steps after which the weights are kept.
     """
@@ -80,7 +82,6 @@ class TraceJob(Frozen):
     batch: int
     at_steps: tuple[int, ...]
     passes: tuple[TracePass, ...]
-    fault: str | None = None
     seed: int
     threads: int = 1
     data_folder: Path

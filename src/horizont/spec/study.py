@@ -39,17 +39,44 @@ class DataSettings(Frozen):
     test_examples: int | None = Field(default=None, ge=1)
 
 
-class EquivalenceSettings(Frozen):
-    """How far the frameworks are followed side by side."""
+class Following(Frozen):
+    """How far the frameworks are followed side by side.
+
+    Attributes
+    ----------
+    batch
+        Examples of a step; of the last one half as many, as at the end of an epoch.
+    at_steps
+        Steps after which everything is compared.
+    """
 
     batch: int = Field(ge=2)
     at_steps: tuple[int, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _ascending(self) -> EquivalenceSettings:
+    def _ascending(self) -> Following:
         if list(self.at_steps) != sorted(set(self.at_steps)) or self.at_steps[0] < 1:
             raise UserError("at_steps", list(self.at_steps), "ascending numbers from 1 up")
         return self
+
+
+class EquivalenceSettings(Following):
+    """How far the frameworks are followed.
+
+    Attributes
+    ----------
+    workloads
+        Where it is another way for a workload.
+    faults
+        Workloads on which the comparator is tried with deliberate mistakes.
+    """
+
+    workloads: dict[str, Following] = Field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+    def of(self, workload: str) -> Following:
+        """Tell how far the frameworks are followed on a workload."""
+        return self.workloads.get(workload, self)
 
 
 class Experiment(Frozen):
@@ -96,9 +123,12 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
-        for name in self.study:
-            if name not in self.workloads:
-                raise UserError("study", name, sorted(self.workloads))
+        followed = self.equivalence.workloads
+        named = {"equivalence.workloads": followed, "equivalence.faults": self.equivalence.faults}
+        for field, names in {"study": self.study, **named}.items():
+            for name in names:
+                if name not in self.workloads:
+                    raise UserError(field, name, sorted(self.workloads))
         needed = sorted({self.workloads[name].dataset for name in self.study})
         if sorted(self.datasets) != needed:
             raise UserError("datasets", list(self.datasets), f"what the study needs: {needed}")

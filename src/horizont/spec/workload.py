@@ -4,16 +4,51 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from horizont.errors import UserError
 from horizont.spec.base import Frozen
 
 
 class Optimizer(Frozen):
-    """The update rule; the same in every framework."""
+    """The update rule; the same in every framework.
 
-    name: Literal["sgd"] = "sgd"
+    Attributes
+    ----------
+    momentum, nesterov
+        Of `sgd`: velocity = momentum * velocity + gradient; the weight moves by the velocity
+        (Nesterov: by the gradient + momentum * velocity) times the learning rate.
+    beta1, beta2, epsilon
+        Of `adam`, as in algorithm 1 of Kingma and Ba, "Adam: a method for stochastic
+        optimization", ICLR 2015: epsilon is added to the root of the corrected second moment.
+    weight_decay
+        This share of a kernel or matrix is added to its gradient; biases, scales and offsets
+        do not decay.
+    """
+
+    name: Literal["sgd", "adam"] = "sgd"
     learning_rate: float = Field(gt=0, lt=10)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    nesterov: bool = False
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    epsilon: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Optimizer:
+        if self.name == "adam" and self.momentum:
+            raise UserError("momentum", self.momentum, "0 with adam, which has beta1")
+        if self.nesterov and not self.momentum:
+            raise UserError("nesterov", self.nesterov, "false without momentum")
+        return self
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """What is kept of each weight beside its value."""
+        if self.name == "adam":
+            return ("first", "second")
+        return ("velocity",) if self.momentum else ()
 
 
 class Workload(Frozen):
@@ -21,8 +56,14 @@ class Workload(Frozen):
 
     The batch belongs to the experiment (local or distributed), since the same workload is
     trained at several batch sizes.
+
+    Attributes
+    ----------
+    enlarge
+        Each pixel of the data becomes a square of so many by so many: AlexNet needs 64x64.
     """
 
     network: str
     dataset: str
+    enlarge: int = Field(default=1, ge=1, le=8)
     optimizer: Optimizer

@@ -33,7 +33,9 @@ def coordinate(session: Session) -> None:
     session.note("trained")
     write_table(job.folder / "steps.parquet", remote_table(rows, job.run.local_batch))
     # The servers' last weights are evaluated in this process alone.
-    last = replace(session.recipe, weights=coordinator.weights())
+    last = replace(
+        session.recipe, weights=coordinator.weights(), statistics=coordinator.statistics()
+    )
     leave_outcome(job, session.adapter.trainer(last), session.data, rows[-1][1].loss)
     coordinator.close()
     session.note("closed")

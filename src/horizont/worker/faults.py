@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from horizont.frameworks.base import Examples, Recipe
-from horizont.networks import Conv, Flatten, Layer
+from horizont.networks import BatchNorm, Conv, Flatten, Layer, MaxPool
 
 Fault = Callable[[Recipe, Examples], tuple[Recipe, Examples]]
 
@@ -58,6 +58,57 @@ def learning_rate(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]
     return replace(recipe, optimizer=optimizer), examples
 
 
+def nesterov(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Look ahead with the momentum, where plain momentum is meant."""
+    optimizer = recipe.optimizer.model_copy(update={"nesterov": True})
+    return replace(recipe, optimizer=optimizer), examples
+
+
+def decayed_biases(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Let biases, scales and offsets decay, too."""
+    return replace(recipe, decay_all=True), examples
+
+
+def scaled_gradient(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Scale the gradient of the second matrix or kernel by 1.001."""
+    second = [name for name in recipe.weights if name.endswith(".weight")][1]
+    return replace(recipe, gradient_factors={second: 1.001}), examples
+
+
+def norm_momentum(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Track the statistics of batch norm ten times more slowly."""
+
+    def slow(layer: Layer) -> Layer:
+        return replace(layer, momentum=0.99) if isinstance(layer, BatchNorm) else layer
+
+    return _with_layers(recipe, slow), examples
+
+
+def norm_epsilon(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Add another framework's default epsilon to the variances of batch norm."""
+
+    def blur(layer: Layer) -> Layer:
+        return replace(layer, epsilon=1e-3) if isinstance(layer, BatchNorm) else layer
+
+    return _with_layers(recipe, blur), examples
+
+
+def pooling_mode(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Take averages where the largest is meant."""
+
+    def average(layer: Layer) -> Layer:
+        return replace(layer, mode="average") if isinstance(layer, MaxPool) else layer
+
+    return _with_layers(recipe, average), examples
+
+
+def dropped_partial_batch(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
+    """Go on to a full batch of the next epoch in place of the uneven last one."""
+    first, last = examples.order[0], examples.order[-1]
+    full = np.concatenate([last, first])[: len(first)]
+    return recipe, replace(examples, order=[*examples.order[:-1], full])
+
+
 def label_shift(recipe: Recipe, examples: Examples) -> tuple[Recipe, Examples]:
     """Call every class by the number of the next one."""
     shifted = (examples.labels + 1) % recipe.network.classes
@@ -77,6 +128,13 @@ FAULTS: dict[str, Fault] = {
     "loss_reduction": loss_reduction,
     "initial_weights": initial_weights,
     "learning_rate": learning_rate,
+    "nesterov": nesterov,
+    "decayed_biases": decayed_biases,
+    "scaled_gradient": scaled_gradient,
+    "norm_momentum": norm_momentum,
+    "norm_epsilon": norm_epsilon,
+    "pooling_mode": pooling_mode,
+    "dropped_partial_batch": dropped_partial_batch,
     "label_shift": label_shift,
     "data_order": data_order,
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from horizont.data import ImageData, batch_indices, load
 from horizont.frameworks.base import Adapter, Examples, Normalisation, Recipe
 from horizont.measure import ProgressWriter
-from horizont.networks import build_network, initial_weights
+from horizont.networks import initial_statistics, initial_weights, network_for
 from horizont.records import append_event
 from horizont.spec import ProcessJob, Run, Workload
 
@@ -47,12 +47,15 @@ def load_images(job: ProcessJob) -> ImageData:
 
 def recipe_for(workload: Workload, data: ImageData, seed: int) -> Recipe:
     """Describe the training of a workload, the same for every framework."""
-    network = build_network(workload.network, data.about.shape, data.about.classes)
+    network = network_for(workload, data.about.shape, data.about.classes)
+    mean, std = (np.array(values) for values in (data.about.mean, data.about.std))
     return Recipe(
         network=network,
         weights=initial_weights(network, seed),
+        statistics=initial_statistics(network),
         optimizer=workload.optimizer,
-        normalisation=Normalisation(np.array(data.about.mean), np.array(data.about.std)),
+        normalisation=Normalisation(mean, std, workload.enlarge),
+        seed=seed,
     )
 
 

@@ -43,9 +43,7 @@ class ServedTrainer(LocalTrainer):
         """
         self.store: Any = join(self.job)
         share = 1.0 / self.job.run.topology.workers if self.is_sync else 1.0
-        self.store.set_optimizer(
-            build_optimizer(self.recipe.optimizer, self.recipe.dtype, rescale=share)
-        )
+        self.store.set_optimizer(build_optimizer(self.recipe, rescale=share))
         for key, weight in enumerate(self.data):
             self.store.broadcast(key, weight, out=weight)
         mx.nd.waitall()

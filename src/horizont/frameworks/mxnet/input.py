@@ -42,11 +42,14 @@ class Normaliser:
 
     def __init__(self, normalisation: Normalisation, dtype: str) -> None:
         self.dtype = dtype
+        self.enlarge = normalisation.enlarge
         self.scale = normalisation.scale.astype(dtype).reshape(1, -1, 1, 1)
         self.offset = normalisation.offset.astype(dtype).reshape(1, -1, 1, 1)
 
     def __call__(self, images: npt.NDArray[np.uint8]) -> Any:
         """Normalise (examples, channels, height, width) bytes into an NDArray."""
+        if self.enlarge > 1:
+            images = images.repeat(self.enlarge, axis=2).repeat(self.enlarge, axis=3)
         numbers = images.astype(self.dtype)
         numbers *= self.scale
         numbers += self.offset

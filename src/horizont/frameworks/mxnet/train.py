@@ -19,10 +19,17 @@ from horizont.frameworks.mxnet.model import (
     HYBRID,
     build_net,
     named_parameters,
+    put,
     read_gradients,
     read_weights,
 )
-from horizont.frameworks.mxnet.optimizer import AGGREGATE, build_optimizer
+from horizont.frameworks.mxnet.optimizer import (
+    AGGREGATE,
+    build_optimizer,
+    canonical_state,
+    is_aggregated,
+)
+from horizont.networks import statistic_shapes
 
 
 class Promise(NamedTuple):
@@ -44,11 +51,13 @@ class LocalTrainer:
     """A network, its loss and its update rule."""
 
     def __init__(self, recipe: Recipe) -> None:
+        mx.random.seed(recipe.seed)
         self.recipe = recipe
-        self.net = build_net(recipe.network, recipe.weights, recipe.dtype)
+        self.net = build_net(recipe)
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
         self.loss.hybridize(**HYBRID)
-        self.parameters = named_parameters(recipe.network, self.net)
+        self.parameters = named_parameters(recipe.weights, self.net)
+        self.tracked = named_parameters(statistic_shapes(recipe.network), self.net)
         self.data = [parameter.data() for parameter in self.parameters.values()]
         self.normalise = pipeline.Normaliser(recipe.normalisation, recipe.dtype)
         self.heads: dict[int, Any] = {}
@@ -56,13 +65,12 @@ class LocalTrainer:
 
     def _prepare_update(self) -> None:
         """Get ready to change the weights here, in this process."""
-        self.updater = mx.gluon.Trainer(
-            list(self.parameters.values()),
-            build_optimizer(self.recipe.optimizer, self.recipe.dtype),
-            kvstore=None,
-        )
-        # A receipt for each queued operation. Of float32 weights, one changes up to AGGREGATE.
-        self.receipted = self.data[:: AGGREGATE if self.recipe.dtype == "float32" else 1]
+        rule = build_optimizer(self.recipe)
+        for name, parameter in self.parameters.items():  # Gluon asks its parameters, not the rule
+            parameter.wd_mult = 1.0 if self.recipe.decay(name) else 0.0
+        self.updater = mx.gluon.Trainer(list(self.parameters.values()), rule, kvstore=None)
+        # A receipt for each queued operation.
+        self.receipted = self.data[:: AGGREGATE if is_aggregated(rule) else 1]
 
     def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
@@ -81,6 +89,9 @@ class LocalTrainer:
         network. Gluon's usual way, to let the optimizer divide, would do it in float32.
         """
         losses.backward(self._head(len(losses)))
+        for name, factor in self.recipe.gradient_factors.items():
+            gradient = self.parameters[name].grad()
+            gradient *= factor
 
     def _head(self, examples: int) -> Any:
         """Tell the derivative of the batch's loss by the loss of each of its examples."""
@@ -138,16 +149,46 @@ class LocalTrainer:
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning."""
         images, labels = batch
+        before = self.statistics()
         with mx.autograd.record():
             logits = self.net(images)
             losses = self.loss(logits, labels)
         self.backward(losses)
         loss = self.loss_value(Promise(losses, []))
+        put(self.tracked, before)
         return Probe(logits.asnumpy(), loss, read_gradients(self.parameters))
 
     def weights(self) -> Weights:
         """Read the weights."""
         return read_weights(self.parameters)
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics."""
+        return read_weights(self.tracked)
+
+    def optimizer_state(self) -> Weights:
+        """Read what the optimizer keeps; one that serves elsewhere is not seen."""
+        settings = self.recipe.optimizer
+        states = self.updater._updaters[0].states if settings.slots else {}
+        return {
+            f"{name}.{slot}": kept
+            for place, name in enumerate(self.parameters)
+            if place in states
+            for slot, kept in zip(
+                settings.slots, canonical_state(settings, states[place]), strict=True
+            )
+        }
+
+    def feed_masks(self, masks: Weights) -> None:
+        """Set the masks of the next step."""
+        for name, mask in masks.items():
+            parameter = self.net.blocks[name].mask
+            if parameter.shape != mask.shape:
+                # The first mask says how large a batch is; the plan of the block is made anew.
+                parameter._shape = mask.shape
+                parameter.initialize(mx.init.One(), force_reinit=True)
+                self.net.hybridize(**HYBRID)
+            parameter.set_data(mx.nd.array(mask, dtype=self.recipe.dtype))
 
     def close(self) -> None:
         """Do nothing: nobody else is there."""

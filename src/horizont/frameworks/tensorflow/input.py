@@ -18,12 +18,15 @@ class Normaliser:
 
     def __init__(self, normalisation: Normalisation, dtype: str) -> None:
         self.dtype = dtype
+        self.enlarge = normalisation.enlarge
         # NumPy, so that the same object serves in any graph, a remote worker's too.
         self.scale = normalisation.scale.astype(dtype)
         self.offset = normalisation.offset.astype(dtype)
 
     def __call__(self, images: Any) -> Any:
         """Normalise (examples, height, width, channels) bytes."""
+        if self.enlarge > 1:
+            images = tf.repeat(tf.repeat(images, self.enlarge, axis=1), self.enlarge, axis=2)
         return tf.cast(images, self.dtype) * self.scale + self.offset
 
 

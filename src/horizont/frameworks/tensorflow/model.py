@@ -1,39 +1,39 @@
-"""A described network as Keras layers, channels last: the only layout that trains on processors.
+"""A network in TensorFlow, and where its weights lie.
 
 The canonical layout is met when weights are written and read, never while training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.base import Weights
+from horizont.frameworks.base import Recipe, Weights
+from horizont.frameworks.tensorflow.layers import Fed, build_network
 from horizont.networks import (
-    Activation,
     Conv,
     Dense,
     Flatten,
-    Layer,
-    MaxPool,
     Network,
     Shape,
+    statistic_shapes,
     weight_shapes,
 )
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A weight of the network: where TensorFlow keeps it, and how it lies there.
+    """A weight or statistic of the network: where TensorFlow keeps it, and how it lies there.
 
     Attributes
     ----------
+    held, variable
+        Keras' variable, and TensorFlow's inside it.
     window
         The weight seen as a convolution, (out, channels, height, width). A fully connected
         layer behind a flattened image is one whose window is the whole image.
@@ -42,6 +42,7 @@ class Slot:
     name: str
     canonical_shape: Shape
     window: Shape
+    held: Any
     variable: Any
 
     def to_native(self, value: NDArray[Any]) -> NDArray[Any]:
@@ -62,6 +63,8 @@ class Model:
 
     network: Any
     slots: tuple[Slot, ...]
+    statistic_slots: tuple[Slot, ...]
+    masks: Mapping[str, Fed]
 
     @property
     def variables(self) -> list[Any]:
@@ -79,31 +82,76 @@ class Model:
             for slot, value in zip(self.slots, values, strict=True)
         }
 
+    def replay(self, values: Sequence[Any], images: Any) -> tuple[Any, list[Any]]:
+        """Compute scores with given values in the place of the weights, as while training.
 
-def build_model(network: Network, weights: Weights, dtype: str) -> Model:
-    """Build the network, under the current strategy, and put the given weights into it."""
-    channels, *sides = network.input_shape
-    layers = [native for layer in network.layers for native in _layers(layer, dtype)]
-    sequential = keras.Sequential([keras.Input((*sides, channels), dtype=dtype), *layers])
-    model = Model(sequential, tuple(_slots(network, sequential)))
+        Returns
+        -------
+        tuple
+            Scores, and what becomes of everything that is tracked.
+        """
+        given = dict(zip((id(slot.held) for slot in self.slots), values, strict=True))
+        return self.network.stateless_call(  # type: ignore[no-any-return]
+            [given[id(held)] for held in self.network.trainable_variables],
+            [held.value for held in self.network.non_trainable_variables],
+            images,
+            training=True,
+        )
+
+    def track(self, tracked: Sequence[Any]) -> None:
+        """Keep what has become of everything that is tracked."""
+        for held, value in zip(self.network.non_trainable_variables, tracked, strict=True):
+            held.value.assign(value)
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics by canonical name."""
+        return {slot.name: slot.variable.numpy() for slot in self.statistic_slots}
+
+    def put_statistics(self, statistics: Weights) -> None:
+        """Put statistics in the place of those that are tracked."""
+        slots = {slot.name: slot for slot in self.statistic_slots}
+        for name, value in statistics.items():
+            variable = slots[name].variable
+            variable.assign(value.astype(variable.dtype.as_numpy_dtype))
+
+
+def build_model(recipe: Recipe) -> Model:
+    """Build the network, under the current strategy, and put weights and statistics into it."""
+    network, dtype = recipe.network, recipe.dtype
+    built = build_network(network, dtype, recipe.seed)
+    model = Model(
+        built,
+        tuple(_slots(built, weight_shapes(network), _windows(network))),
+        tuple(_slots(built, statistic_shapes(network), {})),
+        {layer.name: layer for layer in built.layers if isinstance(layer, Fed)},
+    )
     for slot in model.slots:
-        slot.variable.assign(slot.to_native(weights[slot.name]).astype(dtype))
+        slot.variable.assign(slot.to_native(recipe.weights[slot.name]).astype(dtype))
+    model.put_statistics(recipe.statistics)
     return model
 
 
-def _slots(network: Network, sequential: Any) -> list[Slot]:
-    """Find the variable of each weight."""
+#: What Keras calls a weight or statistic of a layer, in the order in which to look.
+ATTRIBUTES = {
+    "weight": ("kernel", "gamma"),
+    "bias": ("bias", "beta"),
+    "mean": ("moving_mean",),
+    "variance": ("moving_variance",),
+}
+
+
+def _slots(built: Any, shapes: Mapping[str, Shape], windows: Mapping[str, Shape]) -> list[Slot]:
+    """Find the variable of each weight or statistic."""
     # Under a strategy a variable is a container; the one that it keeps here is what is trained.
     strategy = tf.distribute.get_strategy()
-    windows = _windows(network)
     slots = []
-    for name, shape in weight_shapes(network).items():
+    for name, shape in shapes.items():
         layer_name, short = name.rsplit(".", 1)
-        layer = sequential.get_layer(layer_name)
-        held = layer.kernel if short == "weight" else layer.bias
+        layer = built.get_layer(layer_name)
+        held = next(getattr(layer, key) for key in ATTRIBUTES[short] if hasattr(layer, key))
         variable = strategy.experimental_local_results(held.value)[0]
-        window = windows[layer_name] if short == "weight" else (*shape, 1, 1, 1)
-        slots.append(Slot(name, shape, window, variable))
+        window = windows[layer_name] if len(shape) > 1 else (*shape, 1, 1, 1)
+        slots.append(Slot(name, shape, window, held, variable))
     return slots
 
 
@@ -115,7 +163,8 @@ def _windows(network: Network) -> dict[str, Shape]:
     """
     windows: dict[str, Shape] = {}
     image: Shape | None = None
-    for layer, shape in network.inputs():
+    for place in network.places:
+        layer, shape = place.layer, place.shape
         match layer:
             case Conv():
                 windows[layer.name] = (layer.channels, shape[0], layer.kernel, layer.kernel)
@@ -125,38 +174,3 @@ def _windows(network: Network) -> dict[str, Shape]:
                 windows[layer.name] = (layer.features, *(image or (*shape, 1, 1)))
                 image = None
     return windows
-
-
-def _layers(layer: Layer, dtype: str) -> list[Any]:
-    """Translate a layer; the initial zeros are overwritten before they are used."""
-    about: dict[str, Any] = {"name": layer.name, "dtype": dtype}
-    match layer:
-        case Conv():
-            return _convolution(layer, about)
-        case MaxPool():
-            return [keras.layers.MaxPooling2D(layer.kernel, layer.stride, **about)]
-        case Activation():
-            return [keras.layers.Activation(layer.function, **about)]
-        case Flatten():
-            return [keras.layers.Flatten(**about)]
-        case Dense():
-            return [keras.layers.Dense(layer.features, kernel_initializer="zeros", **about)]
-    raise TypeError(f"no Keras form of {type(layer).__name__}")
-
-
-def _convolution(layer: Conv, about: dict[str, Any]) -> list[Any]:
-    """Translate a convolution: Keras knows no number for the padding, only two words."""
-    # With a stride, "same" pads one side more than the other: not what is described.
-    same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
-    convolution = keras.layers.Conv2D(
-        layer.channels,
-        layer.kernel,
-        strides=layer.stride,
-        padding="same" if same else "valid",
-        kernel_initializer="zeros",
-        **about,
-    )
-    if same or not layer.padding:
-        return [convolution]
-    padded = {**about, "name": f"{layer.name}_padding"}
-    return [keras.layers.ZeroPadding2D(layer.padding, **padded), convolution]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +12,7 @@ from horizont.frameworks.tensorflow.distribute import WAITING_THREADS, resolver
 from horizont.frameworks.tensorflow.input import Normaliser
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
+from horizont.frameworks.tensorflow.optimizer import Rule
 from horizont.frameworks.tensorflow.remote_input import remote_dataset
 from horizont.frameworks.tensorflow.remote_times import (
     after,
@@ -34,9 +35,9 @@ class ParameterServerCoordinator:
         strategy = tf.distribute.ParameterServerStrategy(resolver(job))
         self.cluster = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with strategy.scope():
-            self.model = build_model(recipe.network, recipe.weights, recipe.dtype)
+            self.model = build_model(recipe)
+            self.rule = Rule(recipe, self.model)
         self.loss = Loss(recipe.loss_reduction)
-        self.learning_rate = recipe.optimizer.learning_rate
         self.workers = job.run.topology.workers
         normalise = Normaliser(recipe.normalisation, recipe.dtype)
         dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, normalise))
@@ -70,9 +71,9 @@ class ParameterServerCoordinator:
         with tf.control_dependencies([start]):
             rank, images, labels = next(feed)
         with tf.GradientTape() as tape:
-            loss = self.loss(self.model.network(images), labels)
+            loss = self.loss(self.model.network(images, training=True), labels)
         gradients = tape.gradient(loss, self.model.variables)
-        return report(rank, loss, [start, time_after(self._push(gradients))])
+        return report(rank, loss, [start, time_after(self.rule.apply(gradients))])
 
     def _timed_step(self, feed: Any) -> Any:
         """Make the same step, each stage after the end of the one before.
@@ -92,27 +93,25 @@ class ParameterServerCoordinator:
         times.append(time_after(values))
         with tf.GradientTape() as tape, after(times):
             tape.watch(values)
-            logits, _ = self.model.network.stateless_call(values, [], images)
+            logits, tracked = self.model.replay(values, images)
             loss = self.loss(logits, labels)
+            self.model.track(tracked)
         times.append(time_after([loss]))
         with after(times):
             gradients = tape.gradient(loss, values)
         times.append(time_after(gradients))
         with after(times):
-            pushed = self._push(gradients)
+            pushed = self.rule.apply(gradients)
         times.append(time_after(pushed))
         return report(rank, loss, times)
-
-    def _push(self, gradients: Sequence[Any]) -> list[Any]:
-        """Have the servers take a step of gradient descent."""
-        return [
-            variable.assign_sub(self.learning_rate * gradient)
-            for variable, gradient in zip(self.model.variables, gradients, strict=True)
-        ]
 
     def weights(self) -> Weights:
         """Read the weights from the servers."""
         return self.model.weights()
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics from the servers."""
+        return self.model.statistics()
 
     def close(self) -> None:
         """See that no step is under way; the passive processes are ended by their launcher."""

@@ -13,6 +13,7 @@ from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights
 from horizont.frameworks.tensorflow import input as pipeline
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
+from horizont.frameworks.tensorflow.optimizer import Rule
 
 
 class LocalTrainer:
@@ -24,11 +25,12 @@ class LocalTrainer:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self.model = build_model(recipe.network, recipe.weights, recipe.dtype)
+        self.model = build_model(recipe)
         self.variables = self.model.variables
         self.loss = Loss(recipe.loss_reduction)
+        self.factors = recipe.gradient_factors
         self.normalise = pipeline.Normaliser(recipe.normalisation, recipe.dtype)
-        self.learning_rate = recipe.optimizer.learning_rate
+        self.rule = Rule(recipe, self.model)
         self._compile(recipe)
 
     def _compile(self, recipe: Recipe) -> None:
@@ -41,27 +43,33 @@ class LocalTrainer:
         self.compiled_probe = tf.function(self.differentiate, input_signature=batch)
         self.compiled_forward = tf.function(self.forward, input_signature=batch)
         self.compiled_update = tf.function(self.update, input_signature=[gradients])
-        self.compiled_scores = tf.function(self.model.network, input_signature=[images])
+        self.compiled_scores = tf.function(self.score, input_signature=[images])
+
+    def score(self, images: Any) -> Any:
+        """Compute scores as in evaluation."""
+        return self.model.network(images, training=False)
 
     def forward(self, images: Any, labels: Any) -> Any:
         """Compute the loss."""
-        return self.loss(self.model.network(images), labels)
+        return self.loss(self.model.network(images, training=True), labels)
 
     def differentiate(self, images: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
         """Compute scores, loss and gradients."""
         with tf.GradientTape() as tape:
-            logits = self.model.network(images)
+            logits = self.model.network(images, training=True)
             loss = self.loss(logits, labels)
-        return logits, loss, tape.gradient(loss, self.variables)
+        return logits, loss, self._scaled(tape.gradient(loss, self.variables))
+
+    def _scaled(self, gradients: list[Any]) -> list[Any]:
+        """Multiply the gradients that have a factor."""
+        if not self.factors:
+            return gradients
+        named = zip(self.model.slots, gradients, strict=True)
+        return [gradient * self.factors.get(slot.name, 1.0) for slot, gradient in named]
 
     def update(self, gradients: Sequence[Any]) -> None:
-        """Make one step of gradient descent.
-
-        Keras keeps the learning rate of its optimizer in float32, also for a float64 network:
-        too coarse where frameworks are compared to the last digits.
-        """
-        for variable, gradient in zip(self.variables, gradients, strict=True):
-            variable.assign_sub(self.learning_rate * gradient)
+        """Change the weights."""
+        self.rule.apply(gradients)
 
     def train(self, images: Any, labels: Any) -> Any:
         """Make one training step; the body of the bare step."""
@@ -70,10 +78,12 @@ class LocalTrainer:
         return loss
 
     def rehearse(self) -> None:
-        """Compile the instrumented step before anything is timed; no weight moves."""
+        """Compile the instrumented step before anything is timed; nothing is learned from it."""
+        before = self.model.statistics()
         images = tf.zeros((1, *self.model.network.input_shape[1:]), self.normalise.dtype)
         self.differentiate_timed((images, tf.zeros((1,), tf.int64)), lambda phase: None)
-        self.compiled_update([tf.zeros_like(variable) for variable in self.variables])
+        self.compiled_update.get_concrete_function()
+        self.model.put_statistics(before)
 
     def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
@@ -88,7 +98,7 @@ class LocalTrainer:
         with tf.GradientTape() as tape:
             loss = self.compiled_forward(*batch)
         mark("forward")
-        gradients = tape.gradient(loss, self.variables)
+        gradients = self._scaled(tape.gradient(loss, self.variables))
         mark("backward")
         return loss, gradients
 
@@ -114,13 +124,28 @@ class LocalTrainer:
 
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning."""
+        before = self.model.statistics()
         logits, loss, gradients = self.compiled_probe(*batch)
+        self.model.put_statistics(before)
         named = self.model.named([gradient.numpy() for gradient in gradients])
         return Probe(logits.numpy(), float(loss), named)
 
     def weights(self) -> Weights:
         """Read the weights."""
         return self.model.weights()
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics."""
+        return self.model.statistics()
+
+    def optimizer_state(self) -> Weights:
+        """Read what the optimizer keeps."""
+        return self.rule.state()
+
+    def feed_masks(self, masks: Weights) -> None:
+        """Set the masks of the next step."""
+        for name, mask in masks.items():
+            self.model.masks[name].feed(mask)
 
     def close(self) -> None:
         """Do nothing: nobody else is there."""

@@ -26,7 +26,10 @@ class AllReduceTrainer(LocalTrainer):
     def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
         super().__init__(recipe)
         join(job)
-        self.replica: DistributedDataParallel = DistributedDataParallel(self.module)
+        # Without broadcasting buffers: each worker tracks the statistics of its own examples.
+        self.replica: DistributedDataParallel = DistributedDataParallel(
+            self.module, broadcast_buffers=False
+        )
         self.workers = job.run.topology.workers
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:

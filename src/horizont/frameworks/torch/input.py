@@ -37,11 +37,14 @@ class Normaliser:
 
     def __init__(self, normalisation: Normalisation, dtype: torch.dtype) -> None:
         self.dtype = dtype
+        self.enlarge = normalisation.enlarge
         self.scale = torch.from_numpy(normalisation.scale).to(dtype).view(1, -1, 1, 1)
         self.offset = torch.from_numpy(normalisation.offset).to(dtype).view(1, -1, 1, 1)
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise (examples, channels, height, width) bytes."""
+        if self.enlarge > 1:
+            images = images.repeat_interleave(self.enlarge, 2).repeat_interleave(self.enlarge, 3)
         return images.to(self.dtype).mul_(self.scale).add_(self.offset)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,29 @@ from horizont.frameworks.torch import input as pipeline
 from horizont.frameworks.torch.model import (
     DTYPES,
     build_module,
+    put_statistics,
     read_gradients,
+    read_statistics,
     read_weights,
     to_numpy,
 )
+from horizont.frameworks.torch.optimizer import build_optimizer, read_state
 
 
 class LocalTrainer:
     """A network, its loss and its update rule."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self.module: nn.Module = build_module(recipe.network, recipe.weights, recipe.dtype)
+        torch.manual_seed(recipe.seed)
+        self.recipe = recipe
+        self.module: nn.Module = build_module(recipe)
+        for name, factor in recipe.gradient_factors.items():
+            weight = self.module.get_parameter(name)
+            weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
         self.replica: nn.Module = self.module  # what a step calls; distributed trainers wrap it
         self.reduction = recipe.loss_reduction
         self.normalise = pipeline.Normaliser(recipe.normalisation, DTYPES[recipe.dtype])
-        self.optimizer = torch.optim.SGD(
-            self.module.parameters(), lr=recipe.optimizer.learning_rate
-        )
+        self.optimizer = build_optimizer(recipe, self.module)
 
     def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
@@ -70,21 +77,40 @@ class LocalTrainer:
 
     def predict(self, images: NDArray[Any]) -> NDArray[Any]:
         """Score images."""
+        self.module.eval()
         with torch.no_grad():
-            return to_numpy(self.module(self.normalise(torch.from_numpy(np.array(images)))))
+            scores = to_numpy(self.module(self.normalise(torch.from_numpy(np.array(images)))))
+        self.module.train()
+        return scores
 
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning."""
         images, labels = batch
+        before = self.statistics()
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.module(images)
         loss = F.cross_entropy(logits, labels, reduction=self.reduction)
         loss.backward()  # type: ignore[no-untyped-call]
+        put_statistics(self.module, before)
         return Probe(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
 
     def weights(self) -> Weights:
         """Read the weights."""
         return read_weights(self.module)
+
+    def statistics(self) -> Weights:
+        """Read the tracked statistics."""
+        return read_statistics(self.recipe.network, self.module)
+
+    def optimizer_state(self) -> Weights:
+        """Read what the optimizer keeps."""
+        return read_state(self.recipe, self.module, self.optimizer)
+
+    def feed_masks(self, masks: Weights) -> None:
+        """Set the masks of the next step."""
+        for name, mask in masks.items():
+            fed = self.module.get_submodule(name)
+            fed.mask = torch.from_numpy(mask).to(DTYPES[self.recipe.dtype])
 
     def close(self) -> None:
         """Do nothing: nobody else is there."""

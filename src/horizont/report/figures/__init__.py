@@ -2,6 +2,7 @@
 
 from horizont.report.figures.equivalence import distances
 from horizont.report.figures.learning import accuracy_dots, loss_curves
+from horizont.report.figures.network import architecture
 from horizont.report.figures.phases import phase_bars, stacked_panels
 from horizont.report.figures.resources import resource_charts
 from horizont.report.figures.samples import sample_sheet
@@ -10,6 +11,7 @@ from horizont.report.figures.throughput import throughput_dots
 
 __all__ = [
     "accuracy_dots",
+    "architecture",
     "distances",
     "loss_curves",
     "phase_bars",

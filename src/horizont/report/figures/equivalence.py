@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from horizont.report import words
 from horizont.report.style import (
+    GRID,
     INK,
     PAIR_COLOURS,
     PAIR_MARKS,
@@ -27,8 +28,9 @@ def distances(rows: pd.DataFrame) -> Figure:
     Parameters
     ----------
     rows
-        The rows of a proof: ``quantity, step, pair, dtype, distance, bound, ok``.
+        The rows of a proof: ``quantity, step, pair, dtype, distance, noise, bound, ok``.
     """
+    rows = _folded(rows)
     with drawing():
         figure = new_figure(3.9)
         panels = figure.subplots(1, 2, sharey=True)
@@ -40,8 +42,14 @@ def distances(rows: pd.DataFrame) -> Figure:
         panels[0].set_yticks([_ZERO, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1])
         panels[0].set_yticklabels(["equal", *(f"1e{p}" for p in (-15, -12, -9, -6, -3)), "1"])
         panels[0].minorticks_off()
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=4)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=5)
     return figure
+
+
+def _folded(rows: pd.DataFrame) -> pd.DataFrame:
+    """Draw what belongs to the updates, statistics and optimizer state, over all steps at once."""
+    beside = rows["quantity"].isin(["statistics", "optimizer"])
+    return rows.assign(step=rows["step"].where(~beside, 0))
 
 
 def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
@@ -49,7 +57,12 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
     only_grid(axes, "y")
     worst = (
         rows.groupby(["quantity", "step", "pair"], sort=False)
-        .agg(distance=("distance", "max"), bound=("bound", "max"), ok=("ok", "all"))
+        .agg(
+            distance=("distance", "max"),
+            noise=("noise", "max"),
+            bound=("bound", "max"),
+            ok=("ok", "all"),
+        )
         .reset_index()
     )
     places = list(dict.fromkeys(zip(worst["quantity"], worst["step"], strict=True)))
@@ -59,10 +72,15 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
     for number, (pair, own) in enumerate(worst.groupby("pair")):
         shift = 0.22 * (number - (worst["pair"].nunique() - 1) / 2)
         _draw_pair(axes, own, str(pair), number, shift)
-    bounds = worst.groupby("place")["bound"].max().clip(lower=_ZERO)
-    for place, bound in zip(bounds.index.astype(int), bounds, strict=True):
-        axes.plot([place - 0.42, place + 0.42], [bound, bound], color=INK, linewidth=1.4)
+    lines = worst.groupby("place")[["noise", "bound"]].max().astype(float)
+    for place, (_, line) in zip(lines.index.astype(int), lines.iterrows(), strict=True):
+        ends = [place - 0.42, place + 0.42]
+        bound = max(line["bound"], _ZERO)
+        axes.plot(ends, [bound, bound], color=INK, linewidth=1.4)
+        if line["noise"] > 0:
+            axes.fill_between(ends, _ZERO / 10, line["noise"], color=GRID, linewidth=0)
     axes.plot([], [], color=INK, linewidth=1.4, label="bound")
+    axes.fill_between([], [], [], color=GRID, linewidth=0, label="noise of one framework")
     axes.set_xticks(range(len(places)), labels=[_place_name(*place) for place in places])
     axes.tick_params(axis="x", labelsize=7.5, labelrotation=0)
     axes.set_xlim(-0.6, max(len(places) - 0.4, 0.6))
@@ -91,5 +109,4 @@ def _draw_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: fl
 def _place_name(quantity: str, step: int) -> str:
     if quantity == "update":
         return f"step\n{step}"
-    short = {"initial": "initial", "gradient": "gradient"}
-    return short.get(quantity, quantity)
+    return {"gradient": "grad.", "statistics": "stat.", "optimizer": "opt."}.get(quantity, quantity)

@@ -1,0 +1,155 @@
+"""A described network as Keras layers, channels last: the only layout that trains on processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from horizont.networks import (
+    INPUT,
+    Activation,
+    Add,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    GlobalAveragePool,
+    Layer,
+    MaxPool,
+    Network,
+    Shape,
+)
+
+
+class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
+    """Max pooling with the same padding on every side, which Keras has no word for.
+
+    Its "same" pads an even image that is halved on one side only.
+    """
+
+    def __init__(self, layer: MaxPool, **about: Any) -> None:
+        super().__init__(**about)
+        self.window, self.stride = layer.kernel, layer.stride
+        self.sides = [[0, 0], [layer.padding] * 2, [layer.padding] * 2, [0, 0]]
+
+    def call(self, images: Any) -> Any:
+        """Pool (examples, height, width, channels)."""
+        return tf.nn.max_pool2d(images, self.window, self.stride, self.sides)
+
+
+class Fed(keras.layers.Layer):  # type: ignore[misc]
+    """A dropout whose mask comes from outside.
+
+    Attributes
+    ----------
+    image
+        What lies flat here, as (channels, height, width), if it was an image: it was flattened
+        with the channels last, and so must the mask be.
+    """
+
+    def __init__(self, image: Shape | None, **about: Any) -> None:
+        super().__init__(**about)
+        self.image = image
+        self.mask = tf.Variable(
+            np.ones(1, about["dtype"]), shape=tf.TensorShape(None), trainable=False
+        )
+
+    def feed(self, mask: NDArray[Any]) -> None:
+        """Take the mask of the next step, laid out canonically."""
+        if self.image:
+            mask = mask.reshape(-1, *self.image).transpose(0, 2, 3, 1).reshape(len(mask), -1)
+        self.mask.assign(mask.astype(self.mask.dtype.as_numpy_dtype))
+
+    def call(self, values: Any) -> Any:
+        """Multiply by the mask."""
+        return tf.ensure_shape(values * self.mask, values.shape)
+
+
+def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
+    """Build the network as a Keras model.
+
+    The initial zeros of its weights are overwritten before they are used.
+    """
+    keras.utils.set_random_seed(seed)
+    channels, *sides = network.input_shape
+    values = {INPUT: keras.Input((*sides, channels), dtype=dtype)}
+    image: Shape | None = None
+    for place in network.places:
+        if isinstance(place.layer, Flatten):
+            image = place.shape
+        elif isinstance(place.layer, Dense):
+            image = None
+        apply = _layer(place.layer, dtype, image)
+        received = [values[source] for source in place.sources]
+        values[place.layer.name] = apply(received if len(received) > 1 else received[0])
+    return keras.Model(values[INPUT], values[network.layers[-1].name])
+
+
+def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[[Any], Any]:
+    """Translate a layer."""
+    about: dict[str, Any] = {"name": layer.name, "dtype": dtype}
+    apply: Callable[[Any], Any]
+    match layer:
+        case Conv():
+            apply = _convolution(layer, about)
+        case MaxPool():
+            apply = _pool(layer, about)
+        case Activation():
+            apply = keras.layers.Activation(layer.function, **about)
+        case Dense():
+            apply = keras.layers.Dense(layer.features, kernel_initializer="zeros", **about)
+        case BatchNorm():
+            apply = keras.layers.BatchNormalization(
+                momentum=layer.kept, epsilon=layer.epsilon, **about
+            )
+        case Dropout():
+            apply = Fed(image, **about) if layer.fed else keras.layers.Dropout(layer.rate, **about)
+        case _:
+            apply = SIMPLE[type(layer)](**about)
+    return apply
+
+
+#: Layers without settings of their own.
+SIMPLE: dict[type[Layer], Any] = {
+    Flatten: keras.layers.Flatten,
+    GlobalAveragePool: keras.layers.GlobalAveragePooling2D,
+    Add: keras.layers.Add,
+    Concat: keras.layers.Concatenate,
+}
+
+
+def _pool(layer: MaxPool, about: dict[str, Any]) -> Callable[[Any], Any]:
+    """Translate a pooling; where windows move by one, Keras' "same" is the same on every side."""
+    same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
+    if layer.padding and not same:
+        return PaddedMaxPool(layer, **about)
+    kind = keras.layers.MaxPooling2D if layer.mode == "max" else keras.layers.AveragePooling2D
+    return kind(  # type: ignore[no-any-return]
+        layer.kernel, layer.stride, padding="same" if same else "valid", **about
+    )
+
+
+def _convolution(layer: Conv, about: dict[str, Any]) -> Callable[[Any], Any]:
+    """Translate a convolution: Keras knows no number for the padding, only two words."""
+    # With a stride, "same" pads one side more than the other: not what is described.
+    same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
+    convolution = keras.layers.Conv2D(
+        layer.channels,
+        layer.kernel,
+        strides=layer.stride,
+        padding="same" if same else "valid",
+        use_bias=layer.bias,
+        kernel_initializer="zeros",
+        **about,
+    )
+    if same or not layer.padding:
+        return convolution  # type: ignore[no-any-return]
+    pad = keras.layers.ZeroPadding2D(layer.padding, **{**about, "name": f"{layer.name}_padding"})
+    return lambda images: convolution(pad(images))

@@ -1,0 +1,116 @@
+"""The update rules in TensorFlow, as exact as the numbers they work on.
+
+Keras keeps the settings of its optimizers in float32, also for a float64 network: too coarse
+where frameworks are compared to the last digits. So TensorFlow's own operators, which Keras'
+optimizers once were made of, are called here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from horizont.frameworks.base import Recipe, Weights
+from horizont.frameworks.tensorflow.model import Model
+
+
+class Rule:
+    """An update rule and what it keeps of each weight, beside the weight."""
+
+    def __init__(self, recipe: Recipe, model: Model) -> None:
+        self.settings = recipe.optimizer
+        self.model = model
+        self.decays = [recipe.decay(slot.name) for slot in model.slots]
+        kept = self.settings.slots
+        self.kept = [
+            [
+                tf.Variable(tf.zeros(slot.variable.shape, recipe.dtype), trainable=False)
+                for _ in kept
+            ]
+            for slot in model.slots
+        ]
+        powers = (self.settings.beta1, self.settings.beta2) if "first" in kept else ()
+        self.powers = [
+            tf.Variable(np.array(power, recipe.dtype), trainable=False) for power in powers
+        ]
+
+    def apply(self, gradients: Sequence[Any]) -> list[Any]:
+        """Change all weights, wherever they lie.
+
+        Returns
+        -------
+        list
+            Operations to wait for.
+        """
+        moved = [
+            self._move(slot.variable, self._decayed(slot.variable, gradient, decay), kept)
+            for slot, gradient, decay, kept in zip(
+                self.model.slots, gradients, self.decays, self.kept, strict=True
+            )
+        ]
+        if not self.powers:
+            return moved
+        with tf.control_dependencies(moved):
+            betas = (self.settings.beta1, self.settings.beta2)
+            return [
+                power.assign(power * tf.constant(beta, power.dtype))
+                for power, beta in zip(self.powers, betas, strict=True)
+            ]
+
+    def _decayed(self, variable: Any, gradient: Any, decay: float) -> Any:
+        return gradient + decay * variable if decay else gradient
+
+    def _move(self, variable: Any, gradient: Any, kept: Sequence[Any]) -> Any:
+        settings = self.settings
+        rate = tf.constant(settings.learning_rate, gradient.dtype)
+        if settings.name == "adam":
+            return self._adam(variable, gradient, kept, rate)
+        if not kept:
+            return variable.assign_sub(rate * gradient)
+        return tf.raw_ops.ResourceApplyMomentum(
+            var=variable.handle,
+            accum=_local(kept[0]).handle,
+            lr=rate,
+            grad=gradient,
+            momentum=tf.constant(settings.momentum, gradient.dtype),
+            use_nesterov=settings.nesterov,
+        )
+
+    def _adam(self, variable: Any, gradient: Any, kept: Sequence[Any], rate: Any) -> Any:
+        """Move by Adam's rule.
+
+        TensorFlow's operator adds epsilon before the second moment is corrected, as in the
+        paper's section 2; given epsilon * sqrt(1 - beta2^t) it does what algorithm 1 says.
+        """
+        settings, dtype = self.settings, gradient.dtype
+        power1, power2 = (_local(power).read_value() for power in self.powers)
+        epsilon = tf.constant(settings.epsilon, dtype) * tf.sqrt(1 - power2)
+        first, second = kept
+        return tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=_local(first).handle,
+            v=_local(second).handle,
+            beta1_power=power1,
+            beta2_power=power2,
+            lr=rate,
+            beta1=tf.constant(settings.beta1, dtype),
+            beta2=tf.constant(settings.beta2, dtype),
+            epsilon=epsilon,
+            grad=gradient,
+        )
+
+    def state(self) -> Weights:
+        """Read what is kept of each weight, by ``<weight>.<slot>`` and laid out canonically."""
+        return {
+            f"{slot.name}.{name}": slot.to_canonical(_local(variable).numpy())
+            for slot, kept in zip(self.model.slots, self.kept, strict=True)
+            for name, variable in zip(self.settings.slots, kept, strict=True)
+        }
+
+
+def _local(variable: Any) -> Any:
+    """Take the variable that a strategy keeps here out of its container."""
+    return tf.distribute.get_strategy().experimental_local_results(variable)[0]

@@ -1,0 +1,59 @@
+"""Every network, small: the frameworks give the same scores, gradients and first steps."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import yaml
+from tests.conftest import ROOT
+
+from horizont.networks import NETWORKS
+from horizont.pipeline import Paths
+from horizont.pipeline.profile import use_profile
+from horizont.pipeline.prove import PASSES, prover_of
+from horizont.spec import FRAMEWORKS, installed_version
+
+pytestmark = pytest.mark.framework
+
+#: The LeNets and ResNet-18 are followed further elsewhere. The full AlexNet has the layers of the
+#: small one. A deep one needs its own noise beside it: passes, and the rule it learns by.
+SMALL = {
+    "alexnet-small": (PASSES[:1], {"learning_rate": 1e-3}),
+    "inception": (PASSES[:1], {"name": "adam", "learning_rate": 1e-4}),
+    "resnet50": (PASSES[:2], {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
+    if missing:
+        pytest.skip(f"{missing} not installed")
+    root = tmp_path_factory.mktemp("study")
+    shutil.copytree(ROOT / "profiles", root / "profiles")
+    paths = Paths(root)
+    use_profile(paths, "tiny")
+    values = yaml.safe_load(paths.params.read_text())
+    values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": {}}
+    for network, (_, rule) in SMALL.items():
+        values["workloads"][f"{network}-cifar10"]["optimizer"] = rule
+    paths.params.write_text(yaml.safe_dump(values))
+    return paths
+
+
+@pytest.mark.parametrize("network", SMALL)
+def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
+    prover = prover_of(f"{network}-cifar10", study_root)
+    passes, rule = SMALL[network]
+    told = {name: prover.train(name, passes=passes) for name in FRAMEWORKS}
+    proof = prover.proof(told)
+    assert proof.ok, proof.verdict
+    quantities = {row["quantity"] for row in proof.rows}
+    assert {"gradient", "update"} <= quantities
+    assert ("optimizer" in quantities) == (len(rule) > 1)
+    assert ("statistics" in quantities) == (network != "alexnet-small")
+
+
+def test_every_kind_of_network_is_followed_somewhere() -> None:
+    assert set(NETWORKS) >= {*SMALL, "lenet", "lenet5", "resnet18"}
