@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import loops, sampler, study
+from bench import loops, networks, sampler, study
 
-BENCHMARKS = {"loops": loops.run, "sampler": sampler.run, "study": study.run}
+BENCHMARKS = {
+    "loops": loops.run,
+    "networks": networks.run,
+    "sampler": sampler.run,
+    "study": study.run,
+}
 
 
 def main(names: list[str]) -> int:

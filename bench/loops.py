@@ -19,38 +19,43 @@ from horizont.cluster.plan import surroundings
 from horizont.spec import FRAMEWORKS, installed_version
 
 GOAL = 0.98
-BATCH = 42
-STEPS = 60
-ROUNDS = 25
 
 
 def run() -> None:
     """Print a row for each framework."""
     for framework in FRAMEWORKS:
-        if installed_version(framework) is None:
-            print(f"  {framework:<12} skipped: not installed")
-            continue
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.own", framework],
-            env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
-            capture_output=True,
-            text=True,
-            check=False,
+        compare(framework, "lenet5", GOAL)
+
+
+def compare(framework: str, network: str, goal: float) -> None:
+    """Compare in a fresh process, and print a row for each peer of ours."""
+    if installed_version(framework) is None:
+        print(f"  {framework:<12} skipped: not installed")
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.own", framework, network],
+        env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(f"  {framework:<12} failed: {done.stderr.strip().splitlines()[-1]}")
+        return
+    for row in json.loads(done.stdout.strip().splitlines()[-1]):
+        verdict = "ok" if row["ratio"] >= goal else "BELOW"
+        print(
+            f"  {framework:<12} {network:<9} against {row['peer']:<22} "
+            f"ours {row['ours']:8.2f} steps/s, theirs {row['theirs']:8.2f}: "
+            f"ratio {row['ratio']:.3f} (goal {goal:.2f}) {verdict}",
+            flush=True,
         )
-        if done.returncode:
-            print(f"  {framework:<12} failed: {done.stderr.strip().splitlines()[-1]}")
-            continue
-        for row in json.loads(done.stdout.strip().splitlines()[-1]):
-            verdict = "ok" if row["ratio"] >= GOAL else "BELOW"
-            print(
-                f"  {framework:<12} against {row['peer']:<28} "
-                f"ours {row['ours']:7.0f} steps/s, theirs {row['theirs']:7.0f}: "
-                f"ratio {row['ratio']:.3f} (goal {GOAL}) {verdict}"
-            )
 
 
-def take_turns(ours: Callable[[], None], theirs: Callable[[], None]) -> dict[str, float]:
-    """Let two loops of `STEPS` steps take turns.
+def take_turns(
+    ours: Callable[[], None], theirs: Callable[[], None], *, steps: int, rounds: int
+) -> dict[str, float]:
+    """Let two loops of so many steps take turns.
 
     Returns
     -------
@@ -60,12 +65,12 @@ def take_turns(ours: Callable[[], None], theirs: Callable[[], None]) -> dict[str
     ours()
     theirs()
     rates: tuple[list[float], list[float]] = ([], [])
-    for number in range(ROUNDS):
+    for number in range(rounds):
         pair = [(ours, rates[0]), (theirs, rates[1])]
         for loop, rate in pair if number % 2 else reversed(pair):
             started = time.perf_counter()
             loop()
-            rate.append(STEPS / (time.perf_counter() - started))
+            rate.append(steps / (time.perf_counter() - started))
     return {
         "ours": statistics.median(rates[0]),
         "theirs": statistics.median(rates[1]),

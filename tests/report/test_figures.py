@@ -10,6 +10,8 @@ import pytest
 from record_maker import make_proof
 
 from horizont import analysis, report
+from horizont.networks import build_network, outline, parameter_count
+from horizont.pipeline.faults import FaultTried
 from horizont.report import figures, style
 from horizont.report.svg import inline_svg
 
@@ -134,3 +136,35 @@ def test_tables_show_failures_and_dashes(records):
     assert ">no<" in page
     assert "–" in report.phase_table(analysis.phases(records)).html()
     assert "not comparable" in report.table(analysis.runs(records)).html()
+
+
+@pytest.mark.parametrize("name", ["lenet5", "resnet18", "inception"])
+def test_a_network_is_drawn_with_its_arcs(name):
+    network = build_network(name, (3, 32, 32), 10)
+    rows = outline(network)
+    picture = report.network_picture(name, rows)
+    assert f"{parameter_count(network):,} weights" in picture.caption
+    arcs = sum(source < number - 1 for number, row in enumerate(rows) for source in row["sources"])
+    wires = picture.figure.axes[0]
+    assert len(wires.patches) == arcs
+    assert (arcs > 0) == (name != "lenet5")
+    assert "convolution" in shown(picture)
+
+
+def test_mistakes_are_told_with_what_became_of_them():
+    about = {"quantity": "loss", "step": 0, "tensor": "loss", "pair": "mxnet-pytorch"}
+    tried = [
+        FaultTried(mistake="loss summed", framework="mxnet", distance=0.9, caught=True, **about),
+        FaultTried(mistake="labels off", framework="pytorch", distance=0.0, caught=False, **about),
+    ]
+    text = report.fault_table(tried)._repr_mimebundle_()["text/html"]
+    assert "MXNet" in text
+    assert ">yes<" in text
+    assert ">no<" in text
+    assert "no mistakes were tried" in report.fault_table([])._repr_mimebundle_()["text/plain"]
+
+
+def test_the_grey_of_a_distance_is_the_noise():
+    rows = make_proof().assign(noise=2e-7)
+    plain, noisy = figures.distances(make_proof()), figures.distances(rows)
+    assert len(noisy.axes[0].collections) > len(plain.axes[0].collections)

@@ -107,7 +107,7 @@ def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Compari
     error = _apart(traces.plain, traces.exact, name, pair)
     bound = float64_bound(noise) if traces.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
-        bound = 0.0  # the same numbers are put in: nothing is computed
+        noise, error, bound = [], [], 0.0  # the same numbers are put in: nothing is computed
     distance = float("inf")
     if one is not None and other is not None:
         distance = relative_distance(one, other, max((one, other), key=_norm))

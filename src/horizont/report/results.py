@@ -68,7 +68,7 @@ def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> 
     for (experiment, workload), metrics in results.items():
         title = f"{_workload(study, workload, sources)}, {_experiment(study, experiment)}"
         rows += [{"title": title, **row} for row in _ranked(metrics)]
-    numbers = {"examples/s", "interval", "of the fastest", "runs"}
+    numbers = {"examples/s", "interval", "of best", "runs"}
     return plain_table(pd.DataFrame(rows), numbers, group_by="title" if rows else None)
 
 
@@ -80,7 +80,7 @@ def speed_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     metrics
         As of `horizont.analysis.metrics`.
     """
-    numbers = {"examples/s", "interval", "of the fastest", "runs"}
+    numbers = {"examples/s", "interval", "of best", "runs"}
     return plain_table(pd.DataFrame(_ranked(metrics)), numbers)
 
 
@@ -100,7 +100,7 @@ def _speed(own: Mapping[str, Any], fastest: float) -> dict[str, str]:
     return {
         "examples/s": "–" if rate is None else f"{rate:,.0f}",
         "interval": interval,
-        "of the fastest": "–" if rate is None else f"{rate / fastest:.0%}",
+        "of best": "–" if rate is None else f"{rate / fastest:.0%}",
         "runs": f"{own['ok']} of {own['planned']}",
         "comparable": "yes" if proven else "no",
         "note": shortened("; ".join(filter(None, notes))),

@@ -80,7 +80,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
         if line["noise"] > 0:
             axes.fill_between(ends, _ZERO / 10, line["noise"], color=GRID, linewidth=0)
     axes.plot([], [], color=INK, linewidth=1.4, label="bound")
-    axes.fill_between([], [], [], color=GRID, linewidth=0, label="noise of one framework")
+    axes.fill_between([], [], [], color=GRID, linewidth=0, label="noise")
     axes.set_xticks(range(len(places)), labels=[_place_name(*place) for place in places])
     axes.tick_params(axis="x", labelsize=7.5, labelrotation=0)
     axes.set_xlim(-0.6, max(len(places) - 0.4, 0.6))

@@ -1,0 +1,61 @@
+"""ResNets as each framework's own means offer them, to hold ours against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def torch_resnet(depth: int, classes: int) -> Any:
+    """Build a ResNet of plain modules, as one writes it by hand in PyTorch."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    def normed(inside: int, outside: int, kernel: int, stride: int = 1) -> Any:
+        conv = nn.Conv2d(inside, outside, kernel, stride, kernel // 2, bias=False)
+        return nn.Sequential(conv, nn.BatchNorm2d(outside))
+
+    class Block(nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self, inside: int, width: int, stride: int) -> None:
+            super().__init__()
+            wide = depth == 50
+            outside = 4 * width if wide else width
+            self.first = normed(inside, width, 1 if wide else 3, stride)
+            self.second = normed(width, width, 3)
+            self.third = normed(width, outside, 1) if wide else None
+            changed = stride > 1 or inside != outside
+            self.short = normed(inside, outside, 1, stride) if changed else nn.Identity()
+
+        def forward(self, images: Any) -> Any:
+            path = self.second(F.relu(self.first(images)))
+            if self.third is not None:
+                path = self.third(F.relu(path))
+            return F.relu(path + self.short(images))
+
+    layers: list[Any] = [normed(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inside = 64
+    for stage, count in enumerate((3, 4, 6, 3) if depth == 50 else (2, 2, 2, 2)):
+        for number in range(count):
+            layers.append(Block(inside, 64 * 2**stage, 2 if stage and not number else 1))
+            inside = 64 * 2**stage * (4 if depth == 50 else 1)
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, classes)]
+    return nn.Sequential(*layers, *head)
+
+
+def keras_resnet50(classes: int) -> Any:
+    """Build the ResNet-50 of Keras' applications."""
+    import keras
+
+    return keras.applications.ResNet50(
+        weights=None, input_shape=(32, 32, 3), classes=classes, classifier_activation=None
+    )
+
+
+def gluon_resnet(depth: int, classes: int) -> Any:
+    """Build the ResNet of Gluon's model zoo, planned and compiled as ours is."""
+    import mxnet as mx
+
+    make = {18: mx.gluon.model_zoo.vision.resnet18_v1, 50: mx.gluon.model_zoo.vision.resnet50_v1}
+    net = make[depth](classes=classes)
+    net.initialize(mx.init.Xavier())
+    net.hybridize(static_alloc=True, static_shape=True)
+    return net
