@@ -196,7 +196,18 @@ def take_part(job: ProcessJob, failing: bool) -> None:
     assert refuses(UserError, lambda: ADAPTER.worker(recipe("float64"), job))
     trainer = ADAPTER.worker(recipe("float32"), job)
     workers = job.run.topology.workers
-    np.savez("told.npz", **trained_together(trainer, job.rank, workers, failing and job.rank == 1))
+    # Now that all have met, and before any has left: who listens where?
+    listeners = np.array(sorted(set(listening(psutil.Process(os.getppid()).children()))))
+    told = trained_together(trainer, job.rank, workers, failing and job.rank == 1)
+    np.savez("told.npz", listeners=listeners, **told)
+
+
+def listening(processes: list[psutil.Process]) -> Iterator[str]:
+    """Tell the addresses on which processes listen."""
+    for process in processes:
+        for connection in process.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                yield connection.laddr.ip
 
 
 # --- the tests ------------------------------------------------------------------------------
@@ -385,31 +396,19 @@ def planned(system: str, folder: Path, word: str = "train") -> list[PlannedProce
 def carried_out(system: str, folder: Path, word: str = "train") -> list[Arrays]:
     """Do a run to the end of all of its processes and hand back what the workers told."""
     groups: list[ProcessGroup] = []
-    listeners: set[str] = set()
     with ending_all(groups):
         for process in planned(system, folder, word):
             process.folder.mkdir(parents=True)
             groups.append(ProcessGroup(process, folder / f"{process.name}.log"))
-        leaders = [psutil.Process(group.process.pid) for group in groups]
-        watch(groups, DEADLINE_S, lambda: listeners.update(listening(leaders)))
+        watch(groups, DEADLINE_S, lambda: None)
         passive = [group for group in groups if group.process.returncode is None]
         assert len(wait_for(passive, timeout_s=10)) == len(passive), "a server did not end"
         assert all(group.reap() == 0 for group in passive)
         assert all(group.log.read_text() == "" for group in groups)
-    assert listeners == {"127.0.0.1"}
     workers = [group.planned for group in groups if not group.planned.passive]
-    return [dict(np.load(worker.folder / "told.npz")) for worker in workers]
-
-
-def listening(processes: list[psutil.Process]) -> Iterator[str]:
-    """Tell the addresses on which processes listen."""
-    for process in processes:
-        try:
-            for connection in process.net_connections("tcp"):
-                if connection.status == psutil.CONN_LISTEN:
-                    yield connection.laddr.ip
-        except psutil.Error:  # it has ended
-            continue
+    told = [dict(np.load(worker.folder / "told.npz")) for worker in workers]
+    assert all(arrays.pop("listeners").tolist() == ["127.0.0.1"] for arrays in told)
+    return told
 
 
 def test_synchronous_workers_train_as_one_process(facts: Arrays, tmp_path: Path) -> None:
