@@ -83,4 +83,4 @@ def test_a_proof_with_a_fault_is_not_kept(study_folder: Paths) -> None:
 def test_an_unknown_fault_is_named(study_root: Paths) -> None:
     gremlin = [TracePass(dtype="float64", fault="gremlin")]
     with pytest.raises(RunFailed, match="'gremlin'"):
-        prover_of("lenet5-cifar10", study_root).train("pytorch", gremlin)
+        prover_of("lenet5-cifar10", study_root).train({"pytorch": gremlin}, "tried")

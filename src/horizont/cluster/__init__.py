@@ -1,6 +1,6 @@
 """From a run to its processes: planned first, then started, watched and ended as a whole."""
 
-from horizont.cluster.alone import run_alone
+from horizont.cluster.alone import run_side_by_side
 from horizont.cluster.execute import Place, execute
 from horizont.cluster.plan import Plan, PlannedProcess, plan_run, plan_trace
 from horizont.cluster.ports import take_ports
@@ -14,6 +14,6 @@ __all__ = [
     "execute",
     "plan_run",
     "plan_trace",
-    "run_alone",
+    "run_side_by_side",
     "take_ports",
 ]

@@ -120,9 +120,9 @@ def _worker(
     )
 
 
-def plan_trace(job: TraceJob, folder: Path) -> PlannedProcess:
-    """Plan the one process of a comparator's job, which works in `folder`."""
-    return _worker(job, folder, job.threads)
+def plan_trace(job: TraceJob) -> PlannedProcess:
+    """Plan the one process of a comparator's job."""
+    return _worker(job, job.folder, job.threads)
 
 
 def surroundings(threads: int) -> dict[str, str]:

@@ -41,7 +41,7 @@ def watch(groups: list[ProcessGroup], deadline_s: float, tick: Callable[[], None
         ended = wait_for_any(running, TICK_S)
         for group in ended:
             running.remove(group)
-            _check_end(group)
+            check_end(group)
         if time.monotonic() > end:
             names = ", ".join(group.name for group in running)
             raise RunFailed(f"deadline of {deadline_s:g} s passed with {names} still running")
@@ -53,7 +53,8 @@ def wait_for_any(groups: list[ProcessGroup], timeout_s: float) -> list[ProcessGr
     return wait_for(groups, timeout_s, enough=1)
 
 
-def _check_end(group: ProcessGroup) -> None:
+def check_end(group: ProcessGroup) -> None:
+    """Collect a process that has ended, and raise :class:`RunFailed` if it ended badly."""
     status = group.reap()
     if status == 0:
         return

@@ -8,7 +8,6 @@ from typing import Any
 
 from horizont.networks import BatchNorm, network_for
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.progress import Progress
 from horizont.pipeline.prove import Prover, Told, prover_of
 from horizont.spec import (
     FAULT_INFOS,
@@ -69,15 +68,10 @@ def try_faults(
     prover = prover_of(workload, paths or study_paths())
     prover = replace(prover, study=_harder(prover.study, workload))
     dealt = list(_deal([fault for fault in _possible(prover) if fault in only]))
-    frameworks = [name for name in FRAMEWORKS if installed_version(name)]
-    progress = Progress("framework", len(frameworks))
-    told: dict[str, Told] = {}
-    for framework in frameworks:
-        progress.begin(f"{workload} with deliberate mistakes in {framework}")
-        broken = [_broken(fault) for fault, owner in dealt if owner == framework]
-        told[framework] = prover.train(framework, [EXACT, NOISE, *broken])
-        progress.end("done")
-    progress.close()
+    passes = {name: [EXACT, NOISE] for name in FRAMEWORKS if installed_version(name)}
+    for fault, owner in dealt:
+        passes[owner].append(_broken(fault))
+    told = prover.train(passes, "with deliberate mistakes")
     return [_tried(prover, told, fault, owner) for fault, owner in dealt]
 
 

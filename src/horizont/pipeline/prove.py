@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.cluster import run_alone
+from horizont.cluster import run_side_by_side
 from horizont.data import About
 from horizont.equivalence import Proof, Traces, compare, proof_of, write_proof
 from horizont.pipeline.check import checked_study
@@ -53,16 +53,17 @@ def prove(workload: str, paths: Paths | None = None, faults: dict[str, str] | No
     """
     paths = paths or study_paths()
     prover = prover_of(workload, paths)
-    frameworks = [name for name in FRAMEWORKS if installed_version(name)]
-    progress = Progress("framework", len(frameworks))
-    told: dict[str, Told] = {}
-    for framework in frameworks:
-        progress.begin(f"{workload} compared in {framework}")
-        fault = (faults or {}).get(framework)
-        passes = [training.model_copy(update={"fault": fault}) for training in PASSES]
-        told[framework] = prover.train(framework, passes)
-        progress.end("done")
-    progress.close()
+    told = prover.train(
+        {
+            framework: [
+                training.model_copy(update={"fault": (faults or {}).get(framework)})
+                for training in PASSES
+            ]
+            for framework in FRAMEWORKS
+            if installed_version(framework)
+        },
+        "compared",
+    )
     proof = prover.proof(told)
     if not faults:
         write_proof(paths.proof(workload), proof)
@@ -85,23 +86,42 @@ class Prover:
     about: About
     data_folder: Path
 
-    def train(self, framework: str, passes: Sequence[TracePass] = PASSES) -> Told:
-        """Train in one framework, in a process of its own, and tell all tensors of each pass."""
-        following = self.study.equivalence.of(self.workload)
+    def train(self, passes: Mapping[str, Sequence[TracePass]], purpose: str) -> dict[str, Told]:
+        """Train in some frameworks, each in a process of its own, and tell all tensors.
+
+        Parameters
+        ----------
+        passes
+            The trainings of each framework.
+        purpose
+            What this is for, in a word or two that follow the name of the workload.
+        """
+        progress = Progress("framework", len(passes))
+        progress.begin(f"{self.workload} {purpose}")
         with tempfile.TemporaryDirectory(prefix="horizont-") as made:
-            folder = Path(made)
-            job = TraceJob(
-                framework=framework,
-                workload=self.study.workload(self.workload),
-                batch=following.batch,
-                at_steps=following.at_steps,
-                passes=tuple(passes),
-                seed=self.study.seed,
-                data_folder=self.data_folder,
-                folder=folder,
+            jobs = {name: self._job(name, own, Path(made) / name) for name, own in passes.items()}
+            run_side_by_side(
+                list(jobs.values()), DEADLINE_S, lambda job: progress.end(f"{job.framework} done")
             )
-            run_alone(job, folder, DEADLINE_S)
-            return {training: _read(folder / training.file) for training in passes}
+            told: dict[str, Told] = {
+                name: {training: _read(job.folder / training.file) for training in job.passes}
+                for name, job in jobs.items()
+            }
+        progress.close()
+        return told
+
+    def _job(self, framework: str, passes: Sequence[TracePass], folder: Path) -> TraceJob:
+        following = self.study.equivalence.of(self.workload)
+        return TraceJob(
+            framework=framework,
+            workload=self.study.workload(self.workload),
+            batch=following.batch,
+            at_steps=following.at_steps,
+            passes=tuple(passes),
+            seed=self.study.seed,
+            data_folder=self.data_folder,
+            folder=folder,
+        )
 
     def proof(self, told: Mapping[str, Told]) -> Proof:
         """Compare what the frameworks told, the exact precision first."""
