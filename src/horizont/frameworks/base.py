@@ -121,6 +121,10 @@ class Trainer(Protocol):
         """Start the framework's own input pipeline: normalised batches in the given order."""
         ...
 
+    def rehearse(self) -> None:
+        """Get ready for timed steps, so that the first of them is like the others."""
+        ...
+
     def step(self, batch: Any) -> Any:
         """Make one training step, as fast as the framework can, and hand back its loss.
 

@@ -36,6 +36,8 @@ def work(session: Session) -> None:
     job, adapter, recipe = session.job, session.adapter, session.recipe
     alone = job.run.system.is_local
     trainer = adapter.trainer(recipe) if alone else adapter.worker(recipe, job)
+    if job.run.steps.instrumented:
+        trainer.rehearse()
     session.note("network")
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
     loop.run(trainer.batches(session.examples), lambda: session.note("first_step"))

@@ -131,6 +131,9 @@ class LocalTrainer:
         """
         return [weight.size_array() for weight in self.receipted]
 
+    def rehearse(self) -> None:
+        """Do nothing: timed steps are made of what bare steps are made of."""
+
     def settle(self, loss: Promise) -> None:
         """Wait until the step has changed the weights; later steps stay queued."""
         loss.losses.wait_to_read()

@@ -30,15 +30,11 @@ class TensorFlowAdapter:
 
     def trainer(self, recipe: Recipe) -> Trainer:
         """Build a trainer that works alone."""
-        trainer = LocalTrainer(recipe)
-        trainer.rehearse()
-        return trainer
+        return LocalTrainer(recipe)
 
     def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
         """Join the job's ring."""
-        trainer = AllReduceTrainer(recipe, job)
-        trainer.rehearse()
-        return trainer
+        return AllReduceTrainer(recipe, job)
 
     def serve(self, job: ProcessJob) -> None:
         """Serve as a worker or a parameter server that a coordinator tells what to do."""

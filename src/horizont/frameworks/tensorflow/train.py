@@ -40,7 +40,6 @@ class LocalTrainer:
         batch = [images, tf.TensorSpec((None,), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
         self.compiled_step = tf.function(self.train, input_signature=batch)
-        self.compiled_probe = tf.function(self.differentiate, input_signature=batch)
         self.compiled_forward = tf.function(self.forward, input_signature=batch)
         self.compiled_update = tf.function(self.update, input_signature=[gradients])
         self.compiled_scores = tf.function(self.score, input_signature=[images])
@@ -78,7 +77,7 @@ class LocalTrainer:
         return loss
 
     def rehearse(self) -> None:
-        """Compile the instrumented step before anything is timed; nothing is learned from it."""
+        """Compile the timed step; nothing is learned from it."""
         before = self.model.statistics()
         images = tf.zeros((1, *self.model.network.input_shape[1:]), self.normalise.dtype)
         self.differentiate_timed((images, tf.zeros((1,), tf.int64)), lambda phase: None)
@@ -123,9 +122,12 @@ class LocalTrainer:
         return scores
 
     def probe(self, batch: pipeline.Batch) -> Probe:
-        """Tell logits, loss and gradients without learning."""
+        """Tell logits, loss and gradients without learning.
+
+        Operator by operator: to compile what is asked for once takes longer than to do it.
+        """
         before = self.model.statistics()
-        logits, loss, gradients = self.compiled_probe(*batch)
+        logits, loss, gradients = self.differentiate(*batch)
         self.model.put_statistics(before)
         named = self.model.named([gradient.numpy() for gradient in gradients])
         return Probe(logits.numpy(), float(loss), named)

@@ -68,6 +68,9 @@ class LocalTrainer:
         mark("update")
         return loss.detach()
 
+    def rehearse(self) -> None:
+        """Do nothing: eager steps need no preparation."""
+
     def settle(self, loss: torch.Tensor) -> None:
         """Return at once: the step was over when it returned."""
 
