@@ -17,7 +17,7 @@ from horizont.equivalence.distance import relative_distance
 Trace = Mapping[str, NDArray[Any]]
 
 #: The order in which training computes: the first departure is the first in this order.
-QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "optimizer")
+QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "state", "optimizer")
 
 
 @dataclass(frozen=True)

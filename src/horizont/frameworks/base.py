@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from horizont.networks import Network
@@ -54,6 +55,8 @@ class Recipe:
 
     Attributes
     ----------
+    normalisation
+        Of images; nothing for texts.
     weights
         Initial weights by canonical name and in canonical layout.
     statistics
@@ -61,7 +64,8 @@ class Recipe:
     seed
         Of what a framework draws itself: the elements that dropout drops.
     loss_reduction
-        ``mean`` over the examples of a batch; ``sum`` exists for the comparator to catch.
+        ``mean`` over the examples of a batch; ``sum`` exists for the comparator to catch. The
+        loss of a text is the sum over its time steps.
     decay_all
         Weight decay is for kernels and matrices; on all weights it is for the comparator to
         catch.
@@ -72,7 +76,7 @@ class Recipe:
     network: Network
     weights: Weights
     optimizer: Optimizer
-    normalisation: Normalisation
+    normalisation: Normalisation | None
     statistics: Weights = field(default_factory=dict)
     seed: int = 0
     dtype: Literal["float32", "float64"] = "float32"
@@ -114,11 +118,44 @@ class Examples:
     order: Sequence[NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Windows:
+    """The examples of a training run on a text, in memory.
+
+    Attributes
+    ----------
+    words
+        The text as numbers of words, int32 (words,).
+    time_steps
+        Words of an example.
+    order
+        Where the examples of each batch begin, batch by batch.
+    """
+
+    words: NDArray[Any]
+    time_steps: int
+    order: Sequence[NDArray[Any]]
+
+    def at(self, starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Cut out examples: what is read and, one word later, what is to be predicted.
+
+        Returns
+        -------
+        tuple
+            Two arrays, int32 (examples, time steps).
+        """
+        cut = self.words[np.asarray(starts)[:, None] + np.arange(self.time_steps + 1)]
+        return cut[:, :-1], cut[:, 1:]
+
+
 class Trainer(Protocol):
     """One process that trains: alone, or as a worker among others."""
 
-    def batches(self, examples: Examples) -> Iterator[Any]:
-        """Start the framework's own input pipeline: normalised batches in the given order."""
+    def batches(self, examples: Examples | Windows) -> Iterator[Any]:
+        """Start the framework's own input pipeline: batches in the given order.
+
+        A batch begins with what the network takes and what it is to find.
+        """
         ...
 
     def rehearse(self) -> None:
@@ -144,8 +181,20 @@ class Trainer(Protocol):
         """Read a loss."""
         ...
 
-    def predict(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Score images, uint8 (examples, channels, height, width), as (examples, classes)."""
+    def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Score inputs in evaluation.
+
+        Parameters
+        ----------
+        inputs
+            Images, uint8 (examples, channels, height, width), or texts (examples, time steps),
+            which are read on from where the examples of the batch before ended.
+
+        Returns
+        -------
+        NDArray
+            (examples, classes), or (examples, time steps, classes).
+        """
         ...
 
     def probe(self, batch: Any) -> Probe:
@@ -165,6 +214,17 @@ class Trainer(Protocol):
 
         The slots are ``velocity`` of momentum, ``first`` and ``second`` moment of Adam.
         """
+        ...
+
+    def carried(self) -> Weights:
+        """Read what a recurrent network carries to the next batch: ``<layer>.<part>``.
+
+        Each is laid out as (examples, units); before the first batch there is nothing.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Let the next batch begin with a state of zeros."""
         ...
 
     def feed_masks(self, masks: Weights) -> None:
@@ -243,6 +303,8 @@ class Adapter(Protocol):
         """
         ...
 
-    def coordinate(self, recipe: Recipe, job: ProcessJob, examples: Examples) -> Coordinator:
+    def coordinate(
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+    ) -> Coordinator:
         """Lead the job's passive workers."""
         ...

@@ -1,7 +1,10 @@
 """The networks, described once, apart from every framework."""
 
 from horizont.networks.catalogue import NETWORKS, build_network, network_for
+from horizont.networks.gates import rearranged
 from horizont.networks.layers import (
+    GATES,
+    LSTM,
     Activation,
     Add,
     BatchNorm,
@@ -9,6 +12,7 @@ from horizont.networks.layers import (
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     GlobalAveragePool,
     Layer,
@@ -26,7 +30,9 @@ from horizont.networks.weights import (
 )
 
 __all__ = [
+    "GATES",
     "INPUT",
+    "LSTM",
     "NETWORKS",
     "Activation",
     "Add",
@@ -35,6 +41,7 @@ __all__ = [
     "Conv",
     "Dense",
     "Dropout",
+    "Embedding",
     "Flatten",
     "GlobalAveragePool",
     "Layer",
@@ -48,6 +55,7 @@ __all__ = [
     "network_for",
     "outline",
     "parameter_count",
+    "rearranged",
     "statistic_shapes",
     "weight_shapes",
 ]

@@ -1,7 +1,8 @@
 """The kinds of layers, as data: what a layer computes, not how a framework does it.
 
-Shapes carry no batch axis: (channels, height, width) or (features,). Weights are laid out as
-in PyTorch: (out, in, height, width) for a convolution, (out, in) for a fully connected layer.
+Shapes carry no batch axis: (channels, height, width), (features,), or for texts (time steps,)
+and (time steps, features). Weights are laid out as in PyTorch: (out, in, height, width) for a
+convolution, (out, in) for a fully connected layer.
 Where the frameworks would do different things, the layer says which of them is meant.
 """
 
@@ -45,6 +46,10 @@ class Layer:
     def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Tell the shapes of what is tracked beside the weights and not learned."""
         del shape
+        return {}
+
+    def state_shapes(self) -> dict[str, Shape]:
+        """Tell the shapes of what is carried from batch to batch, for one example."""
         return {}
 
 
@@ -204,17 +209,80 @@ class Flatten(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
-    """A fully connected layer with bias."""
+    """A fully connected layer with bias; in a text the same at each time step."""
 
     features: int
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        """Tell (features,)."""
-        return (self.features,)
+        """Tell (features,), behind the time steps if there are any."""
+        return (*shapes[0][:-1], self.features)
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Tell the shapes of matrix and bias."""
-        return {"weight": (self.features, shape[0]), "bias": (self.features,)}
+        return {"weight": (self.features, shape[-1]), "bias": (self.features,)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Layer):
+    """A row of features for each word, looked up by the word's number."""
+
+    words: int
+    features: int
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell (time steps, features)."""
+        return (*shapes[0], self.features)
+
+    def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
+        """Tell the shape of the table."""
+        del shape
+        return {"weight": (self.words, self.features)}
+
+
+#: The gates of an LSTM, each by its letter: input, forget, cell (the candidate), output.
+GATES = "ifco"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTM(Layer):
+    """A layer of long short-term memory cells that read a text step by step.
+
+    With the input x and the state before, hidden h and cell c, every gate is an affine function
+    of x and h; then c' = sigmoid(f) * c + sigmoid(i) * tanh(cell) and h' = sigmoid(o) * tanh(c').
+    The state after a batch is where the next batch begins; no gradient flows back through it.
+    There is one bias; PyTorch and MXNet would add a second one, which is held at zero here.
+
+    Attributes
+    ----------
+    gates
+        The order in which the gates stand in the rows of the weights. Another order exists for
+        the comparator to catch.
+
+    References
+    ----------
+    Hochreiter and Schmidhuber, "Long short-term memory", Neural Computation 9(8), 1997; with the
+    forget gate of Gers, Schmidhuber and Cummins, Neural Computation 12(10), 2000.
+    """
+
+    units: int
+    gates: str = GATES
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Tell (time steps, units)."""
+        return (shapes[0][0], self.units)
+
+    def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
+        """Tell the shapes of the matrices for input and hidden state, and of the bias."""
+        rows = len(GATES) * self.units
+        return {
+            "input_weight": (rows, shape[-1]),
+            "hidden_weight": (rows, self.units),
+            "bias": (rows,),
+        }
+
+    def state_shapes(self) -> dict[str, Shape]:
+        """Tell the shapes of what is carried from batch to batch, for one example."""
+        return {"hidden": (self.units,), "cell": (self.units,)}
 
 
 def _window(layer: Layer, side: int, kernel: int, stride: int, padding: int) -> int:

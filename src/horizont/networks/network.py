@@ -29,27 +29,52 @@ class Place(NamedTuple):
 class Network:
     """A network for classification: the last layer gives a score for each class.
 
+    A language model classifies at each time step: its classes are the words, one of which is
+    the next.
+
     Attributes
     ----------
     input_shape
-        (channels, height, width) of one example.
+        (channels, height, width) of one example, or (time steps,) of a text.
     layers
         Each stands after those whose outputs it receives.
+    initial_limit
+        All weights begin uniform between minus and plus this; left out, as is usual for images
+        (see :func:`horizont.networks.initial_weights`).
     """
 
     name: str
     input_shape: Shape
     classes: int
     layers: tuple[Layer, ...]
+    initial_limit: float | None = None
 
     def __post_init__(self) -> None:
         names = [layer.name for layer in self.layers]
         if len({*names, INPUT}) != len(names) + 1:
             raise UserError(f"{self.name}.layers", names, "names that are all different")
-        if self.shapes()[names[-1]] != (self.classes,):
+        if self.shapes()[names[-1]] != (*self.time_steps, self.classes):
             raise UserError(
                 f"{self.name}.layers", names[-1], f"a last layer with {self.classes} outputs"
             )
+
+    @property
+    def time_steps(self) -> Shape:
+        """The shape of a text, (time steps,); of images nothing."""
+        return self.input_shape if self.reads_text else ()
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the input is the numbers of words, in their order."""
+        return len(self.input_shape) == 1
+
+    def state_shapes(self) -> dict[str, Shape]:
+        """Tell the shapes of what is carried from batch to batch, by ``<layer>.<part>``."""
+        return {
+            f"{layer.name}.{part}": shape
+            for layer in self.layers
+            for part, shape in layer.state_shapes().items()
+        }
 
     def shapes(self) -> dict[str, Shape]:
         """Tell the shape that each layer gives, by the name of the layer."""

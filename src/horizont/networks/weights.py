@@ -41,6 +41,8 @@ def parameter_count(network: Network) -> int:
 def initial_weights(network: Network, seed: int) -> Weights:
     """Draw the initial weights: Glorot uniform matrices and kernels, zero biases, unit scales.
 
+    A network with an initial limit has all its weights drawn uniformly within that.
+
     Each weight has a random stream of its own, named by the weight, so that a change of one
     layer leaves the others as they were.
 
@@ -54,7 +56,8 @@ def initial_weights(network: Network, seed: int) -> Weights:
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
     networks", AISTATS 2010, equation 16.
     """
-    return {name: _draw(name, shape, seed) for name, shape in weight_shapes(network).items()}
+    limit = network.initial_limit
+    return {name: _draw(name, shape, seed, limit) for name, shape in weight_shapes(network).items()}
 
 
 def initial_statistics(network: Network) -> Weights:
@@ -65,11 +68,12 @@ def initial_statistics(network: Network) -> Weights:
     }
 
 
-def _draw(name: str, shape: Shape, seed: int) -> NDArray[Any]:
-    if name.endswith(".bias"):
-        return np.zeros(shape)
-    if len(shape) == 1:
-        return np.ones(shape)
-    field = math.prod(shape[2:])
-    limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
+def _draw(name: str, shape: Shape, seed: int, limit: float | None) -> NDArray[Any]:
+    if limit is None:
+        if name.endswith(".bias"):
+            return np.zeros(shape)
+        if len(shape) == 1:
+            return np.ones(shape)
+        field = math.prod(shape[2:])
+        limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
     return np.random.default_rng([seed, zlib.crc32(name.encode())]).uniform(-limit, limit, shape)

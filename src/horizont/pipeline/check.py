@@ -21,8 +21,7 @@ def checked_study(paths: Paths) -> Study:
     for name, workload in study.workloads.items():
         try:
             info = dataset_info(workload.dataset)
-            if info.kind == "image":
-                network_for(workload, info.shape, info.classes)
+            network_for(workload, info.shape, info.classes)
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
     return study

@@ -89,8 +89,10 @@ def _harder(study: Study, workload: str) -> Study:
 def _possible(prover: Prover) -> list[str]:
     about = prover.about
     network = network_for(prover.study.workload(prover.workload), about.shape, about.classes)
-    normed = any(isinstance(layer, BatchNorm) for layer in network.layers)
-    return [name for name, info in FAULT_INFOS.items() if normed or info.needs != "batch norm"]
+    given = {"", "a text" if network.reads_text else "images"}
+    if any(isinstance(layer, BatchNorm) for layer in network.layers):
+        given.add("batch norm")
+    return [name for name, info in FAULT_INFOS.items() if info.needs in given]
 
 
 def _deal(faults: list[str]) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,10 @@ class Result(Frozen):
         From the first bare step of any worker to the last one's end, in seconds.
     startup_s
         From the first process started to the first step of the last worker, by part.
+    final_loss
+        That of the last step; of a text it is summed over the time steps of an example.
+    test_accuracy, test_perplexity
+        The share of images that were recognised, or exp of the mean loss of a word.
     disturbed
         Whether other programs of the machine took a notable share of the processor.
     """
@@ -37,5 +41,6 @@ class Result(Frozen):
     startup_s: dict[str, float] = Field(default_factory=dict)
     final_loss: float | None = None
     test_accuracy: float | None = None
+    test_perplexity: float | None = None
     background_cpu: float | None = None
     disturbed: bool = False

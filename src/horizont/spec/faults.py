@@ -18,24 +18,31 @@ class FaultInfo(Frozen):
     quantity, step
         What departs first, and after how many steps at the latest.
     needs
-        What a network must have for the mistake to be possible.
+        What a workload must have for the mistake to be possible; nothing suits all.
     """
 
     mistake: str
     quantity: str
     step: int = 0
-    needs: str = "a convolution"
+    needs: str = ""
 
 
 FAULT_INFOS: dict[str, FaultInfo] = {
-    "padding": FaultInfo(mistake="the first convolution padded by one more", quantity="logits"),
-    "flatten_order": FaultInfo(mistake="flattened with the channels last", quantity="logits"),
-    "pooling_mode": FaultInfo(mistake="pooling by average", quantity="logits"),
+    "padding": FaultInfo(
+        mistake="the first convolution padded by one more", quantity="logits", needs="images"
+    ),
+    "flatten_order": FaultInfo(
+        mistake="flattened with the channels last", quantity="logits", needs="images"
+    ),
+    "pooling_mode": FaultInfo(mistake="pooling by average", quantity="logits", needs="images"),
+    "gate_order": FaultInfo(
+        mistake="LSTM gates in another order", quantity="logits", needs="a text"
+    ),
     "norm_epsilon": FaultInfo(
         mistake="batch norm with epsilon 1e-3", quantity="logits", needs="batch norm"
     ),
     "loss_reduction": FaultInfo(mistake="loss summed, not averaged", quantity="loss"),
-    "label_shift": FaultInfo(mistake="every label off by one", quantity="loss"),
+    "label_shift": FaultInfo(mistake="every label off by one", quantity="loss", needs="images"),
     "scaled_gradient": FaultInfo(
         mistake="one layer's gradient scaled by 1.001", quantity="gradient"
     ),
@@ -50,7 +57,10 @@ FAULT_INFOS: dict[str, FaultInfo] = {
     ),
     "decayed_biases": FaultInfo(mistake="weight decay on biases, too", quantity="update", step=2),
     "data_order": FaultInfo(mistake="two batches swapped", quantity="update", step=2),
+    "mixed_states": FaultInfo(
+        mistake="states carried on to other rows", quantity="update", step=2, needs="a text"
+    ),
     "dropped_partial_batch": FaultInfo(
-        mistake="uneven last batch dropped", quantity="update", step=3
+        mistake="uneven last batch dropped", quantity="update", step=3, needs="images"
     ),
 }

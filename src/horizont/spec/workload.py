@@ -21,6 +21,9 @@ class Optimizer(Frozen):
     beta1, beta2, epsilon
         Of `adam`, as in algorithm 1 of Kingma and Ba, "Adam: a method for stochastic
         optimization", ICLR 2015: epsilon is added to the root of the corrected second moment.
+    clip_norm
+        If the norm of all gradients together is larger, they are scaled down to it. A worker
+        whose servers sum the gradients clips its own before it sends them.
     weight_decay
         This share of a kernel or matrix is added to its gradient; biases, scales and offsets
         do not decay.
@@ -33,6 +36,7 @@ class Optimizer(Frozen):
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.999, ge=0, lt=1)
     epsilon: float = Field(default=1e-8, gt=0)
+    clip_norm: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=0.0, ge=0, lt=1)
 
     @model_validator(mode="after")
@@ -61,9 +65,12 @@ class Workload(Frozen):
     ----------
     enlarge
         Each pixel of the data becomes a square of so many by so many: AlexNet needs 64x64.
+    time_steps
+        Words of a text that the network reads at once; of no meaning for images.
     """
 
     network: str
     dataset: str
     enlarge: int = Field(default=1, ge=1, le=8)
+    time_steps: int = Field(default=30, ge=1, le=1000)
     optimizer: Optimizer

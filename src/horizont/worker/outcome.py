@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from horizont.data import ImageData
-from horizont.frameworks.base import Trainer
+from horizont.data import ImageData, TextData, window_starts
+from horizont.frameworks.base import Trainer, Windows
 from horizont.records import write_json
 from horizont.spec import ProcessJob
 
 BATCH = 500
+#: Streams into which a text is cut for evaluation.
+ROWS = 20
 
 
-def leave_outcome(job: ProcessJob, trainer: Trainer, data: ImageData, final_loss: float) -> None:
-    """Leave the last loss, the accuracy on test images, and the weights if they are asked for."""
+def leave_outcome(
+    job: ProcessJob, trainer: Trainer, data: ImageData | TextData, final_loss: float
+) -> None:
+    """Leave the last loss, how good the network is, and the weights if they are asked for."""
     count = job.run.evaluate_examples
-    found = accuracy(trainer, data, count) if count else None
-    write_json(job.folder / "summary.json", {"final_loss": final_loss, "test_accuracy": found})
+    summary: dict[str, float | None] = {"final_loss": final_loss}
+    if count and isinstance(data, ImageData):
+        summary["test_accuracy"] = accuracy(trainer, data, count)
+    elif count and isinstance(data, TextData):
+        time_steps = job.run.workload.time_steps
+        summary["test_perplexity"] = perplexity(trainer, data.test_tokens, count, time_steps)
+    write_json(job.folder / "summary.json", summary)
     if job.run.keep_weights:
         np.savez(job.folder / "weights.npz", **trainer.weights())
 
@@ -30,3 +41,24 @@ def accuracy(trainer: Trainer, data: ImageData, count: int) -> float:
         for start in range(0, len(images), BATCH)
     ]
     return float(np.mean(np.concatenate(best) == labels))
+
+
+def perplexity(trainer: Trainer, words: NDArray[np.int32], count: int, time_steps: int) -> float:
+    """Tell how many words the network hesitates between: exp of the mean loss of a word.
+
+    The text is read in streams, each from a state of zeros, `count` windows in all at most.
+    """
+    rows = min(ROWS, count, (len(words) - 1) // time_steps)
+    windows = min(count // rows, (len(words) - 1) // rows // time_steps)
+    order = window_starts(
+        words=len(words), time_steps=time_steps, global_batch=rows, workers=1, rank=0, steps=windows
+    )
+    text = Windows(np.asarray(words), time_steps, list(order))
+    trainer.forget()
+    losses = []
+    for starts in order:
+        inputs, targets = text.at(starts)
+        scores = trainer.predict(inputs).astype(np.float64)
+        found = np.take_along_axis(scores, targets[..., None].astype(np.int64), axis=-1)[..., 0]
+        losses.append(np.mean(logsumexp(scores, axis=-1) - found))
+    return float(np.exp(np.mean(losses)))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from horizont.data import ImageData, batch_indices, load
-from horizont.frameworks.base import Adapter, Examples, Normalisation, Recipe
+from horizont.data import ImageData, TextData, order_for
+from horizont.frameworks.base import Adapter, Examples, Normalisation, Recipe, Windows
 from horizont.measure import ProgressWriter
 from horizont.networks import initial_statistics, initial_weights, network_for
 from horizont.records import append_event
-from horizont.spec import ProcessJob, Run, Workload
+from horizont.spec import ProcessJob, Workload
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,8 @@ class Session:
     job: ProcessJob
     adapter: Adapter
     recipe: Recipe
-    data: ImageData
-    examples: Examples
+    data: ImageData | TextData
+    examples: Examples | Windows
     progress: ProgressWriter
 
     def note(self, event: str) -> None:
@@ -37,48 +35,27 @@ def note(job: ProcessJob, event: str) -> None:
     append_event(job.folder / "events.jsonl", event)
 
 
-def load_images(job: ProcessJob) -> ImageData:
-    """Load the run's data; only images are trained on so far."""
-    data = load(job.data_folder)
-    if not isinstance(data, ImageData):
-        raise TypeError(f"{job.data_folder} holds no images")
-    return data
-
-
-def recipe_for(workload: Workload, data: ImageData, seed: int) -> Recipe:
+def recipe_for(workload: Workload, data: ImageData | TextData, seed: int) -> Recipe:
     """Describe the training of a workload, the same for every framework."""
-    network = network_for(workload, data.about.shape, data.about.classes)
-    mean, std = (np.array(values) for values in (data.about.mean, data.about.std))
+    about = data.about
+    network = network_for(workload, about.shape, about.classes)
+    normalisation = None
+    if isinstance(data, ImageData):
+        mean, std = (np.array(values) for values in (about.mean, about.std))
+        normalisation = Normalisation(mean, std, workload.enlarge)
     return Recipe(
         network=network,
         weights=initial_weights(network, seed),
         statistics=initial_statistics(network),
         optimizer=workload.optimizer,
-        normalisation=Normalisation(mean, std, workload.enlarge),
+        normalisation=normalisation,
         seed=seed,
     )
 
 
-def examples_for(job: ProcessJob, data: ImageData) -> Examples:
+def examples_for(job: ProcessJob, data: ImageData | TextData) -> Examples | Windows:
     """Load the examples into memory and lay down the order in which this worker sees them."""
-    return Examples(
-        images=np.array(data.train_images),
-        labels=np.array(data.train_labels),
-        order=order_for(job.run, job.rank, len(data.train_labels)),
-    )
-
-
-def order_for(run: Run, rank: int, examples: int) -> list[NDArray[Any]]:
-    """Tell the indices of each batch of a worker."""
-    return list(
-        batch_indices(
-            examples=examples,
-            global_batch=run.global_batch,
-            local_batch=run.local_batch,
-            workers=run.topology.workers,
-            rank=rank,
-            sharding=run.topology.sharding,
-            seed=run.seed,
-            steps=run.steps.total,
-        )
-    )
+    order = list(order_for(job.run, job.rank, data.about))
+    if isinstance(data, TextData):
+        return Windows(np.array(data.train_tokens), job.run.workload.time_steps, order)
+    return Examples(np.array(data.train_images), np.array(data.train_labels), order)

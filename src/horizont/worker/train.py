@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from horizont.data import load
 from horizont.frameworks.registry import load_adapter
 from horizont.measure import ProgressWriter
 from horizont.records import write_table
@@ -9,7 +10,7 @@ from horizont.spec import ProcessJob
 from horizont.worker.coordinate import coordinate
 from horizont.worker.loop import StepLoop
 from horizont.worker.outcome import leave_outcome
-from horizont.worker.session import Session, examples_for, load_images, note, recipe_for
+from horizont.worker.session import Session, examples_for, note, recipe_for
 
 
 def train(job: ProcessJob) -> None:
@@ -21,7 +22,7 @@ def train(job: ProcessJob) -> None:
     if job.role in job.run.system.traits.passive_roles:
         adapter.serve(job)
         return
-    data = load_images(job)
+    data = load(job.data_folder)
     recipe = recipe_for(job.run.workload, data, job.run.seed)
     examples = examples_for(job, data)
     note(job, "data")

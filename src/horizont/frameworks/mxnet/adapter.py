@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer
+from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
 from horizont.spec import ProcessJob
 
 
@@ -45,7 +45,9 @@ class MXNetAdapter:
 
         serve(job)
 
-    def coordinate(self, recipe: Recipe, job: ProcessJob, examples: Examples) -> Coordinator:
+    def coordinate(
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+    ) -> Coordinator:
         """Refuse: MXNet's workers need no coordinator."""
         del recipe, examples
         raise UserError("role", job.role, ["scheduler", "server", "worker"])

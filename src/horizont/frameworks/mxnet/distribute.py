@@ -47,14 +47,15 @@ class ServedTrainer(LocalTrainer):
         for key, weight in enumerate(self.data):
             self.store.broadcast(key, weight, out=weight)
         mx.nd.waitall()
-        self.gradients = [parameter.grad() for parameter in self.parameters.values()]
         self.receipted = self.data  # each comes back on its own
 
     def update(self) -> None:
         """Queue the way of the gradients to the servers and of the new weights back.
 
-        The first layers come first, since the next forward pass begins with them.
+        The first layers come first, since the next forward pass begins with them. A worker clips
+        its own gradients: the servers see one weight at a time and cannot.
         """
+        self.clip()
         for key, (gradient, weight) in enumerate(zip(self.gradients, self.data, strict=True)):
             self.store.pushpull(key, gradient, out=weight, priority=-key)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from horizont.frameworks.base import Examples, Normalisation
+from horizont.frameworks.base import Examples, Normalisation, Recipe, Windows
 from horizont.frameworks.mxnet.compat import mx
 
-#: Images and labels, as NDArrays.
+#: What a network takes and what it is to find, as NDArrays.
 Batch = tuple[Any, Any]
+
+#: From what is stored to what a network takes.
+Convert = Callable[[npt.NDArray[Any]], Any]
 
 
 class BatchDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
@@ -22,10 +25,10 @@ class BatchDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
     be queued, and its time would appear in the forward pass.
     """
 
-    def __init__(self, examples: Examples, normalise: Normaliser) -> None:
+    def __init__(self, examples: Examples, convert: Convert) -> None:
         self.images = examples.images
         self.labels = examples.labels
-        self.normalise = normalise
+        self.convert = convert
 
     def __len__(self) -> int:
         """Count the examples."""
@@ -33,8 +36,29 @@ class BatchDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
 
     def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
         """Fetch a batch at once, so that no example passes through Python on its own."""
-        images = self.normalise(self.images[indices])
-        return images, mx.nd.array(self.labels[indices], dtype="int32")
+        images = self.convert(self.images[indices])
+        return images, numbers(self.labels[indices])
+
+
+class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
+    """A text in memory; an item is the batch of the windows that begin at given places."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
+
+    def __len__(self) -> int:
+        """Count the places where a window may begin."""
+        return len(self.windows.words) - self.windows.time_steps
+
+    def __getitem__(self, starts: npt.NDArray[np.int64]) -> Batch:
+        """Cut out a batch at once."""
+        words, targets = self.windows.at(starts)
+        return numbers(words), numbers(targets)
+
+
+def numbers(values: npt.NDArray[Any]) -> Any:
+    """Put the numbers of words or classes into an NDArray."""
+    return mx.nd.array(values, dtype="int32")
 
 
 class Normaliser:
@@ -50,16 +74,27 @@ class Normaliser:
         """Normalise (examples, channels, height, width) bytes into an NDArray."""
         if self.enlarge > 1:
             images = images.repeat(self.enlarge, axis=2).repeat(self.enlarge, axis=3)
-        numbers = images.astype(self.dtype)
-        numbers *= self.scale
-        numbers += self.offset
-        return mx.nd.array(numbers, dtype=self.dtype)
+        values = images.astype(self.dtype)
+        values *= self.scale
+        values += self.offset
+        return mx.nd.array(values, dtype=self.dtype)
 
 
-def batches(examples: Examples, normalise: Normaliser) -> Iterator[Batch]:
-    """Yield normalised batches in the given order."""
+def converter(recipe: Recipe) -> Convert:
+    """Tell how what is stored becomes what the network takes."""
+    if recipe.normalisation is None:
+        return numbers
+    return Normaliser(recipe.normalisation, recipe.dtype)
+
+
+def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
+    """Yield batches in the given order."""
+    if isinstance(examples, Windows):
+        dataset = WindowDataset(examples)
+    else:
+        dataset = BatchDataset(examples, convert)
     loader = mx.gluon.data.DataLoader(
-        BatchDataset(examples, normalise),
+        dataset,
         batch_sampler=[[indices] for indices in examples.order],
         batchify_fn=_only,
         num_workers=0,

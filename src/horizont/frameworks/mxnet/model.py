@@ -8,7 +8,9 @@ from typing import Any
 from horizont.frameworks.base import Recipe, Weights
 from horizont.frameworks.mxnet.compat import mx
 from horizont.networks import (
+    GATES,
     INPUT,
+    LSTM,
     Activation,
     Add,
     BatchNorm,
@@ -16,12 +18,14 @@ from horizont.networks import (
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     GlobalAveragePool,
     Layer,
     MaxPool,
     Network,
     Shape,
+    rearranged,
 )
 
 nn = mx.gluon.nn
@@ -78,8 +82,24 @@ class Join(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.concat(*images, dim=1)
 
 
+class Recurrent(mx.gluon.rnn.LSTM):  # type: ignore[misc]
+    """An LSTM layer that takes a state and hands one back, (1, examples, units) each.
+
+    MXNet adds two biases; the second stays zero.
+    """
+
+    def __init__(self, features: int, layer: LSTM) -> None:
+        super().__init__(layer.units, layout="NTC", input_size=features)
+        self.gates = layer.gates
+        self.l0_h2h_bias.grad_req = "null"
+
+
 class Graph(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The layers of a network, each applied to what it receives."""
+    """The layers of a network, each applied to what it receives.
+
+    A recurrent network receives the states of its layers behind the input, and hands the new
+    ones back behind the scores.
+    """
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -91,19 +111,27 @@ class Graph(mx.gluon.HybridBlock):  # type: ignore[misc]
             self.blocks[place.layer.name] = block
             self.plan.append((place.layer.name, place.sources, block))
 
-    def hybrid_forward(self, F: Any, images: Any) -> Any:
-        """Score images."""
+    def hybrid_forward(self, F: Any, inputs: Any, *states: Any) -> Any:
+        """Score images or texts."""
         del F
-        values = {INPUT: images}
+        values = {INPUT: inputs}
+        before, after = iter(states), []
         for name, sources, block in self.plan:
-            values[name] = block(*(values[source] for source in sources))
-        return values[name]
+            received = [values[source] for source in sources]
+            if isinstance(block, Recurrent):
+                values[name], carried = block(received[0], [next(before), next(before)])
+                after += carried
+            else:
+                values[name] = block(*received)
+        return (values[name], *after) if after else values[name]
 
 
 #: What a block calls a weight or statistic, in the order in which to look.
 ATTRIBUTES = {
     "weight": ("weight", "gamma"),
-    "bias": ("bias", "beta"),
+    "bias": ("bias", "beta", "l0_i2h_bias"),
+    "input_weight": ("l0_i2h_weight",),
+    "hidden_weight": ("l0_h2h_weight",),
     "mean": ("running_mean",),
     "variance": ("running_var",),
 }
@@ -114,7 +142,7 @@ def build_net(recipe: Recipe) -> Any:
     net = Graph(recipe.network)
     net.cast(recipe.dtype)
     net.initialize(mx.init.Zero())
-    put(named_parameters(recipe.weights, net), recipe.weights)
+    put(named_parameters(recipe.weights, net), natively(net, recipe.weights))
     put(named_parameters(recipe.statistics, net), recipe.statistics)
     net.hybridize(**HYBRID)
     return net
@@ -128,6 +156,25 @@ def named_parameters(names: Iterable[str], net: Any) -> dict[str, Any]:
         block = net.blocks[layer]
         found[name] = next(getattr(block, key) for key in ATTRIBUTES[short] if hasattr(block, key))
     return found
+
+
+def natively(net: Any, weights: Weights) -> Weights:
+    """Lay canonical weights out as MXNet does."""
+    return {name: rearranged(value, *_gates(net, name, GATES)) for name, value in weights.items()}
+
+
+def canonically(net: Any, weights: Weights) -> Weights:
+    """Lay MXNet's weights out as the project does."""
+    return {
+        name: rearranged(value, *reversed(_gates(net, name, GATES)))
+        for name, value in weights.items()
+    }
+
+
+def _gates(net: Any, weight: str, native: str) -> tuple[str, str]:
+    """Tell the orders of the gates, described and native, of a weight; others have one block."""
+    block = net.blocks[weight.rsplit(".", 1)[0]]
+    return (block.gates, native) if isinstance(block, Recurrent) else ("*", "*")
 
 
 def put(parameters: dict[str, Any], values: Weights) -> None:
@@ -161,8 +208,6 @@ def _block(layer: Layer, shape: Shape) -> Any:
         case MaxPool():
             kind = nn.MaxPool2D if layer.mode == "max" else nn.AvgPool2D
             block = kind(layer.kernel, layer.stride, layer.padding)
-        case GlobalAveragePool():
-            block = Mean()
         case BatchNorm():
             block = nn.BatchNorm(momentum=layer.kept, epsilon=layer.epsilon, in_channels=shape[0])
         case Activation():
@@ -172,11 +217,15 @@ def _block(layer: Layer, shape: Shape) -> Any:
         case Flatten():
             block = nn.Flatten() if layer.order == "chw" else FlattenLast()
         case Dense():
-            block = nn.Dense(layer.features, in_units=shape[0])
-        case Add():
-            block = Sum()
-        case Concat():
-            block = Join()
+            block = nn.Dense(layer.features, in_units=shape[-1], flatten=False)
+        case Embedding():
+            block = nn.Embedding(layer.words, layer.features)
+        case LSTM():
+            block = Recurrent(shape[-1], layer)
         case _:
-            raise TypeError(f"no MXNet form of {type(layer).__name__}")
+            block = SIMPLE[type(layer)]()
     return block
+
+
+#: Layers without settings of their own.
+SIMPLE: dict[type[Layer], Any] = {GlobalAveragePool: Mean, Add: Sum, Concat: Join}

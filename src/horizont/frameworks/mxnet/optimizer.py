@@ -7,6 +7,7 @@ own here, made of single operations; float32, in which times are measured, has M
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from horizont.frameworks.base import Recipe
@@ -45,6 +46,17 @@ def _single(settings: Optimizer, about: dict[str, float]) -> Any:
 
 def _double(settings: Optimizer, about: dict[str, float]) -> Any:
     return (DoubleAdam if settings.name == "adam" else DoubleSGD)(settings, **about)
+
+
+def clip(gradients: Sequence[Any], clip_norm: float) -> None:
+    """Scale all gradients down together if their norm is larger than allowed.
+
+    Gluon's own function adds 1e-8 to the norm; the other frameworks add nothing.
+    """
+    norm = mx.nd.add_n(*((gradient * gradient).sum() for gradient in gradients)).sqrt()
+    factor = mx.nd.minimum(clip_norm / norm, 1.0)
+    for gradient in gradients:
+        mx.nd.broadcast_mul(gradient, factor.reshape((1,) * gradient.ndim), out=gradient)
 
 
 def is_aggregated(rule: Any) -> bool:

@@ -6,18 +6,20 @@ order of what depends on what. A step is therefore a promise until it is settled
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights
+from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
 from horizont.frameworks.mxnet import input as pipeline
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.model import (
     HYBRID,
     build_net,
+    canonically,
     named_parameters,
     put,
     read_gradients,
@@ -27,6 +29,7 @@ from horizont.frameworks.mxnet.optimizer import (
     AGGREGATE,
     build_optimizer,
     canonical_state,
+    clip,
     is_aggregated,
 )
 from horizont.networks import statistic_shapes
@@ -59,7 +62,9 @@ class LocalTrainer:
         self.parameters = named_parameters(recipe.weights, self.net)
         self.tracked = named_parameters(statistic_shapes(recipe.network), self.net)
         self.data = [parameter.data() for parameter in self.parameters.values()]
-        self.normalise = pipeline.Normaliser(recipe.normalisation, recipe.dtype)
+        self.gradients = [parameter.grad() for parameter in self.parameters.values()]
+        self.states: list[Any] = []
+        self.convert = pipeline.converter(recipe)
         self.heads: dict[int, Any] = {}
         self._prepare_update()
 
@@ -72,15 +77,28 @@ class LocalTrainer:
         # A receipt for each queued operation.
         self.receipted = self.data[:: AGGREGATE if is_aggregated(rule) else 1]
 
-    def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
-        return pipeline.batches(examples, self.normalise)
+        return pipeline.batches(examples, self.convert)
+
+    def score(self, inputs: Any) -> Any:
+        """Queue the scoring of a batch; a recurrent network goes on from the batch before."""
+        shapes = self.recipe.network.state_shapes().values()
+        if not shapes:
+            return self.net(inputs)
+        if not self.states:
+            self.states = [
+                mx.nd.zeros((1, len(inputs), *shape), dtype=self.recipe.dtype) for shape in shapes
+            ]
+        scores, *after = self.net(inputs, *self.states)
+        self.states = [state.detach() for state in after]
+        return scores
 
     def forward(self, batch: pipeline.Batch) -> Any:
         """Queue the forward pass and return the promised loss of each example."""
-        images, labels = batch
+        inputs, labels = batch
         with mx.autograd.record():
-            return self.loss(self.net(images), labels)
+            return self.loss(self.score(inputs), labels)
 
     def backward(self, losses: Any) -> None:
         """Queue the backward pass of the batch's loss.
@@ -97,11 +115,23 @@ class LocalTrainer:
         """Tell the derivative of the batch's loss by the loss of each of its examples."""
         if examples not in self.heads:
             share = 1.0 / examples if self.recipe.loss_reduction == "mean" else 1.0
+            share *= self.summed
             self.heads[examples] = mx.nd.array(np.full(examples, share), dtype=self.recipe.dtype)
         return self.heads[examples]
 
+    @property
+    def summed(self) -> int:
+        """How many losses Gluon averages for each example where their sum is meant."""
+        return math.prod(self.recipe.network.time_steps)
+
+    def clip(self) -> None:
+        """Queue the clipping of the gradients, if they are to be clipped."""
+        if self.recipe.optimizer.clip_norm:
+            clip(self.gradients, self.recipe.optimizer.clip_norm)
+
     def update(self) -> None:
         """Queue the change of the weights."""
+        self.clip()
         self.updater.step(1)  # the gradient is the mean already
 
     def step(self, batch: pipeline.Batch) -> Promise:
@@ -143,27 +173,30 @@ class LocalTrainer:
     def loss_value(self, loss: Promise) -> float:
         """Read the loss of a batch, as its reduction says."""
         losses = loss.losses.asnumpy()
-        return float(losses.mean() if self.recipe.loss_reduction == "mean" else losses.sum())
+        mean = self.recipe.loss_reduction == "mean"
+        return float(losses.mean() if mean else losses.sum()) * self.summed
 
-    def predict(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-        """Score images."""
-        return np.asarray(self.net(self.normalise(images)).asnumpy())
+    def predict(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Score images or texts."""
+        return np.asarray(self.score(self.convert(inputs)).asnumpy())
 
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning."""
-        images, labels = batch
-        before = self.statistics()
+        inputs, labels = batch
+        before, states = self.statistics(), self.states
         with mx.autograd.record():
-            logits = self.net(images)
+            logits = self.score(inputs)
             losses = self.loss(logits, labels)
         self.backward(losses)
         loss = self.loss_value(Promise(losses, []))
         put(self.tracked, before)
-        return Probe(logits.asnumpy(), loss, read_gradients(self.parameters))
+        self.states = states
+        gradients = canonically(self.net, read_gradients(self.parameters))
+        return Probe(logits.asnumpy(), loss, gradients)
 
     def weights(self) -> Weights:
         """Read the weights."""
-        return read_weights(self.parameters)
+        return canonically(self.net, read_weights(self.parameters))
 
     def statistics(self) -> Weights:
         """Read the tracked statistics."""
@@ -181,6 +214,15 @@ class LocalTrainer:
                 settings.slots, canonical_state(settings, states[place]), strict=True
             )
         }
+
+    def carried(self) -> Weights:
+        """Read the state of the recurrent layers."""
+        names = self.recipe.network.state_shapes()
+        return {name: state.asnumpy()[0] for name, state in zip(names, self.states, strict=False)}
+
+    def forget(self) -> None:
+        """Let the recurrent layers begin with zeros."""
+        self.states = []
 
     def feed_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""

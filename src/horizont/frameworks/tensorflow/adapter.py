@@ -6,7 +6,7 @@ import logging
 
 import tensorflow as tf
 
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer
+from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
 from horizont.frameworks.tensorflow import distribute
 from horizont.frameworks.tensorflow.distribute import AllReduceTrainer
 from horizont.frameworks.tensorflow.parameter_server import ParameterServerCoordinator
@@ -40,7 +40,9 @@ class TensorFlowAdapter:
         """Serve as a worker or a parameter server that a coordinator tells what to do."""
         distribute.serve(job)
 
-    def coordinate(self, recipe: Recipe, job: ProcessJob, examples: Examples) -> Coordinator:
+    def coordinate(
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+    ) -> Coordinator:
         """Lead the job's workers.
 
         The examples are left alone: each worker reads its own, in the order of its rank.

@@ -40,9 +40,9 @@ class AllReduceTrainer(LocalTrainer):
         self.compiled_exchange = tf.function(self.exchange, input_signature=[gradients])
         self.compiled_meeting = tf.function(self.meet, input_signature=[])
 
-    def train(self, images: Any, labels: Any) -> Any:
+    def train(self, inputs: Any, labels: Any) -> Any:
         """Make one training step on the average of the workers' gradients."""
-        _, loss, gradients = self.differentiate(images, labels)
+        _, loss, gradients = self.differentiate(inputs, labels)
         self.update(self.exchange(gradients))
         return loss
 

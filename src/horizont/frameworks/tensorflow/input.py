@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from horizont.frameworks.base import Examples, Normalisation
+from horizont.frameworks.base import Examples, Normalisation, Recipe, Windows
 
 Batch = tuple[Any, Any]
+
+#: From what is stored to what a network takes.
+Convert = Callable[[Any], Any]
 
 
 class Normaliser:
@@ -30,22 +34,56 @@ class Normaliser:
         return tf.cast(images, self.dtype) * self.scale + self.offset
 
 
-def batches(examples: Examples, normalise: Normaliser) -> Iterator[Batch]:
-    """Yield normalised batches in the given order."""
+def numbers(words: Any) -> Any:
+    """Make numbers of words what TensorFlow looks up and compares fastest."""
+    return tf.cast(words, tf.int64)
+
+
+def converter(recipe: Recipe) -> Convert:
+    """Tell how what is stored becomes what the network takes."""
+    if recipe.normalisation is None:
+        return numbers
+    return Normaliser(recipe.normalisation, recipe.dtype)
+
+
+def native(inputs: NDArray[Any]) -> NDArray[Any]:
+    """Lay out images with the channels last; texts stay as they are."""
+    return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
+
+
+def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
+    """Yield batches in the given order."""
     lengths = np.array([len(indices) for indices in examples.order], dtype=np.int64)
     stops = np.cumsum(lengths)
     flat = tf.constant(np.concatenate([np.asarray(i, dtype=np.int64) for i in examples.order]))
-    fetch = fetcher(
-        tf.constant(np.ascontiguousarray(examples.images.transpose(0, 2, 3, 1))),
-        tf.constant(examples.labels),
-        normalise,
-    )
+    if isinstance(examples, Windows):
+        fetch = window_fetcher(tf.constant(examples.words), examples.time_steps)
+    else:
+        images = tf.constant(native(examples.images))
+        fetch = fetcher(images, tf.constant(examples.labels), convert)
     # The batches may differ in length, so each is a stretch of one long list.
     stretches = tf.data.Dataset.from_tensor_slices((stops - lengths, stops))
     return iter(scheduled(stretches.map(lambda start, stop: fetch(flat[start:stop]))))
 
 
-def fetcher(images: Any, labels: Any, normalise: Normaliser) -> Callable[[Any], Batch]:
+def window_fetcher(words: Any, time_steps: int) -> Callable[[Any], Batch]:
+    """Make the function that cuts the windows that begin at given places out of a text.
+
+    Parameters
+    ----------
+    words
+        Tensor of int32, (words,).
+    """
+    places = tf.range(time_steps + 1, dtype=tf.int64)
+
+    def fetch(starts: Any) -> Batch:
+        cut = numbers(tf.gather(words, starts[:, tf.newaxis] + places))
+        return cut[:, :-1], cut[:, 1:]
+
+    return fetch
+
+
+def fetcher(images: Any, labels: Any, convert: Convert) -> Callable[[Any], Batch]:
     """Make the function that fetches the examples with given indices, all at once.
 
     Parameters
@@ -57,7 +95,7 @@ def fetcher(images: Any, labels: Any, normalise: Normaliser) -> Callable[[Any], 
     """
 
     def fetch(indices: Any) -> Batch:
-        return normalise(tf.gather(images, indices)), tf.gather(labels, indices)
+        return convert(tf.gather(images, indices)), tf.gather(labels, indices)
 
     return fetch
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from horizont.networks import (
     INPUT,
+    LSTM,
     Activation,
     Add,
     BatchNorm,
@@ -19,6 +20,7 @@ from horizont.networks import (
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     GlobalAveragePool,
     Layer,
@@ -75,11 +77,14 @@ class Fed(keras.layers.Layer):  # type: ignore[misc]
 def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
     """Build the network as a Keras model.
 
-    The initial zeros of its weights are overwritten before they are used.
+    The initial zeros of its weights are overwritten before they are used. A recurrent network
+    takes the states of its layers behind the input, and hands the new ones back behind the
+    scores.
     """
     keras.utils.set_random_seed(seed)
-    channels, *sides = network.input_shape
-    values = {INPUT: keras.Input((*sides, channels), dtype=dtype)}
+    values = {INPUT: _input(network, dtype)}
+    before = [keras.Input(shape, dtype=dtype) for shape in network.state_shapes().values()]
+    states, after = iter(before), []
     image: Shape | None = None
     for place in network.places:
         if isinstance(place.layer, Flatten):
@@ -88,14 +93,29 @@ def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
             image = None
         apply = _layer(place.layer, dtype, image)
         received = [values[source] for source in place.sources]
-        values[place.layer.name] = apply(received if len(received) > 1 else received[0])
-    return keras.Model(values[INPUT], values[network.layers[-1].name])
+        if isinstance(place.layer, LSTM):
+            own = [next(states), next(states)]
+            values[place.layer.name], *carried = apply(received[0], initial_state=own)
+            after += carried
+        else:
+            values[place.layer.name] = apply(received if len(received) > 1 else received[0])
+    scores = values[network.layers[-1].name]
+    if not after:
+        return keras.Model(values[INPUT], scores)
+    return keras.Model([values[INPUT], *before], [scores, *after])
 
 
-def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[[Any], Any]:
+def _input(network: Network, dtype: str) -> Any:
+    if network.reads_text:
+        return keras.Input(network.input_shape, dtype="int64")
+    channels, *sides = network.input_shape
+    return keras.Input((*sides, channels), dtype=dtype)
+
+
+def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[..., Any]:
     """Translate a layer."""
     about: dict[str, Any] = {"name": layer.name, "dtype": dtype}
-    apply: Callable[[Any], Any]
+    apply: Callable[..., Any]
     match layer:
         case Conv():
             apply = _convolution(layer, about)
@@ -105,6 +125,12 @@ def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[[Any], Any
             apply = keras.layers.Activation(layer.function, **about)
         case Dense():
             apply = keras.layers.Dense(layer.features, kernel_initializer="zeros", **about)
+        case Embedding():
+            apply = keras.layers.Embedding(layer.words, layer.features, **about)
+        case LSTM():
+            apply = keras.layers.LSTM(
+                layer.units, return_sequences=True, return_state=True, **about
+            )
         case BatchNorm():
             apply = keras.layers.BatchNormalization(
                 momentum=layer.kept, epsilon=layer.epsilon, **about

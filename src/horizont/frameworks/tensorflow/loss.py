@@ -14,13 +14,16 @@ class Loss:
         self.reduce = tf.reduce_mean if reduction == "mean" else tf.reduce_sum
 
     def __call__(self, logits: Any, labels: Any) -> Any:
-        """Compute the loss of a batch.
+        """Compute the loss of a batch; that of a text is summed over its time steps.
 
         Parameters
         ----------
         logits
-            Scores, (examples, classes).
+            Scores, (examples, classes) or (examples, time steps, classes).
         labels
-            Class numbers, int64, (examples,).
+            Class numbers, int64, (examples,) or (examples, time steps).
         """
-        return self.reduce(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        if len(losses.shape) > 1:
+            losses = tf.reduce_sum(losses, axis=1)
+        return self.reduce(losses)

@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from horizont.frameworks.base import Recipe, Weights
 from horizont.frameworks.tensorflow.layers import Fed, build_network
 from horizont.networks import (
+    GATES,
+    LSTM,
     Conv,
     Dense,
+    Embedding,
     Flatten,
     Network,
     Shape,
+    rearranged,
     statistic_shapes,
     weight_shapes,
 )
@@ -37,6 +41,8 @@ class Slot:
     window
         The weight seen as a convolution, (out, channels, height, width). A fully connected
         layer behind a flattened image is one whose window is the whole image.
+    gates
+        The order of the gates in the canonical weight; "*" where there are none.
     """
 
     name: str
@@ -44,9 +50,11 @@ class Slot:
     window: Shape
     held: Any
     variable: Any
+    gates: str = "*"
 
     def to_native(self, value: NDArray[Any]) -> NDArray[Any]:
         """Lay out a canonical value as TensorFlow does: (height, width, channels, out)."""
+        value = rearranged(value, self.gates, self._native_gates)
         native = value.reshape(self.window).transpose(2, 3, 1, 0)
         return native.reshape(self.variable.shape.as_list())
 
@@ -54,7 +62,12 @@ class Slot:
         """Lay out TensorFlow's value as the project does."""
         out, channels, height, width = self.window
         native = value.reshape(height, width, channels, out)
-        return np.ascontiguousarray(native.transpose(3, 2, 0, 1)).reshape(self.canonical_shape)
+        value = np.ascontiguousarray(native.transpose(3, 2, 0, 1)).reshape(self.canonical_shape)
+        return rearranged(value, self._native_gates, self.gates)
+
+    @property
+    def _native_gates(self) -> str:
+        return "*" if self.gates == "*" else GATES
 
 
 @dataclass(frozen=True)
@@ -82,21 +95,32 @@ class Model:
             for slot, value in zip(self.slots, values, strict=True)
         }
 
-    def replay(self, values: Sequence[Any], images: Any) -> tuple[Any, list[Any]]:
+    def score(self, inputs: Any, states: Sequence[Any], *, training: bool) -> tuple[Any, list[Any]]:
+        """Compute scores, and the states of a recurrent network after the batch."""
+        if not states:
+            return self.network(inputs, training=training), []
+        scores, *after = self.network([inputs, *states], training=training)
+        return scores, after
+
+    def replay(
+        self, values: Sequence[Any], inputs: Any, states: Sequence[Any]
+    ) -> tuple[Any, list[Any], list[Any]]:
         """Compute scores with given values in the place of the weights, as while training.
 
         Returns
         -------
         tuple
-            Scores, and what becomes of everything that is tracked.
+            Scores, states, and what becomes of everything that is tracked.
         """
         given = dict(zip((id(slot.held) for slot in self.slots), values, strict=True))
-        return self.network.stateless_call(  # type: ignore[no-any-return]
+        told, tracked = self.network.stateless_call(
             [given[id(held)] for held in self.network.trainable_variables],
             [held.value for held in self.network.non_trainable_variables],
-            images,
+            [inputs, *states] if states else inputs,
             training=True,
         )
+        scores, *after = told if states else [told]
+        return scores, after, tracked
 
     def track(self, tracked: Sequence[Any]) -> None:
         """Keep what has become of everything that is tracked."""
@@ -121,8 +145,8 @@ def build_model(recipe: Recipe) -> Model:
     built = build_network(network, dtype, recipe.seed)
     model = Model(
         built,
-        tuple(_slots(built, weight_shapes(network), _windows(network))),
-        tuple(_slots(built, statistic_shapes(network), {})),
+        tuple(_slots(built, network, weight_shapes(network))),
+        tuple(_slots(built, network, statistic_shapes(network))),
         {layer.name: layer for layer in built.layers if isinstance(layer, Fed)},
     )
     for slot in model.slots:
@@ -133,25 +157,33 @@ def build_model(recipe: Recipe) -> Model:
 
 #: What Keras calls a weight or statistic of a layer, in the order in which to look.
 ATTRIBUTES = {
-    "weight": ("kernel", "gamma"),
+    "weight": ("kernel", "gamma", "embeddings"),
+    "input_weight": ("kernel",),
+    "hidden_weight": ("recurrent_kernel",),
     "bias": ("bias", "beta"),
     "mean": ("moving_mean",),
     "variance": ("moving_variance",),
 }
 
 
-def _slots(built: Any, shapes: Mapping[str, Shape], windows: Mapping[str, Shape]) -> list[Slot]:
+def _slots(built: Any, network: Network, shapes: Mapping[str, Shape]) -> list[Slot]:
     """Find the variable of each weight or statistic."""
+    windows = _windows(network)
+    gates = {layer.name: layer.gates for layer in network.layers if isinstance(layer, LSTM)}
     # Under a strategy a variable is a container; the one that it keeps here is what is trained.
     strategy = tf.distribute.get_strategy()
     slots = []
     for name, shape in shapes.items():
         layer_name, short = name.rsplit(".", 1)
         layer = built.get_layer(layer_name)
+        layer = getattr(layer, "cell", layer)  # a recurrent layer is a cell that is repeated
         held = next(getattr(layer, key) for key in ATTRIBUTES[short] if hasattr(layer, key))
         variable = strategy.experimental_local_results(held.value)[0]
-        window = windows[layer_name] if len(shape) > 1 else (*shape, 1, 1, 1)
-        slots.append(Slot(name, shape, window, held, variable))
+        window = (*shape, 1, 1, 1)[:4]
+        if len(shape) > 1:
+            window = windows.get(layer_name, window)
+        order = gates.get(layer_name, "*")
+        slots.append(Slot(name, shape, window, held, variable, order))
     return slots
 
 
@@ -171,6 +203,8 @@ def _windows(network: Network) -> dict[str, Shape]:
             case Flatten(order="chw") if len(shape) == 3:
                 image = shape
             case Dense():
-                windows[layer.name] = (layer.features, *(image or (*shape, 1, 1)))
+                windows[layer.name] = (layer.features, *(image or (shape[-1], 1, 1)))
                 image = None
+            case Embedding():  # the table lies as it is
+                windows[layer.name] = (1, 1, layer.words, layer.features)
     return windows

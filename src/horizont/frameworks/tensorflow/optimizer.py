@@ -38,13 +38,15 @@ class Rule:
         ]
 
     def apply(self, gradients: Sequence[Any]) -> list[Any]:
-        """Change all weights, wherever they lie.
+        """Clip the gradients, if that is asked for, and change all weights, wherever they lie.
 
         Returns
         -------
         list
             Operations to wait for.
         """
+        if self.settings.clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm)
         moved = [
             self._move(slot.variable, self._decayed(slot.variable, gradient, decay), kept)
             for slot, gradient, decay, kept in zip(

@@ -8,8 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from horizont.frameworks.base import Recipe, RemoteStep, Weights
+from horizont.frameworks.tensorflow.carried import ServedStates
 from horizont.frameworks.tensorflow.distribute import WAITING_THREADS, resolver
-from horizont.frameworks.tensorflow.input import Normaliser
+from horizont.frameworks.tensorflow.input import converter
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Rule
@@ -37,10 +38,16 @@ class ParameterServerCoordinator:
         with strategy.scope():
             self.model = build_model(recipe)
             self.rule = Rule(recipe, self.model)
+            self.states = ServedStates(
+                recipe.network.state_shapes(),
+                recipe.dtype,
+                job.run.topology.workers,
+                job.run.local_batch,
+            )
         self.loss = Loss(recipe.loss_reduction)
         self.workers = job.run.topology.workers
-        normalise = Normaliser(recipe.normalisation, recipe.dtype)
-        dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, normalise))
+        convert = converter(recipe)
+        dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, convert))
         self.feeds = iter(dataset)
         self.bare_step = tf.function(self._step)
         self.timed_step = tf.function(self._timed_step)
@@ -69,10 +76,12 @@ class ParameterServerCoordinator:
         """
         start = tf.timestamp()
         with tf.control_dependencies([start]):
-            rank, images, labels = next(feed)
+            rank, inputs, labels = next(feed)
         with tf.GradientTape() as tape:
-            loss = self.loss(self.model.network(images, training=True), labels)
-        gradients = tape.gradient(loss, self.model.variables)
+            scores, states = self.model.score(inputs, self.states.read(rank), training=True)
+            loss = self.loss(scores, labels)
+        gradients = _whole(tape.gradient(loss, self.model.variables))
+        self.states.keep(rank, states)
         return report(rank, loss, [start, time_after(self.rule.apply(gradients))])
 
     def _timed_step(self, feed: Any) -> Any:
@@ -86,21 +95,23 @@ class ParameterServerCoordinator:
         """
         times = [tf.timestamp()]
         with after(times):
-            rank, images, labels = next(feed)
-        times.append(time_after([rank, images, labels]))
+            rank, inputs, labels = next(feed)
+        times.append(time_after([rank, inputs, labels]))
         with after(times):
             values = [fetched(variable) for variable in self.model.variables]
-        times.append(time_after(values))
+            states = self.states.read(rank)
+        times.append(time_after([*values, *states]))
         with tf.GradientTape() as tape, after(times):
             tape.watch(values)
-            logits, tracked = self.model.replay(values, images)
+            logits, states, tracked = self.model.replay(values, inputs, states)
             loss = self.loss(logits, labels)
             self.model.track(tracked)
         times.append(time_after([loss]))
         with after(times):
-            gradients = tape.gradient(loss, values)
+            gradients = _whole(tape.gradient(loss, values))
         times.append(time_after(gradients))
         with after(times):
+            self.states.keep(rank, states)
             pushed = self.rule.apply(gradients)
         times.append(time_after(pushed))
         return report(rank, loss, times)
@@ -116,3 +127,8 @@ class ParameterServerCoordinator:
     def close(self) -> None:
         """See that no step is under way; the passive processes are ended by their launcher."""
         self.cluster.join()
+
+
+def _whole(gradients: list[Any]) -> list[Any]:
+    """Fill up the gradient of a table of words, which comes as the rows that were looked up."""
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]

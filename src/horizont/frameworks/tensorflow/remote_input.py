@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from horizont.data import batch_indices
-from horizont.frameworks.tensorflow.input import Normaliser, fetcher, scheduled
+from horizont.data import order_for
+from horizont.data.about import read_about
+from horizont.frameworks.tensorflow.input import Convert, fetcher, scheduled, window_fetcher
 from horizont.spec import ProcessJob
 
 #: The worker's rank and then the indices of its batches, int64. Without a folder: a worker's
@@ -24,22 +25,11 @@ ORDER_FILE = "order.int64"
 
 def leave_order(job: ProcessJob) -> None:
     """Lay down which examples this worker sees, batch by batch."""
-    run = job.run
-    labels = np.load(job.data_folder / "train_labels.npy", mmap_mode="r")
-    order = batch_indices(
-        examples=len(labels),
-        global_batch=run.global_batch,
-        local_batch=run.local_batch,
-        workers=run.topology.workers,
-        rank=job.rank,
-        sharding=run.topology.sharding,
-        seed=run.seed,
-        steps=run.steps.total,
-    )
+    order = order_for(job.run, job.rank, read_about(job.data_folder))
     np.concatenate([[job.rank], *order]).astype(np.int64).tofile(ORDER_FILE)
 
 
-def remote_dataset(job: ProcessJob, normalise: Normaliser) -> Any:
+def remote_dataset(job: ProcessJob, convert: Convert) -> Any:
     """Describe the pipeline of whichever worker this is called for.
 
     A worker that is faster than the others makes more than its share of the steps; it then
@@ -48,12 +38,15 @@ def remote_dataset(job: ProcessJob, normalise: Normaliser) -> Any:
     Returns
     -------
     tf.data.Dataset
-        Elements are (rank, images, labels).
+        Elements are (rank, inputs, labels).
     """
-    images = tf.transpose(_read_array(job.data_folder / "train_images.npy"), (0, 2, 3, 1))
-    labels = _read_array(job.data_folder / "train_labels.npy")
+    if read_about(job.data_folder).kind == "text":
+        words = _read_array(job.data_folder / "train_tokens.npy")
+        fetch = window_fetcher(words, job.run.workload.time_steps)
+    else:
+        images = tf.transpose(_read_array(job.data_folder / "train_images.npy"), (0, 2, 3, 1))
+        fetch = fetcher(images, _read_array(job.data_folder / "train_labels.npy"), convert)
     numbers = tf.io.decode_raw(tf.io.read_file(ORDER_FILE), tf.int64)
-    fetch = fetcher(images, labels, normalise)
     order = tf.data.Dataset.from_tensor_slices(tf.reshape(numbers[1:], (-1, job.run.local_batch)))
     return scheduled(order.map(lambda indices: (numbers[0], *fetch(indices))).repeat())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights
+from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
 from horizont.frameworks.tensorflow import input as pipeline
+from horizont.frameworks.tensorflow.carried import Carried
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Rule
@@ -29,38 +29,47 @@ class LocalTrainer:
         self.variables = self.model.variables
         self.loss = Loss(recipe.loss_reduction)
         self.factors = recipe.gradient_factors
-        self.normalise = pipeline.Normaliser(recipe.normalisation, recipe.dtype)
+        self.carried_states = Carried(recipe.network.state_shapes(), recipe.dtype)
+        self.convert = pipeline.converter(recipe)
         self.rule = Rule(recipe, self.model)
         self._compile(recipe)
 
     def _compile(self, recipe: Recipe) -> None:
         """Wrap what a step consists of in compiled functions that fit any size of batch."""
-        channels, *sides = recipe.network.input_shape
-        images = tf.TensorSpec((None, *sides, channels), recipe.dtype)
-        batch = [images, tf.TensorSpec((None,), tf.int64)]
+        inputs = tf.TensorSpec(*_like_input(self.model.network))
+        self.labels_shape = recipe.network.time_steps
+        batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
         self.compiled_step = tf.function(self.train, input_signature=batch)
         self.compiled_forward = tf.function(self.forward, input_signature=batch)
         self.compiled_update = tf.function(self.update, input_signature=[gradients])
-        self.compiled_scores = tf.function(self.score, input_signature=[images])
+        self.compiled_scores = tf.function(self.score, input_signature=[inputs])
 
-    def score(self, images: Any) -> Any:
-        """Compute scores as in evaluation."""
-        return self.model.network(images, training=False)
+    def score(self, inputs: Any, training: bool = False) -> Any:
+        """Compute scores; a recurrent network goes on from the batch before."""
+        before = self.carried_states.read(tf.shape(inputs)[0])
+        scores, after = self.model.score(inputs, before, training=training)
+        self.carried_states.keep(after)
+        return scores
 
-    def forward(self, images: Any, labels: Any) -> Any:
+    def forward(self, inputs: Any, labels: Any) -> Any:
         """Compute the loss."""
-        return self.loss(self.model.network(images, training=True), labels)
+        return self.loss(self.score(inputs, training=True), labels)
 
-    def differentiate(self, images: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
+    def differentiate(self, inputs: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
         """Compute scores, loss and gradients."""
         with tf.GradientTape() as tape:
-            logits = self.model.network(images, training=True)
+            logits = self.score(inputs, training=True)
             loss = self.loss(logits, labels)
         return logits, loss, self._scaled(tape.gradient(loss, self.variables))
 
     def _scaled(self, gradients: list[Any]) -> list[Any]:
-        """Multiply the gradients that have a factor."""
+        """Multiply the gradients that have a factor.
+
+        That of a table of words comes as the rows that were looked up; the update rules of the
+        other frameworks see the whole table, so it is filled up here, too.
+        """
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         if not self.factors:
             return gradients
         named = zip(self.model.slots, gradients, strict=True)
@@ -70,23 +79,25 @@ class LocalTrainer:
         """Change the weights."""
         self.rule.apply(gradients)
 
-    def train(self, images: Any, labels: Any) -> Any:
+    def train(self, inputs: Any, labels: Any) -> Any:
         """Make one training step; the body of the bare step."""
-        _, loss, gradients = self.differentiate(images, labels)
+        _, loss, gradients = self.differentiate(inputs, labels)
         self.update(gradients)
         return loss
 
     def rehearse(self) -> None:
         """Compile the timed step; nothing is learned from it."""
         before = self.model.statistics()
-        images = tf.zeros((1, *self.model.network.input_shape[1:]), self.normalise.dtype)
-        self.differentiate_timed((images, tf.zeros((1,), tf.int64)), lambda phase: None)
+        shape, dtype = _like_input(self.model.network)
+        labels = tf.zeros((1, *self.labels_shape), tf.int64)
+        self.differentiate_timed((tf.zeros((1, *shape[1:]), dtype), labels), lambda phase: None)
         self.compiled_update.get_concrete_function()
         self.model.put_statistics(before)
+        self.forget()
 
-    def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
-        return pipeline.batches(examples, self.normalise)
+        return pipeline.batches(examples, self.convert)
 
     def step(self, batch: pipeline.Batch) -> Any:
         """Make one training step."""
@@ -115,10 +126,10 @@ class LocalTrainer:
         """Read a loss."""
         return float(loss)
 
-    def predict(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Score images."""
-        native = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
-        scores: NDArray[Any] = self.compiled_scores(self.normalise(native)).numpy()
+    def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Score images or texts."""
+        native = self.convert(pipeline.native(inputs))
+        scores: NDArray[Any] = self.compiled_scores(native).numpy()
         return scores
 
     def probe(self, batch: pipeline.Batch) -> Probe:
@@ -126,9 +137,10 @@ class LocalTrainer:
 
         Operator by operator: to compile what is asked for once takes longer than to do it.
         """
-        before = self.model.statistics()
+        before, states = self.model.statistics(), self.carried_states.copies()
         logits, loss, gradients = self.differentiate(*batch)
         self.model.put_statistics(before)
+        self.carried_states.keep(states)
         named = self.model.named([gradient.numpy() for gradient in gradients])
         return Probe(logits.numpy(), float(loss), named)
 
@@ -144,6 +156,14 @@ class LocalTrainer:
         """Read what the optimizer keeps."""
         return self.rule.state()
 
+    def carried(self) -> Weights:
+        """Read the state of the recurrent layers."""
+        return self.carried_states.named()
+
+    def forget(self) -> None:
+        """Let the recurrent layers begin with zeros."""
+        self.carried_states.forget()
+
     def feed_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
@@ -151,3 +171,9 @@ class LocalTrainer:
 
     def close(self) -> None:
         """Do nothing: nobody else is there."""
+
+
+def _like_input(network: Any) -> tuple[tuple[int | None, ...], str]:
+    """Tell shape and type of what a Keras model takes, without the states."""
+    first = network.inputs[0]
+    return tuple(first.shape), first.dtype

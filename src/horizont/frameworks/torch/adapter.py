@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer
+from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
 from horizont.frameworks.torch.distribute import AllReduceTrainer
 from horizont.frameworks.torch.train import LocalTrainer
 from horizont.spec import ProcessJob
@@ -31,7 +31,9 @@ class TorchAdapter:
         """Refuse: no PyTorch system has passive processes yet."""
         raise UserError("role", job.role, "worker")
 
-    def coordinate(self, recipe: Recipe, job: ProcessJob, examples: Examples) -> Coordinator:
+    def coordinate(
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+    ) -> Coordinator:
         """Refuse: no PyTorch system has a coordinator yet."""
         del recipe, examples
         raise UserError("role", job.role, "worker")

@@ -47,7 +47,7 @@ class AllReduceTrainer(LocalTrainer):
         mark("waiting")
         self._average_gradients()
         mark("communication")
-        self.optimizer.step()
+        self.update()
         mark("update")
         return loss.detach()
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from horizont.frameworks.base import Examples, Normalisation
+from horizont.frameworks.base import Examples, Normalisation, Recipe, Windows
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+
+#: From what is stored to what a network takes.
+Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 class ImageDataset(Dataset[Batch]):
     """Images in memory, normalised as they are fetched."""
 
-    def __init__(self, examples: Examples, normalise: Normaliser) -> None:
+    def __init__(self, examples: Examples, convert: Convert) -> None:
         self.images = torch.from_numpy(np.ascontiguousarray(examples.images))
         self.labels = torch.from_numpy(np.ascontiguousarray(examples.labels))
-        self.normalise = normalise
+        self.convert = convert
 
     def __len__(self) -> int:
         """Count the examples."""
@@ -29,7 +34,24 @@ class ImageDataset(Dataset[Batch]):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Fetch a batch at once, as DataLoader asks for it where a data set can."""
         chosen = torch.as_tensor(indices)
-        return self.normalise(self.images[chosen]), self.labels[chosen]
+        return self.convert(self.images[chosen]), self.labels[chosen]
+
+
+class WindowDataset(Dataset[Batch]):
+    """A text in memory, of which windows are cut out."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.words = torch.from_numpy(np.ascontiguousarray(windows.words)).long()
+        self.places = torch.arange(windows.time_steps + 1)
+
+    def __len__(self) -> int:
+        """Count the places where a window may begin."""
+        return len(self.words) - len(self.places) + 1
+
+    def __getitems__(self, starts: Sequence[int]) -> Batch:
+        """Fetch a batch at once."""
+        cut = self.words[torch.as_tensor(starts)[:, None] + self.places]
+        return cut[:, :-1], cut[:, 1:]
 
 
 class Normaliser:
@@ -48,10 +70,22 @@ class Normaliser:
         return images.to(self.dtype).mul_(self.scale).add_(self.offset)
 
 
-def batches(examples: Examples, normalise: Normaliser) -> Iterator[Batch]:
-    """Yield normalised batches in the given order."""
+def converter(recipe: Recipe) -> Convert:
+    """Tell how what is stored becomes what the network takes."""
+    if recipe.normalisation is None:
+        return torch.Tensor.long
+    return Normaliser(recipe.normalisation, DTYPES[recipe.dtype])
+
+
+def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
+    """Yield batches in the given order."""
+    dataset: Dataset[Batch]
+    if isinstance(examples, Windows):
+        dataset = WindowDataset(examples)
+    else:
+        dataset = ImageDataset(examples, convert)
     loader = DataLoader(
-        ImageDataset(examples, normalise),
+        dataset,
         batch_sampler=examples.order,  # type: ignore[arg-type]
         collate_fn=_as_it_is,
         num_workers=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,8 +11,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from horizont.frameworks.base import Recipe, Weights
+from horizont.frameworks.torch.input import DTYPES
 from horizont.networks import (
+    GATES,
     INPUT,
+    LSTM,
     Activation,
     Add,
     BatchNorm,
@@ -19,16 +23,16 @@ from horizont.networks import (
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     GlobalAveragePool,
     Layer,
     MaxPool,
     Network,
     Shape,
+    rearranged,
     statistic_shapes,
 )
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class FlattenLast(nn.Module):
@@ -107,6 +111,35 @@ class Join(nn.Module):
         return torch.cat(images, dim=1)
 
 
+class Recurrent(nn.LSTM):
+    """An LSTM layer that begins each batch with the state in which it ended the one before.
+
+    PyTorch adds two biases; the second stays zero.
+
+    Attributes
+    ----------
+    carried
+        Hidden and cell state, (examples, units) each; nothing stands for zeros.
+    """
+
+    carried: tuple[torch.Tensor, torch.Tensor] | None = None
+    bias_hh_l0: nn.Parameter
+
+    def __init__(self, features: int, layer: LSTM) -> None:
+        super().__init__(features, layer.units, batch_first=True)
+        self.gates = layer.gates
+        nn.init.zeros_(self.bias_hh_l0).requires_grad_(False)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """Read (examples, time steps, features)."""
+        before = None
+        if self.carried is not None:
+            before = (self.carried[0][None], self.carried[1][None])
+        outputs, (hidden, cell) = super().forward(values, before)
+        self.carried = (hidden[0].detach(), cell[0].detach())
+        return outputs
+
+
 class Graph(nn.Module):
     """The layers of a network, each applied to what it receives."""
 
@@ -126,6 +159,13 @@ class Graph(nn.Module):
         return values[name]
 
 
+#: Weights of an LSTM by their canonical names and as PyTorch calls them.
+LSTM_WEIGHTS = {
+    "weight_ih_l0": "input_weight",
+    "weight_hh_l0": "hidden_weight",
+    "bias_ih_l0": "bias",
+}
+
 #: Statistics by their canonical names and as PyTorch calls them.
 STATISTICS = {"mean": "running_mean", "variance": "running_var"}
 
@@ -134,10 +174,32 @@ def build_module(recipe: Recipe) -> nn.Module:
     """Build the network and put weights and statistics into it."""
     module = Graph(recipe.network).to(DTYPES[recipe.dtype])
     with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            parameter.copy_(torch.from_numpy(recipe.weights[name]))
+        for name, parameter in named_weights(module):
+            value = recipe.weights[name]
+            gates = _gates(module, name)
+            given = rearranged(value, gates, GATES) if gates else value
+            parameter.copy_(torch.from_numpy(given))
     put_statistics(module, recipe.statistics)
     return module
+
+
+def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """List what is learned by canonical name, in the order of the layers."""
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            layer, short = name.rsplit(".", 1)
+            yield f"{layer}.{LSTM_WEIGHTS.get(short, short)}", parameter
+
+
+def _gates(module: nn.Module, weight: str) -> str:
+    """Tell the order of the gates that the description gives to a weight, if it has gates."""
+    layer = module.get_submodule(weight.rsplit(".", 1)[0])
+    return layer.gates if isinstance(layer, Recurrent) else ""
+
+
+def recurrent_layers(module: nn.Module) -> dict[str, Recurrent]:
+    """Find the layers that carry a state, by name."""
+    return {name: found for name, found in module.named_modules() if isinstance(found, Recurrent)}
 
 
 def put_statistics(module: nn.Module, statistics: Weights) -> None:
@@ -160,16 +222,21 @@ def read_statistics(network: Network, module: nn.Module) -> Weights:
 
 def read_weights(module: nn.Module) -> Weights:
     """Read the weights by canonical name."""
-    return {name: to_numpy(value) for name, value in module.named_parameters()}
+    return {name: _canonical(module, name, value) for name, value in named_weights(module)}
 
 
 def read_gradients(module: nn.Module) -> Weights:
     """Read the gradients by the names of their weights."""
     return {
-        name: to_numpy(value.grad)
-        for name, value in module.named_parameters()
+        name: _canonical(module, name, value.grad)
+        for name, value in named_weights(module)
         if value.grad is not None
     }
+
+
+def _canonical(module: nn.Module, name: str, tensor: torch.Tensor) -> NDArray[Any]:
+    gates = _gates(module, name)
+    return rearranged(to_numpy(tensor), GATES, gates) if gates else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
@@ -192,22 +259,24 @@ def _module(layer: Layer, shape: Shape) -> nn.Module:
         case MaxPool():
             kind = nn.MaxPool2d if layer.mode == "max" else nn.AvgPool2d
             module = kind(layer.kernel, layer.stride, layer.padding)
-        case GlobalAveragePool():
-            module = Mean()
         case BatchNorm():
             module = Norm(shape[0], eps=layer.epsilon, momentum=1 - layer.kept)
         case Dropout():
             module = Fed() if layer.fed else nn.Dropout(layer.rate)
-        case Add():
-            module = Sum()
-        case Concat():
-            module = Join()
         case Activation():
             module = nn.Tanh() if layer.function == "tanh" else nn.ReLU()
         case Flatten():
             module = nn.Flatten() if layer.order == "chw" else FlattenLast()
         case Dense():
-            module = nn.Linear(shape[0], layer.features)
+            module = nn.Linear(shape[-1], layer.features)
+        case Embedding():
+            module = nn.Embedding(layer.words, layer.features)
+        case LSTM():
+            module = Recurrent(shape[-1], layer)
         case _:
-            raise TypeError(f"no PyTorch form of {type(layer).__name__}")
+            module = SIMPLE[type(layer)]()
     return module
+
+
+#: Layers without settings of their own.
+SIMPLE: dict[type[Layer], type[nn.Module]] = {GlobalAveragePool: Mean, Add: Sum, Concat: Join}

@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights
+from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
 from horizont.frameworks.torch import input as pipeline
+from horizont.frameworks.torch.input import DTYPES
 from horizont.frameworks.torch.model import (
-    DTYPES,
     build_module,
+    named_weights,
     put_statistics,
     read_gradients,
     read_statistics,
     read_weights,
+    recurrent_layers,
     to_numpy,
 )
-from horizont.frameworks.torch.optimizer import build_optimizer, read_state
+from horizont.frameworks.torch.optimizer import build_optimizer, clip, read_state
 
 
 class LocalTrainer:
@@ -33,29 +35,44 @@ class LocalTrainer:
         torch.manual_seed(recipe.seed)
         self.recipe = recipe
         self.module: nn.Module = build_module(recipe)
+        weights = dict(named_weights(self.module))
         for name, factor in recipe.gradient_factors.items():
-            weight = self.module.get_parameter(name)
+            weight = weights[name]
             weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
         self.replica: nn.Module = self.module  # what a step calls; distributed trainers wrap it
         self.reduction = recipe.loss_reduction
-        self.normalise = pipeline.Normaliser(recipe.normalisation, DTYPES[recipe.dtype])
+        self.convert = pipeline.converter(recipe)
+        self.recurrent = recurrent_layers(self.module)
         self.optimizer = build_optimizer(recipe, self.module)
 
-    def batches(self, examples: Examples) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
-        return pipeline.batches(examples, self.normalise)
+        return pipeline.batches(examples, self.convert)
 
     def forward(self, batch: pipeline.Batch) -> torch.Tensor:
         """Clear the gradients and compute the loss."""
-        images, labels = batch
+        inputs, labels = batch
         self.optimizer.zero_grad(set_to_none=True)
-        return F.cross_entropy(self.replica(images), labels, reduction=self.reduction)
+        return self.loss(self.replica(inputs), labels)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Compute the loss of a batch; that of a text is summed over its time steps."""
+        loss = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=self.reduction)
+        if labels.ndim > 1 and self.reduction == "mean":
+            loss = loss * labels.shape[1]
+        return loss
+
+    def update(self) -> None:
+        """Change the weights."""
+        if self.recipe.optimizer.clip_norm:
+            clip(self.module, self.recipe.optimizer.clip_norm)
+        self.optimizer.step()
 
     def step(self, batch: pipeline.Batch) -> torch.Tensor:
         """Make one training step."""
         loss = self.forward(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        self.update()
         return loss.detach()
 
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> torch.Tensor:
@@ -64,7 +81,7 @@ class LocalTrainer:
         mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
         mark("backward")
-        self.optimizer.step()
+        self.update()
         mark("update")
         return loss.detach()
 
@@ -78,23 +95,26 @@ class LocalTrainer:
         """Read a loss."""
         return float(loss)
 
-    def predict(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Score images."""
+    def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Score images or texts."""
         self.module.eval()
         with torch.no_grad():
-            scores = to_numpy(self.module(self.normalise(torch.from_numpy(np.array(images)))))
+            scores = to_numpy(self.module(self.convert(torch.from_numpy(np.array(inputs)))))
         self.module.train()
         return scores
 
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning."""
-        images, labels = batch
+        inputs, labels = batch
         before = self.statistics()
+        states = {name: layer.carried for name, layer in self.recurrent.items()}
         self.optimizer.zero_grad(set_to_none=True)
-        logits = self.module(images)
-        loss = F.cross_entropy(logits, labels, reduction=self.reduction)
+        logits = self.module(inputs)
+        loss = self.loss(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         put_statistics(self.module, before)
+        for name, layer in self.recurrent.items():
+            layer.carried = states[name]
         return Probe(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
 
     def weights(self) -> Weights:
@@ -108,6 +128,19 @@ class LocalTrainer:
     def optimizer_state(self) -> Weights:
         """Read what the optimizer keeps."""
         return read_state(self.recipe, self.module, self.optimizer)
+
+    def carried(self) -> Weights:
+        """Read the state of the recurrent layers."""
+        return {
+            f"{name}.{part}": to_numpy(state)
+            for name, layer in self.recurrent.items()
+            for part, state in zip(("hidden", "cell"), layer.carried or (), strict=False)
+        }
+
+    def forget(self) -> None:
+        """Let the recurrent layers begin with zeros."""
+        for layer in self.recurrent.values():
+            layer.carried = None
 
     def feed_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""
