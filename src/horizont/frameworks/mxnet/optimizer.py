@@ -51,9 +51,16 @@ def _double(settings: Optimizer, about: dict[str, float]) -> Any:
 def clip(gradients: Sequence[Any], clip_norm: float) -> None:
     """Scale all gradients down together if their norm is larger than allowed.
 
-    Gluon's own function adds 1e-8 to the norm; the other frameworks add nothing.
+    Gluon's own function adds 1e-8 to the norm, the other frameworks add nothing. And it takes
+    MXNet's `norm` or `multi_sum_sq`, which in float32 were off by 1e-3 for the two million
+    numbers of a table of words. Products of each row with itself are exact to 1e-7 and, unlike
+    a sum, fast.
     """
-    norm = mx.nd.add_n(*((gradient * gradient).sum() for gradient in gradients)).sqrt()
+    squares = []
+    for gradient in gradients:
+        rows = gradient.reshape((len(gradient) if gradient.ndim > 1 else 1, 1, -1))
+        squares.append(mx.nd.batch_dot(rows, rows, transpose_b=True).sum())
+    norm = mx.nd.add_n(*squares).sqrt()
     factor = mx.nd.minimum(clip_norm / norm, 1.0)
     for gradient in gradients:
         mx.nd.broadcast_mul(gradient, factor.reshape((1,) * gradient.ndim), out=gradient)

@@ -77,10 +77,17 @@ class ParameterServerCoordinator:
         start = tf.timestamp()
         with tf.control_dependencies([start]):
             rank, inputs, labels = next(feed)
+        before = self.states.read(rank)
+        # A loop over time steps would fetch its weights from the server at each of them.
+        values = [fetched(variable) for variable in self.model.variables] if before else []
         with tf.GradientTape() as tape:
-            scores, states = self.model.score(inputs, self.states.read(rank), training=True)
+            tape.watch(values)
+            if before:
+                scores, states, _ = self.model.replay(values, inputs, before)
+            else:
+                scores, states = self.model.score(inputs, before, training=True)
             loss = self.loss(scores, labels)
-        gradients = _whole(tape.gradient(loss, self.model.variables))
+        gradients = _whole(tape.gradient(loss, values or self.model.variables))
         self.states.keep(rank, states)
         return report(rank, loss, [start, time_after(self.rule.apply(gradients))])
 
