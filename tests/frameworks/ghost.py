@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.data import ImageData, load
+from horizont.data import ImageData, load, order_for
 from horizont.frameworks.base import Examples
 from horizont.frameworks.registry import load_adapter
 from horizont.spec import Run
-from horizont.worker.session import order_for, recipe_for
+from horizont.worker.session import recipe_for
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
@@ -29,7 +29,7 @@ def main(run: Run, data: ImageData, out: Path) -> None:
     weights = dict(recipe.weights)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = run.topology.workers
-    orders = [order_for(run, rank, len(labels)) for rank in range(workers)]
+    orders = [list(order_for(run, rank, data.about)) for rank in range(workers)]
     for shares in zip(*orders, strict=True):
         trainer = adapter.trainer(replace(recipe, weights=weights))
         batches = trainer.batches(Examples(images, labels, shares))

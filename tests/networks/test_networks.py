@@ -9,25 +9,30 @@ import pytest
 
 from horizont.errors import UserError
 from horizont.networks import (
+    GATES,
+    LSTM,
     NETWORKS,
     Add,
     BatchNorm,
     Concat,
     Conv,
     Dense,
+    Embedding,
     Flatten,
     Network,
     build_network,
     initial_statistics,
     initial_weights,
     parameter_count,
+    rearranged,
     weight_shapes,
 )
 
 #: network, input, classes, layers with weights that are not batch norm's, parameters.
 #: LeNet-5 by hand: 6(3*25+1) + 16(6*25+1) + 120(400+1) + 84(120+1) + 10(84+1); the variant:
 #: 20(25+1) + 50(500+1) + 500(800+1) + 10(500+1). AlexNet and the ResNets with 1,000 classes are
-#: as published (62.4, 11.7 and 25.6 million).
+#: as published (62.4, 11.7 and 25.6 million). The language model: 10000*200 words, twice
+#: 4*200(200+200+1), 10000(200+1).
 PUBLISHED = [
     ("lenet5", (3, 32, 32), 10, 5, 62_006),
     ("lenet5", (3, 32, 32), 100, 5, 69_656),
@@ -42,6 +47,7 @@ PUBLISHED = [
     ("resnet50", (3, 32, 32), 10, 50 + 4, 23_528_522),
     ("resnet50-small-stem", (3, 32, 32), 10, 50 + 4, 23_520_842),
     ("inception", (3, 32, 32), 10, 1 + 9 * 6 + 1, 5_871_914),
+    ("lstm", (30,), 10_000, 4, 4_651_600),
 ]
 
 
@@ -50,7 +56,8 @@ def test_layers_and_parameters(
     name: str, shape: tuple[int, ...], classes: int, layers: int, count: int
 ) -> None:
     network = build_network(name, shape, classes)
-    assert sum(isinstance(layer, Conv | Dense) for layer in network.layers) == layers
+    weighted = Conv | Dense | Embedding | LSTM
+    assert sum(isinstance(layer, weighted) for layer in network.layers) == layers
     assert parameter_count(network) == count
 
 
@@ -105,6 +112,29 @@ def test_statistics_are_tracked_beside_the_weights() -> None:
 
 def test_every_network_is_in_the_table() -> None:
     assert {row[0] for row in PUBLISHED} == set(NETWORKS)
+
+
+def test_the_language_model_scores_every_word_at_every_time_step() -> None:
+    network = build_network("lstm", (30,), 10_000)
+    assert network.shapes()["fc"] == (30, 10_000)
+    assert list(network.state_shapes()) == [
+        "lstm1.hidden", "lstm1.cell", "lstm2.hidden", "lstm2.cell"
+    ]  # fmt: skip
+    for value in initial_weights(network, 1).values():
+        assert 0.099 < np.abs(value).max() <= 0.1
+
+
+def test_gates_change_places_and_come_back() -> None:
+    rows = np.repeat(np.arange(4), 3)[:, None] * np.ones(2)
+    turned = rearranged(rows, GATES, "icfo")
+    assert turned[:, 0].tolist() == [0] * 3 + [2] * 3 + [1] * 3 + [3] * 3
+    np.testing.assert_array_equal(rearranged(turned, "icfo", GATES), rows)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("lstm", (3, 32, 32)), ("lenet5", (30,))])
+def test_a_network_reads_what_it_is_made_for(name: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="network"):
+        build_network(name, shape, 10)
 
 
 def test_shapes_of_lenet5() -> None:

@@ -37,8 +37,10 @@ class AllReduceTrainer(LocalTrainer):
         """Compile the exchange, too."""
         super()._compile(recipe)
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
-        self.compiled_exchange = tf.function(self.exchange, input_signature=[gradients])
-        self.compiled_meeting = tf.function(self.meet, input_signature=[])
+        self.compiled_exchange = tf.function(
+            self.exchange, autograph=False, input_signature=[gradients]
+        )
+        self.compiled_meeting = tf.function(self.meet, autograph=False, input_signature=[])
 
     def train(self, inputs: Any, labels: Any) -> Any:
         """Make one training step on the average of the workers' gradients."""

@@ -49,8 +49,8 @@ class ParameterServerCoordinator:
         convert = converter(recipe)
         dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, convert))
         self.feeds = iter(dataset)
-        self.bare_step = tf.function(self._step)
-        self.timed_step = tf.function(self._timed_step)
+        self.bare_step = tf.function(self._step, autograph=False)
+        self.timed_step = tf.function(self._timed_step, autograph=False)
 
     def run(self, kind: str, steps: int, done: Callable[[int], None]) -> list[RemoteStep]:
         """Hand out all steps at once; each worker takes the next when it is free."""

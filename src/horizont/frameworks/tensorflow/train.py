@@ -35,15 +35,20 @@ class LocalTrainer:
         self._compile(recipe)
 
     def _compile(self, recipe: Recipe) -> None:
-        """Wrap what a step consists of in compiled functions that fit any size of batch."""
+        """Wrap what a step consists of in compiled functions that fit any size of batch.
+
+        No Python here branches on a tensor, so none has to be rewritten first (autograph).
+        """
         inputs = tf.TensorSpec(*_like_input(self.model.network))
         self.labels_shape = recipe.network.time_steps
         batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
-        self.compiled_step = tf.function(self.train, input_signature=batch)
-        self.compiled_forward = tf.function(self.forward, input_signature=batch)
-        self.compiled_update = tf.function(self.update, input_signature=[gradients])
-        self.compiled_scores = tf.function(self.score, input_signature=[inputs])
+        self.compiled_step = tf.function(self.train, autograph=False, input_signature=batch)
+        self.compiled_forward = tf.function(self.forward, autograph=False, input_signature=batch)
+        self.compiled_update = tf.function(
+            self.update, autograph=False, input_signature=[gradients]
+        )
+        self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
     def score(self, inputs: Any, training: bool = False) -> Any:
         """Compute scores; a recurrent network goes on from the batch before."""

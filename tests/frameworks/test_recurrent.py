@@ -1,0 +1,144 @@
+"""The language model: the same in every framework, alone and with others; mistakes are caught."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tests.conftest import ROOT, small_run
+
+from horizont.cluster import Place, execute
+from horizont.data import prepare
+from horizont.pipeline import Paths, try_faults
+from horizont.pipeline.profile import use_profile
+from horizont.pipeline.prove import PASSES, Prover, prover_of
+from horizont.records import Record
+from horizont.spec import FAULT_INFOS, FRAMEWORKS, SYSTEMS, installed_version, parse_system
+
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
+
+WORKLOAD = "lstm-ptb"
+LANGUAGE_MODEL = {
+    "network": "lstm",
+    "dataset": "ptb",
+    "time_steps": 10,
+    "optimizer": {"learning_rate": 0.5, "clip_norm": 5.0},
+}
+#: Float64, and float32 with the examples reversed beside it.
+PROOF = [PASSES[0], *PASSES[2:4]]
+SYNC = [name for name in SYSTEMS if "/sync/" in name]
+
+
+@pytest.fixture(scope="module")
+def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
+    if missing:
+        pytest.skip(f"{missing} not installed")
+    root = tmp_path_factory.mktemp("study")
+    shutil.copytree(ROOT / "profiles", root / "profiles")
+    paths = Paths(root)
+    use_profile(paths, "tiny")
+    values = yaml.safe_load(paths.params.read_text())
+    values["equivalence"] = {"batch": 4, "at_steps": [1, 4], "workloads": {}}
+    # So low that the gradients of this short training are clipped.
+    values["workloads"][WORKLOAD] |= {
+        "time_steps": 10,
+        "optimizer": {"learning_rate": 1.0, "clip_norm": 0.5},
+    }
+    paths.params.write_text(yaml.safe_dump(values))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prepared")
+    prepare("ptb", "synthetic", out / "raw", out, train_examples=20_000, test_examples=2_000)
+    return out / "ptb"
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
+
+
+def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
+    """Score (examples, time steps) words from a state of zeros, in plain NumPy."""
+    values = weights["embedding.weight"][words]
+    for name in ("lstm1", "lstm2"):
+        hidden = cell = np.zeros((len(words), 200))
+        outputs = []
+        for step in range(words.shape[1]):
+            gates = values[:, step] @ weights[f"{name}.input_weight"].T
+            gates = gates + hidden @ weights[f"{name}.hidden_weight"].T + weights[f"{name}.bias"]
+            enter, forget, candidate, leave = np.split(gates, 4, axis=1)
+            cell = sigmoid(forget) * cell + sigmoid(enter) * np.tanh(candidate)
+            hidden = sigmoid(leave) * np.tanh(cell)
+            outputs.append(hidden)
+        values = np.stack(outputs, axis=1)
+    return values @ weights["fc.weight"].T + weights["fc.bias"]
+
+
+def test_all_frameworks_train_the_same_language_model(study_root: Paths) -> None:
+    prover = prover_of(WORKLOAD, study_root)
+    told = prover.train(dict.fromkeys(FRAMEWORKS, PROOF), "compared")
+    proof = prover.proof(told)
+    assert proof.ok, proof.verdict
+    assert {"state", "update"} <= {row["quantity"] for row in proof.rows}
+    exact = told["pytorch"][PASSES[0]]
+    weights = {n[len("initial/0/") :]: v for n, v in exact.items() if n.startswith("initial/")}
+    expected = forward(weights, first_words(prover))
+    np.testing.assert_allclose(exact["logits/0/logits"], expected, rtol=0, atol=1e-14)
+
+
+def first_words(prover: Prover) -> np.ndarray:
+    tokens = np.load(prover.data_folder / "train_tokens.npy")
+    return np.stack([tokens[row * ((len(tokens) - 1) // 4) :][:10] for row in range(4)])
+
+
+def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
+    only = {name for name, info in FAULT_INFOS.items() if info.needs == "a text"}
+    tried = try_faults(WORKLOAD, study_root, only={*only, "data_order"})
+    assert len(tried) == len(only) + 1
+    for row in tried:
+        assert row.caught, row
+        assert row.tensor in ("logits", "embedding.weight"), row
+
+
+def carried_out(system: str, store: Path, text: Path, **changes: object) -> Record:
+    if installed_version(parse_system(system).framework) is None:
+        pytest.skip(f"{system} cannot run")
+    values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "keep_weights": True, **changes}
+    run = small_run(system, **values)
+    record = execute(run, run.system.slug, Place(store, text, {}), lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+@pytest.mark.parametrize("name", SYNC)
+def test_workers_that_share_the_rows_train_as_one_process(
+    name: str, tmp_path: Path, text: Path
+) -> None:
+    workload: dict[str, Any] = LANGUAGE_MODEL
+    if "parameter_server" in name:  # each worker clips its own gradient: another training
+        workload = {**LANGUAGE_MODEL, "optimizer": {"learning_rate": 0.5}}
+    together = carried_out(name, tmp_path, text, workload=workload)
+    local = f"{parse_system(name).framework}/local"
+    alone = carried_out(local, tmp_path, text, workload=workload)
+    one, other = (np.load(record.folder / "weights.npz") for record in (together, alone))
+    for tensor in one:
+        np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
+
+
+def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
+    steps = {"warmup": 2, "bare": 30, "instrumented": 4}
+    record = carried_out(
+        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluate_examples=40
+    )
+    losses = record.steps().to_pandas()["loss"] / LANGUAGE_MODEL["time_steps"]
+    assert losses.iloc[0] == pytest.approx(np.log(10_000), rel=0.01)
+    assert losses.iloc[-8:].mean() < 0.97 * losses.iloc[0]
+    assert record.result.test_perplexity is not None
+    assert 300 < record.result.test_perplexity < 10_000
