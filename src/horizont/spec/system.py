@@ -96,6 +96,20 @@ SYSTEMS: dict[str, SystemTraits] = {
         means="DistributedDataParallel, gloo",
         measures=("load", "forward", "backward", "waiting", "communication", "update"),
     ),
+    "pytorch/sync/parameter_server": SystemTraits(
+        means="torch.distributed send and receive, gloo",
+        extra_roles=("server",),
+        passive_roles=("server",),
+        measures=("load", "forward", "backward", "waiting", "communication"),
+        note="communication holds the server's update",
+    ),
+    "pytorch/async/parameter_server": SystemTraits(
+        means="torch.distributed send and receive, gloo",
+        extra_roles=("server",),
+        passive_roles=("server",),
+        measures=("load", "forward", "backward", "communication"),
+        note="communication holds the server's update, and waiting for it behind other workers'",
+    ),
     "mxnet/sync/parameter_server": SystemTraits(
         means="KVStore dist_sync",
         extra_roles=("scheduler", "server"),

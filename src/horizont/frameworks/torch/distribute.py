@@ -1,4 +1,4 @@
-"""PyTorch's synchronous all-reduce: DistributedDataParallel over gloo."""
+"""PyTorch among others: the process group, and the synchronous all-reduce over gloo."""
 
 from __future__ import annotations
 
@@ -64,21 +64,40 @@ class AllReduceTrainer(LocalTrainer):
 
     def close(self) -> None:
         """Leave the group together."""
-        dist.barrier()
-        dist.destroy_process_group()
+        leave()
 
 
 def join(job: ProcessJob) -> None:
-    """Enter the process group; the first worker's endpoint is the meeting place."""
-    endpoints = job.endpoints.worker
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(endpoints[job.rank]))
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://{endpoints[0]}",
-        rank=job.rank,
-        world_size=len(endpoints),
-        timeout=timedelta(seconds=job.run.deadline_s),
+    """Enter the process group: the workers by their ranks, behind them the servers.
+
+    The first worker's endpoint is the meeting place. Left to itself, PyTorch would open it on
+    all interfaces of the machine; here it is handed a socket that is bound to the endpoint.
+    """
+    workers, servers = job.endpoints.worker, job.endpoints.server
+    place = job.rank if job.role == "worker" else len(workers) + job.rank
+    members = (*workers, *servers)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(members[place]))
+    host, port = workers[0].rsplit(":", 1)
+    timeout = timedelta(seconds=job.run.deadline_s)
+    listening = socket.create_server((host, int(port))).detach() if place == 0 else None
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        int(port),
+        len(members),
+        is_master=place == 0,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=listening,
     )
+    dist.init_process_group(
+        "gloo", store=store, rank=place, world_size=len(members), timeout=timeout
+    )
+
+
+def leave() -> None:
+    """Leave the process group together with all others: one that goes early is an error to them."""
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def _interface(endpoint: str) -> str:
