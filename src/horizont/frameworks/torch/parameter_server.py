@@ -14,8 +14,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from horizont.frameworks.base import Mark, Recipe, Weights
 from horizont.frameworks.torch.distribute import join, leave
 from horizont.frameworks.torch.input import Batch
-from horizont.frameworks.torch.shards import bounds, shards
+from horizont.frameworks.torch.shards import bounds, part_name, shards
 from horizont.frameworks.torch.train import LocalTrainer
+from horizont.frameworks.updates import pushes
 from horizont.spec import ProcessJob
 
 
@@ -38,6 +39,7 @@ class ServedTrainer(LocalTrainer):
         vector_to_parameters(self.flat, self.members)
         slices = bounds(len(self.flat), topology.servers)
         self.servers = {topology.workers + place: cut for place, cut in enumerate(slices)}
+        self.noted = pushes(job)
         join(job)
         self.workers = dist.new_group(list(range(topology.workers)))
         if job.rank == 0:
@@ -81,6 +83,7 @@ class ServedTrainer(LocalTrainer):
         """
         gradients = [weight.grad for weight in self.members if weight.grad is not None]
         gradient = parameters_to_vector(gradients)
+        self._note(gradient)
         under_way = [
             transfer
             for server, (first, behind) in self.servers.items()
@@ -93,10 +96,26 @@ class ServedTrainer(LocalTrainer):
             if transfer is not None:
                 transfer.wait()
 
+    def _note(self, gradient: torch.Tensor) -> None:
+        """Note what is about to be sent, if the updates are recorded."""
+        if self.noted is None:
+            return
+        for first, behind in self.servers.values():
+            weights = self.flat[first:behind].numpy()
+            self.noted.note(part_name(first, behind), weights, gradient[first:behind].numpy())
+
     def optimizer_state(self) -> Weights:
         """Read nothing: what the optimizer keeps is on the servers."""
         return {}
 
     def close(self) -> None:
         """Leave together; the servers, which know how many steps there are, leave too."""
+        if self.noted is not None:
+            self.noted.leave(self._served() if self.noted.wants_served else {})
         leave()
+
+    def _served(self) -> Weights:
+        """Receive the weights that the servers have when all workers have made their steps."""
+        for server, (first, behind) in self.servers.items():
+            dist.recv(self.flat[first:behind], server)
+        return self.weights()

@@ -17,6 +17,7 @@ from torch import nn
 from horizont.frameworks.torch.distribute import join, leave
 from horizont.frameworks.torch.optimizer import build_rule
 from horizont.frameworks.torch.shards import Shard
+from horizont.frameworks.updates import note_applied
 from horizont.spec import ProcessJob
 
 
@@ -25,12 +26,14 @@ def serve(job: ProcessJob) -> None:
     join(job)
     workers = job.run.topology.workers
     dist.new_group(list(range(workers)))  # the workers' own; all members must take part
-    kept = Kept(_receive_shard())
+    kept = (Kept if job.run.record_updates == "none" else NotedKept)(*_receive_shard())
     inbox = Inbox(kept.flat, workers, job.run.steps.total)
     if job.run.system.sync == "sync":
         serve_together(kept, inbox)
     else:
         serve_each(kept, inbox)
+    if job.run.record_updates == "gradients":
+        dist.send(kept.flat, 0)
     leave()
 
 
@@ -46,8 +49,9 @@ def _receive_shard() -> tuple[Shard, torch.Tensor]:
 class Kept:
     """A slice of the weights under its update rule."""
 
-    def __init__(self, received: tuple[Shard, torch.Tensor]) -> None:
-        shard, self.flat = received
+    def __init__(self, shard: Shard, flat: torch.Tensor) -> None:
+        self.part = shard.part
+        self.flat = flat
         self.lengths = [length for length, _ in shard.pieces]
         self.members = [nn.Parameter(piece) for piece in torch.split(self.flat, self.lengths)]
         decays = [decay for _, decay in shard.pieces]
@@ -58,6 +62,16 @@ class Kept:
         for member, piece in zip(self.members, torch.split(gradient, self.lengths), strict=True):
             member.grad = piece
         self.rule.step()
+
+
+class NotedKept(Kept):
+    """The same, with a note of each update."""
+
+    def update(self, gradient: torch.Tensor) -> None:
+        """Change the slice, and note it."""
+        before = self.flat.numpy().copy()
+        super().update(gradient)
+        note_applied(self.part, before, gradient.numpy(), self.flat.numpy())
 
 
 class Inbox:

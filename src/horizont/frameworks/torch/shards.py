@@ -28,7 +28,7 @@ class Shard:
     pieces
         Length and weight decay of each tensor, or part of a tensor, in the slice.
     part
-        The slice's place in the vector of all weights: ``first:behind``.
+        The name of the slice: its place in the vector of all weights, ``first:behind``.
     """
 
     rule: Optimizer
@@ -54,10 +54,19 @@ def shards(recipe: Recipe, module: nn.Module, servers: int) -> list[Shard]:
     lengths = [(weight.numel(), recipe.decay(name)) for name, weight in named]
     total = sum(length for length, _ in lengths)
     return [
-        Shard(recipe.optimizer, named[0][1].dtype, _pieces(lengths, first, behind), part)
+        Shard(
+            recipe.optimizer,
+            named[0][1].dtype,
+            _pieces(lengths, first, behind),
+            part_name(first, behind),
+        )
         for first, behind in bounds(total, servers)
-        for part in [f"{first}:{behind}"]
     ]
+
+
+def part_name(first: int, behind: int) -> str:
+    """Name a slice of the vector of all weights."""
+    return f"{first}:{behind}"
 
 
 def _pieces(
