@@ -103,9 +103,7 @@ def _row(
         raise RunFailed(f"{where} met weights that the update before did not leave")
     senders = waiting[part, line["gradient"]]
     if not senders:
-        raise RunFailed(
-            f"{where} was of a gradient that no worker sent, or that was applied before"
-        )
+        raise RunFailed(f"{where} was of a gradient that no worker sent, or sent but once")
     sender = senders.popleft()
     if sender["on"] not in known:
         worker = f"worker-{sender['rank']}, step {sender['step']}"
