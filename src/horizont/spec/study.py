@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from horizont.errors import UserError
 from horizont.spec.base import Frozen, validate
-from horizont.spec.run import Run, Steps, check_batch, check_roles
+from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_roles
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -80,7 +80,13 @@ class EquivalenceSettings(Following):
 
 
 class Experiment(Frozen):
-    """A set of systems to be timed on every workload, in randomised blocks."""
+    """A set of systems to be timed on every workload, in randomised blocks.
+
+    Attributes
+    ----------
+    record_updates
+        As of :class:`horizont.spec.Run`; for the systems that show their updates.
+    """
 
     systems: tuple[str, ...] = Field(min_length=1)
     topology: Topology
@@ -91,6 +97,7 @@ class Experiment(Frozen):
     evaluate_examples: int = Field(default=0, ge=0)
     sampler_hz: float = Field(default=5.0, ge=0, le=100)
     deadline_s: float = Field(default=120.0, gt=0)
+    record_updates: RecordedUpdates = "none"
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -174,6 +181,9 @@ class Study(Frozen):
             seed=self.seed,
             sampler_hz=settings.sampler_hz,
             evaluate_examples=settings.evaluate_examples,
+            record_updates=(
+                settings.record_updates if parse_system(system).traits.shows_updates else "none"
+            ),
             deadline_s=settings.deadline_s,
         )
 
