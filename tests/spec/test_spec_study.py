@@ -86,6 +86,9 @@ def read_overlaid(name: str) -> Study:
         ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
         ("workloads.lenet5-cifar10.enlarge", 0, ["enlarge", "0"]),
         ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
+        ("distributed.exchange", {"average_every": 0}, ["exchange.average_every", "greater"]),
+        ("distributed.exchange", {"average_every": 4}, ["average_every", "tensorflow/sync"]),
+        ("distributed.record_updates", "all", ["distributed.record_updates", "gradients"]),
         ("seed", -1, ["seed", "-1"]),
     ],
 )

@@ -54,6 +54,28 @@ def _lines(folders: list[Path], file: str) -> list[Line]:
     ]
 
 
+class History:
+    """The digests of a part of the weights after 0, 1, 2... updates.
+
+    Attributes
+    ----------
+    versions
+        How many updates made each digest; the most of equal ones: a gradient of zeros leaves
+        the weights as they are.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.versions = {first: 0}
+        self.updates = 0
+        self.last = first
+
+    def add(self, digest: str) -> None:
+        """Take in what an update left."""
+        self.updates += 1
+        self.versions[digest] = self.updates
+        self.last = digest
+
+
 def match(pushed: Iterable[Line], applied: Iterable[Line]) -> list[Line]:
     """Find for each applied gradient the worker and step that it came from.
 
@@ -78,11 +100,11 @@ def match(pushed: Iterable[Line], applied: Iterable[Line]) -> list[Line]:
     waiting: dict[tuple[str, str], deque[Line]] = defaultdict(deque)
     for line in pushed:
         waiting[line["part"], line["gradient"]].append(line)
-    versions: dict[str, list[str]] = {}
+    histories: dict[str, History] = {}
     sequences: dict[int, int] = defaultdict(int)
     rows = []
     for line in applied:
-        rows.append(_row(line, waiting, versions) | {"sequence": sequences[line["rank"]]})
+        rows.append(_row(line, waiting, histories) | {"sequence": sequences[line["rank"]]})
         sequences[line["rank"]] += 1
     left = sum(map(len, waiting.values()))
     if left:
@@ -93,29 +115,29 @@ def match(pushed: Iterable[Line], applied: Iterable[Line]) -> list[Line]:
 def _row(
     line: Line,
     waiting: dict[tuple[str, str], deque[Line]],
-    versions: dict[str, list[str]],
+    histories: dict[str, History],
 ) -> Line:
-    """Match one update; `versions` holds the digests of each part after 0, 1, 2... updates."""
+    """Match one update."""
     part = line["part"]
-    known = versions.setdefault(part, [line["before"]])
-    where = f"update {len(known)} of {part} on server-{line['rank']}"
-    if known[-1] != line["before"]:
+    history = histories.setdefault(part, History(line["before"]))
+    where = f"update {history.updates + 1} of {part} on server-{line['rank']}"
+    if history.last != line["before"]:
         raise RunFailed(f"{where} met weights that the update before did not leave")
     senders = waiting[part, line["gradient"]]
     if not senders:
         raise RunFailed(f"{where} was of a gradient that no worker sent, or sent but once")
     sender = senders.popleft()
-    if sender["on"] not in known:
+    version = history.versions.get(sender["on"])
+    if version is None:
         worker = f"worker-{sender['rank']}, step {sender['step']}"
         raise RunFailed(f"{where} was computed on weights that the server never had ({worker})")
-    # The latest of equal ones: a gradient of zeros leaves the weights as they are.
-    version = len(known) - 1 - known[::-1].index(sender["on"])
-    known.append(line["after"])
+    staleness = history.updates - version
+    history.add(line["after"])
     return {
         "server": line["rank"],
         "part": part,
         "worker": sender["rank"],
         "step": sender["step"],
         "version": version,
-        "staleness": len(known) - 2 - version,
+        "staleness": staleness,
     }

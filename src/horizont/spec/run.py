@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from horizont.errors import UserError
 from horizont.spec.base import Frozen
+from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.system import SYSTEMS, System
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -67,6 +68,7 @@ class Run(Frozen):
     evaluate_examples: int = Field(ge=0)
     keep_weights: bool = False
     record_updates: RecordedUpdates = "none"
+    exchange: Exchange = Exchange()
     deadline_s: float = Field(gt=0)
 
     @property
@@ -79,6 +81,7 @@ class Run(Frozen):
         check_batch(self.global_batch, self.topology.workers)
         check_roles(self.system, self.topology)
         check_updates(self.system, self.record_updates)
+        check_exchange(self.system, self.exchange)
         return self
 
 

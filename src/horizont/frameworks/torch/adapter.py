@@ -6,7 +6,7 @@ import torch
 
 from horizont.errors import UserError
 from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer
-from horizont.frameworks.torch.distribute import AllReduceTrainer
+from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
 from horizont.frameworks.torch.parameter_server import ServedTrainer
 from horizont.frameworks.torch.serve import serve
 from horizont.frameworks.torch.train import LocalTrainer
@@ -29,6 +29,8 @@ class TorchAdapter:
         """Join the job's process group, among equals or with servers."""
         if job.run.system.architecture == "parameter_server":
             return ServedTrainer(recipe, job)
+        if job.run.exchange.average_every > 1:
+            return LocalStepsTrainer(recipe, job)
         return AllReduceTrainer(recipe, job)
 
     def serve(self, job: ProcessJob) -> None:

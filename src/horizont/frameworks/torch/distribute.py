@@ -9,7 +9,9 @@ from datetime import timedelta
 import psutil
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from horizont.frameworks.base import Mark, Recipe
 from horizont.frameworks.torch.input import Batch
@@ -31,6 +33,9 @@ class AllReduceTrainer(LocalTrainer):
             self.module, broadcast_buffers=False
         )
         self.workers = job.run.topology.workers
+        self.compressed = job.run.exchange.compression == "float16"
+        if self.compressed:
+            self.replica.register_comm_hook(None, fp16_compress_hook)
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
         """Make one step with the exchange after the backward pass.
@@ -52,15 +57,70 @@ class AllReduceTrainer(LocalTrainer):
         return loss.detach()
 
     def _average_gradients(self) -> None:
-        """Average all gradients in one exchange, as DDP does with one bucket."""
+        """Average all gradients in one exchange, as DDP does with one bucket.
+
+        Compressed ones are divided first, as DDP's hook does: their sum might not fit 16 bits.
+        """
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
-        flat /= self.workers
+        if self.compressed:
+            flat = flat.half().div_(self.workers)
+            dist.all_reduce(flat)
+        else:
+            dist.all_reduce(flat)
+            flat /= self.workers
         offset = 0
         for gradient in gradients:
             gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
             offset += gradient.numel()
+
+    def close(self) -> None:
+        """Leave the group together."""
+        leave()
+
+
+class LocalStepsTrainer(LocalTrainer):
+    """A worker that makes steps of its own; the weights are averaged now and then: local SGD.
+
+    What the optimizer keeps stays each worker's own.
+    """
+
+    def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
+        super().__init__(recipe)
+        join(job)
+        self.members = list(self.module.parameters())
+        self.workers = job.run.topology.workers
+        self.every = job.run.exchange.average_every
+        self.steps = 0
+
+    def step(self, batch: Batch) -> torch.Tensor:
+        """Make one training step, and average the weights if it is time."""
+        loss = super().step(batch)
+        if self._is_time():
+            self._average_weights()
+        return loss
+
+    def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
+        """Make the same step; without an exchange, waiting and communication are nothing."""
+        loss = super().timed_step(batch, mark)
+        is_time = self._is_time()
+        if is_time:
+            dist.barrier()
+        mark("waiting")
+        if is_time:
+            self._average_weights()
+        mark("communication")
+        return loss
+
+    def _is_time(self) -> bool:
+        self.steps += 1
+        return self.steps % self.every == 0
+
+    def _average_weights(self) -> None:
+        flat = parameters_to_vector(self.members).detach()
+        dist.all_reduce(flat)
+        flat /= self.workers
+        vector_to_parameters(flat, self.members)
 
     def close(self) -> None:
         """Leave the group together."""
