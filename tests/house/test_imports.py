@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 
 #: Inside `frameworks`: what all adapters share.
-SHARED = {"base", "registry"}
+SHARED = {"base", "registry", "updates"}
 
 FRAMEWORK_MODULES = {"tensorflow", "torch", "mxnet", "keras"}
 

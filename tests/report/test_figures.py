@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from record_maker import make_proof
 
@@ -39,6 +40,18 @@ def test_draws_without_a_warning_and_with_a_caption(records, draw):
     picture = draw(records)
     assert picture.caption.endswith(".")
     assert "PyTorch" in shown(picture)
+
+
+def test_staleness_is_drawn_with_the_systems_that_told_it():
+    rows = [("pytorch/async/parameter_server", value, 4, 0.5) for value in (0, 1)]
+    table = pd.DataFrame(rows, columns=["system", "staleness", "updates", "share"])
+    figure = figures.staleness_bars(table)
+    assert [round(bar.get_height(), 3) for bar in figure.axes[0].patches] == [0.5, 0.5]
+    assert "PyTorch, asynchronous" in shown(report.Picture(figure, "s", "s"))
+
+
+def test_staleness_that_was_not_recorded_is_said(records):
+    assert "no updates were recorded" in shown(report.staleness_picture(records))
 
 
 @pytest.mark.parametrize("draw", OF_RECORDS)

@@ -50,6 +50,13 @@ def test_the_published_set_up_is_expressible() -> None:
     assert run.steps.bare == 10 * 396
 
 
+def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
+    values["distributed"]["record_updates"] = "order"
+    runs = list(validate(Study, values).runs("distributed", "lenet5-cifar10"))
+    told = {run.system.name for run in runs if run.record_updates == "order"}
+    assert told == {"mxnet/async/parameter_server"}
+
+
 def read_overlaid(name: str) -> Study:
     from horizont.pipeline.profile import overlay
 
@@ -79,6 +86,9 @@ def read_overlaid(name: str) -> Study:
         ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
         ("workloads.lenet5-cifar10.enlarge", 0, ["enlarge", "0"]),
         ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
+        ("distributed.exchange", {"average_every": 0}, ["exchange.average_every", "greater"]),
+        ("distributed.exchange", {"average_every": 4}, ["average_every", "tensorflow/sync"]),
+        ("distributed.record_updates", "all", ["distributed.record_updates", "gradients"]),
         ("seed", -1, ["seed", "-1"]),
     ],
 )

@@ -6,6 +6,7 @@ from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
 
@@ -27,6 +28,7 @@ __all__ = [
     "runs",
     "segments",
     "smoothed",
+    "staleness",
     "startup",
     "step_times",
     "summary",

@@ -14,6 +14,7 @@ from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import PROGRESS_FILE, Plan, plan_run, seats
 from horizont.cluster.ports import take_ports
 from horizont.cluster.resources import sampling
+from horizont.cluster.updates import collect_updates
 from horizont.cluster.watch import RunFailed, watch
 from horizont.measure.progress import read_progress
 from horizont.records import Record, RecordWriter, Result, append_event, read_record
@@ -76,6 +77,8 @@ def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Res
     with sampling(plan, record) as resources:
         try:
             _train(plan, record, resources.add_root, on_progress)
+            if plan.run.record_updates != "none":
+                collect_updates(record, folders)
         except RunFailed as failure:
             reason = str(failure)
         wall_s = time.monotonic() - started

@@ -9,6 +9,9 @@ Layout of a record, format 1::
     events.jsonl      planned, started, ready, failed, killed, ended
     result.json       the summary, with status and reason
     weights.npz       the final weights, if the run was asked to keep them
+    updates.parquet   a row per update that a server applied, if they were recorded
+    gradients/        each worker's gradients, and served.npz, the servers' weights in the end,
+                      if they were recorded with the updates
     logs/             what each process printed
 """
 
@@ -112,6 +115,16 @@ class Record:
     def samples(self) -> pa.Table:
         """Read the resource samples: a row per sample and process."""
         return read_table(self.folder / "samples.parquet")
+
+    def updates(self) -> pa.Table:
+        """Read the updates that the servers applied, in their order.
+
+        The columns are `server`, `sequence` (place among the updates of the server), `part` (of
+        the weights), `worker` and `step` that the gradient came from, `version` (updates that
+        the part had seen when the worker got it) and `staleness` (updates that it has seen
+        since).
+        """
+        return read_table(self.folder / "updates.parquet")
 
 
 def read_record(folder: Path) -> Record:

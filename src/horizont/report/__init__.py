@@ -21,6 +21,7 @@ from horizont.report.pictures import (
     resource_pictures,
     resource_table,
     sample,
+    staleness_picture,
     startup_picture,
     throughput_picture,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "result_table",
     "sample",
     "speed_table",
+    "staleness_picture",
     "startup_picture",
     "study_facts",
     "system_facts",

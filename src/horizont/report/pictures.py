@@ -71,6 +71,16 @@ def startup_picture(records: Sequence[Record]) -> Picture:
     return Picture(figure, "startup", caption)
 
 
+def staleness_picture(records: Sequence[Record]) -> Picture:
+    """Draw how stale the gradients were that asynchronous servers applied."""
+    caption = (
+        "How stale each gradient was when a server applied it, of all runs whose updates were "
+        "recorded. A server of several tensors (MXNet) counts each of them apart. Recording slows "
+        "the steps, so that the histogram of a run at full speed may differ."
+    )
+    return Picture(figures.staleness_bars(analysis.staleness(records)), "staleness", caption)
+
+
 def resource_pictures(records: Sequence[Record]) -> list[Picture]:
     """Draw the four resource charts for one run of each system: the first that went well."""
     return [_resource_picture(record) for record in first_runs(records)]

@@ -31,6 +31,14 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         "compute threads of each process": topology.threads,
         "examples of a global batch": f"{settings.global_batch}, {local} for each worker",
         "data among workers": sharing[topology.sharding] if topology.workers > 1 else None,
+        "weights averaged": (
+            f"every {settings.exchange.average_every} steps"
+            if settings.exchange.average_every > 1
+            else None
+        ),
+        "gradients travel as": (
+            settings.exchange.compression if settings.exchange.compression != "none" else None
+        ),
         "steps of each worker": (
             f"{steps.warmup} warm-up, {steps.bare} bare, {steps.instrumented} instrumented"
         ),

@@ -55,7 +55,7 @@ PROCESS_COLOURS = {
     "scheduler": ("#a9a9a9",),
 }
 
-Dash = Literal["-", "--"]
+Dash = Literal["-", "--", "-."]
 
 #: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.
 WIDTH = 6.8

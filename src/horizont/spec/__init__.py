@@ -1,6 +1,7 @@
 """What is to be trained, by what, on what: frozen models, checked before anything starts."""
 
 from horizont.spec.base import Frozen, validate
+from horizont.spec.exchange import Exchange
 from horizont.spec.faults import FAULT_INFOS, FaultInfo
 from horizont.spec.framework import FRAMEWORKS, installed_version
 from horizont.spec.job import ProcessJob, TraceJob, TracePass
@@ -15,6 +16,7 @@ __all__ = [
     "FRAMEWORKS",
     "SYSTEMS",
     "EquivalenceSettings",
+    "Exchange",
     "FaultInfo",
     "Frozen",
     "Optimizer",

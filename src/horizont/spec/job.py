@@ -10,6 +10,13 @@ from horizont.spec.run import Run
 from horizont.spec.system import RoleName
 from horizont.spec.workload import Workload
 
+#: Files that the processes of an asynchronous run leave when its updates are recorded: what each
+#: worker sent, what each server applied, the gradients, and the servers' weights in the end.
+PUSHED_FILE = "pushed.jsonl"
+APPLIED_FILE = "applied.jsonl"
+GRADIENTS_FILE = "gradients.npz"
+SERVED_FILE = "served.npz"
+
 
 class Endpoints(Frozen):
     """Where the processes of a run listen, as `host:port`, by role and rank."""

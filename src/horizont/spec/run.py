@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from horizont.errors import UserError
 from horizont.spec.base import Frozen
-from horizont.spec.system import System
+from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.system import SYSTEMS, System
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
 
@@ -37,8 +40,20 @@ class Steps(Frozen):
         ]
 
 
+#: What is recorded of the updates that servers apply.
+RecordedUpdates = Literal["none", "order", "gradients"]
+
+
 class Run(Frozen):
-    """Everything that decides what a run does. Two equal runs do the same work."""
+    """Everything that decides what a run does. Two equal runs do the same work.
+
+    Attributes
+    ----------
+    record_updates
+        Of asynchronous servers. `order`: which worker's gradient each update came from, and how
+        stale it was. `gradients`: the numbers, too, so that the run can be replayed. Either
+        costs time in every step: such a run is for looking at updates, not at times.
+    """
 
     experiment: str
     workload_name: str
@@ -52,6 +67,8 @@ class Run(Frozen):
     sampler_hz: float = Field(ge=0, le=100)
     evaluate_examples: int = Field(ge=0)
     keep_weights: bool = False
+    record_updates: RecordedUpdates = "none"
+    exchange: Exchange = Exchange()
     deadline_s: float = Field(gt=0)
 
     @property
@@ -63,6 +80,8 @@ class Run(Frozen):
     def _possible(self) -> Run:
         check_batch(self.global_batch, self.topology.workers)
         check_roles(self.system, self.topology)
+        check_updates(self.system, self.record_updates)
+        check_exchange(self.system, self.exchange)
         return self
 
 
@@ -85,3 +104,10 @@ def check_roles(system: System, topology: Topology) -> None:
         raise UserError(
             "hosts", list(topology.hosts), f"at most {topology.workers}, one for each worker"
         )
+
+
+def check_updates(system: System, recorded: RecordedUpdates) -> None:
+    """Refuse to record updates where they cannot be seen."""
+    if recorded != "none" and not system.traits.shows_updates:
+        able = [name for name, traits in SYSTEMS.items() if traits.shows_updates]
+        raise UserError("record_updates", recorded, f"none, but for {', '.join(able)}")

@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 
 from horizont.errors import UserError
 from horizont.spec.base import Frozen, validate
-from horizont.spec.run import Run, Steps, check_batch, check_roles
+from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_roles
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -80,7 +81,15 @@ class EquivalenceSettings(Following):
 
 
 class Experiment(Frozen):
-    """A set of systems to be timed on every workload, in randomised blocks."""
+    """A set of systems to be timed on every workload, in randomised blocks.
+
+    Attributes
+    ----------
+    record_updates
+        As of :class:`horizont.spec.Run`; for the systems that show their updates.
+    exchange
+        Holds for all systems; one that does not have what it asks for is refused.
+    """
 
     systems: tuple[str, ...] = Field(min_length=1)
     topology: Topology
@@ -91,6 +100,8 @@ class Experiment(Frozen):
     evaluate_examples: int = Field(default=0, ge=0)
     sampler_hz: float = Field(default=5.0, ge=0, le=100)
     deadline_s: float = Field(default=120.0, gt=0)
+    record_updates: RecordedUpdates = "none"
+    exchange: Exchange = Exchange()
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -105,6 +116,7 @@ class Experiment(Frozen):
         for name in self.systems:
             system = parse_system(name)
             check_roles(system, topology_for(self.topology, name))
+            check_exchange(system, self.exchange)
         return self
 
 
@@ -174,6 +186,10 @@ class Study(Frozen):
             seed=self.seed,
             sampler_hz=settings.sampler_hz,
             evaluate_examples=settings.evaluate_examples,
+            exchange=settings.exchange,
+            record_updates=(
+                settings.record_updates if parse_system(system).traits.shows_updates else "none"
+            ),
             deadline_s=settings.deadline_s,
         )
 

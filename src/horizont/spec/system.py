@@ -33,6 +33,8 @@ class SystemTraits(Frozen):
         Phases that the framework lets us measure apart; the others stay empty.
     note
         What a reader of the times must know.
+    shows_updates
+        Whether each update that a server applies can be recorded.
     """
 
     means: str
@@ -40,6 +42,7 @@ class SystemTraits(Frozen):
     passive_roles: tuple[RoleName, ...] = ()
     measures: tuple[str, ...] = ("load", "forward", "backward", "update")
     note: str = ""
+    shows_updates: bool = False
 
 
 class System(Frozen):
@@ -96,6 +99,21 @@ SYSTEMS: dict[str, SystemTraits] = {
         means="DistributedDataParallel, gloo",
         measures=("load", "forward", "backward", "waiting", "communication", "update"),
     ),
+    "pytorch/sync/parameter_server": SystemTraits(
+        means="torch.distributed send and receive, gloo",
+        extra_roles=("server",),
+        passive_roles=("server",),
+        measures=("load", "forward", "backward", "waiting", "communication"),
+        note="communication holds the server's update",
+    ),
+    "pytorch/async/parameter_server": SystemTraits(
+        means="torch.distributed send and receive, gloo",
+        extra_roles=("server",),
+        passive_roles=("server",),
+        measures=("load", "forward", "backward", "communication"),
+        note="communication holds the server's update, and waiting for it behind other workers'",
+        shows_updates=True,
+    ),
     "mxnet/sync/parameter_server": SystemTraits(
         means="KVStore dist_sync",
         extra_roles=("scheduler", "server"),
@@ -109,6 +127,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         passive_roles=("scheduler", "server"),
         measures=("load", "forward", "backward", "communication"),
         note="communication holds the server's update",
+        shows_updates=True,
     ),
 }
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Mark, Recipe
+from horizont.frameworks.base import Mark, Recipe, Weights
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.input import Batch
+from horizont.frameworks.mxnet.noted import Noted, check_whole
 from horizont.frameworks.mxnet.optimizer import build_optimizer
 from horizont.frameworks.mxnet.store import join, wait_for_all_at_exit
 from horizont.frameworks.mxnet.train import LocalTrainer, Promise
+from horizont.frameworks.updates import pushes
 from horizont.spec import ProcessJob
 
 
@@ -32,6 +34,7 @@ class ServedTrainer(LocalTrainer):
             raise UserError("dtype", recipe.dtype, "float32 with MXNet's servers")
         self.job = job
         self.is_sync = job.run.system.sync == "sync"
+        self.noted = pushes(job)
         super().__init__(recipe)
 
     def _prepare_update(self) -> None:
@@ -43,7 +46,11 @@ class ServedTrainer(LocalTrainer):
         """
         self.store: Any = join(self.job)
         share = 1.0 / self.job.run.topology.workers if self.is_sync else 1.0
-        self.store.set_optimizer(build_optimizer(self.recipe, rescale=share))
+        rule = build_optimizer(self.recipe, rescale=share)
+        if self.noted is not None:
+            check_whole(self.recipe, self.job)
+            rule = Noted(rule, tuple(self.parameters))
+        self.store.set_optimizer(rule)
         for key, weight in enumerate(self.data):
             self.store.broadcast(key, weight, out=weight)
         mx.nd.waitall()
@@ -56,8 +63,16 @@ class ServedTrainer(LocalTrainer):
         its own gradients: the servers see one weight at a time and cannot.
         """
         self.clip()
+        if self.noted is not None:
+            self._note()
         for key, (gradient, weight) in enumerate(zip(self.gradients, self.data, strict=True)):
             self.store.pushpull(key, gradient, out=weight, priority=-key)
+
+    def _note(self) -> None:
+        """Note what is about to be sent. Reading the numbers waits for them."""
+        assert self.noted is not None
+        for part, gradient, weight in zip(self.parameters, self.gradients, self.data, strict=True):
+            self.noted.note(part, weight.asnumpy(), gradient.asnumpy())
 
     def timed_step(self, batch: Batch, mark: Mark) -> Promise:
         """Make one training step, with nothing queued when a phase is marked.
@@ -82,5 +97,14 @@ class ServedTrainer(LocalTrainer):
     def close(self) -> None:
         """Leave together: wait for the other workers, upon which the servers end."""
         mx.nd.waitall()
+        if self.noted is not None:
+            self.noted.leave(self._served())
         wait_for_all_at_exit(self.store)
         self.store = None  # the last reference: MXNet leaves the job when it frees the store
+
+    def _served(self) -> Weights:
+        """Fetch the weights that the servers have when all workers have made their steps."""
+        self.store._barrier()
+        for key, weight in enumerate(self.data):
+            self.store.pull(key, out=weight)
+        return self.weights()

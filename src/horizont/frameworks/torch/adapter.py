@@ -6,7 +6,9 @@ import torch
 
 from horizont.errors import UserError
 from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
-from horizont.frameworks.torch.distribute import AllReduceTrainer
+from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
+from horizont.frameworks.torch.parameter_server import ServedTrainer
+from horizont.frameworks.torch.serve import serve
 from horizont.frameworks.torch.train import LocalTrainer
 from horizont.spec import ProcessJob
 
@@ -24,19 +26,25 @@ class TorchAdapter:
         return LocalTrainer(recipe)
 
     def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
-        """Join the job's process group."""
+        """Join the job's process group, among equals or with servers."""
+        if job.run.system.architecture == "parameter_server":
+            return ServedTrainer(recipe, job)
+        if job.run.exchange.average_every > 1:
+            return LocalStepsTrainer(recipe, job)
         return AllReduceTrainer(recipe, job)
 
     def serve(self, job: ProcessJob) -> None:
-        """Refuse: no PyTorch system has passive processes yet."""
-        raise UserError("role", job.role, "worker")
+        """Keep a part of the weights until the workers leave."""
+        if job.role != "server":
+            raise UserError("role", job.role, ["server", "worker"])
+        serve(job)
 
     def coordinate(
         self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
     ) -> Coordinator:
-        """Refuse: no PyTorch system has a coordinator yet."""
+        """Refuse: PyTorch's workers need no coordinator."""
         del recipe, examples
-        raise UserError("role", job.role, "worker")
+        raise UserError("role", job.role, ["server", "worker"])
 
 
 ADAPTER: Adapter = TorchAdapter()

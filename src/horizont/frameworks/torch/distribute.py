@@ -1,4 +1,4 @@
-"""PyTorch's synchronous all-reduce: DistributedDataParallel over gloo."""
+"""PyTorch among others: the process group, and the synchronous all-reduce over gloo."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from datetime import timedelta
 import psutil
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from horizont.frameworks.base import Mark, Recipe
 from horizont.frameworks.torch.input import Batch
+from horizont.frameworks.torch.model import named_weights
 from horizont.frameworks.torch.train import LocalTrainer
 from horizont.spec import ProcessJob
 
@@ -31,6 +34,9 @@ class AllReduceTrainer(LocalTrainer):
             self.module, broadcast_buffers=False
         )
         self.workers = job.run.topology.workers
+        self.compressed = job.run.exchange.compression == "float16"
+        if self.compressed:
+            self.replica.register_comm_hook(None, fp16_compress_hook)
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
         """Make one step with the exchange after the backward pass.
@@ -52,11 +58,18 @@ class AllReduceTrainer(LocalTrainer):
         return loss.detach()
 
     def _average_gradients(self) -> None:
-        """Average all gradients in one exchange, as DDP does with one bucket."""
-        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        """Average all gradients in one exchange, as DDP does with one bucket.
+
+        Compressed ones are divided first, as DDP's hook does: their sum might not fit 16 bits.
+        """
+        gradients = [w.grad for _, w in named_weights(self.module) if w.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
-        flat /= self.workers
+        if self.compressed:
+            flat = flat.half().div_(self.workers)
+            dist.all_reduce(flat)
+        else:
+            dist.all_reduce(flat)
+            flat /= self.workers
         offset = 0
         for gradient in gradients:
             gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
@@ -64,21 +77,88 @@ class AllReduceTrainer(LocalTrainer):
 
     def close(self) -> None:
         """Leave the group together."""
-        dist.barrier()
-        dist.destroy_process_group()
+        leave()
+
+
+class LocalStepsTrainer(LocalTrainer):
+    """A worker that makes steps of its own; the weights are averaged now and then: local SGD.
+
+    What the optimizer keeps stays each worker's own.
+    """
+
+    def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
+        super().__init__(recipe)
+        join(job)
+        self.members = [weight for _, weight in named_weights(self.module)]
+        self.workers = job.run.topology.workers
+        self.every = job.run.exchange.average_every
+        self.steps = 0
+
+    def step(self, batch: Batch) -> torch.Tensor:
+        """Make one training step, and average the weights if it is time."""
+        loss = super().step(batch)
+        if self._is_time():
+            self._average_weights()
+        return loss
+
+    def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
+        """Make the same step; without an exchange, waiting and communication are nothing."""
+        loss = super().timed_step(batch, mark)
+        is_time = self._is_time()
+        if is_time:
+            dist.barrier()
+        mark("waiting")
+        if is_time:
+            self._average_weights()
+        mark("communication")
+        return loss
+
+    def _is_time(self) -> bool:
+        self.steps += 1
+        return self.steps % self.every == 0
+
+    def _average_weights(self) -> None:
+        flat = parameters_to_vector(self.members).detach()
+        dist.all_reduce(flat)
+        flat /= self.workers
+        vector_to_parameters(flat, self.members)
+
+    def close(self) -> None:
+        """Leave the group together."""
+        leave()
 
 
 def join(job: ProcessJob) -> None:
-    """Enter the process group; the first worker's endpoint is the meeting place."""
-    endpoints = job.endpoints.worker
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(endpoints[job.rank]))
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://{endpoints[0]}",
-        rank=job.rank,
-        world_size=len(endpoints),
-        timeout=timedelta(seconds=job.run.deadline_s),
+    """Enter the process group: the workers by their ranks, behind them the servers.
+
+    The first worker's endpoint is the meeting place. Left to itself, PyTorch would open it on
+    all interfaces of the machine; here it is handed a socket that is bound to the endpoint.
+    """
+    workers, servers = job.endpoints.worker, job.endpoints.server
+    place = job.rank if job.role == "worker" else len(workers) + job.rank
+    members = (*workers, *servers)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface(members[place]))
+    host, port = workers[0].rsplit(":", 1)
+    timeout = timedelta(seconds=job.run.deadline_s)
+    listening = socket.create_server((host, int(port))).detach() if place == 0 else None
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        int(port),
+        len(members),
+        is_master=place == 0,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=listening,
     )
+    dist.init_process_group(
+        "gloo", store=store, rank=place, world_size=len(members), timeout=timeout
+    )
+
+
+def leave() -> None:
+    """Leave the process group together with all others: one that goes early is an error to them."""
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def _interface(endpoint: str) -> str:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
 from horizont.frameworks.base import Recipe, Weights
 from horizont.frameworks.torch.model import named_weights, to_numpy
+from horizont.spec import Optimizer
 
 #: What PyTorch calls the slots of an optimizer.
 SLOTS = {"velocity": "momentum_buffer", "first": "exp_avg", "second": "exp_avg_sq"}
 
 
 def build_optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
-    """Build the update rule; weights with different decay are different groups."""
-    rule = recipe.optimizer
+    """Build the update rule of a network."""
+    decayed = [(weight, recipe.decay(name)) for name, weight in named_weights(module)]
+    return build_rule(recipe.optimizer, decayed)
+
+
+def build_rule(
+    rule: Optimizer, decayed: Iterable[tuple[nn.Parameter, float]]
+) -> torch.optim.Optimizer:
+    """Build the update rule of weights, each with its decay; a group holds those of one decay."""
     groups: dict[float, list[nn.Parameter]] = {}
-    for name, parameter in named_weights(module):
-        groups.setdefault(recipe.decay(name), []).append(parameter)
+    for weight, decay in decayed:
+        groups.setdefault(decay, []).append(weight)
     grouped = [{"params": members, "weight_decay": decay} for decay, members in groups.items()]
     if rule.name == "adam":
         betas = (rule.beta1, rule.beta2)

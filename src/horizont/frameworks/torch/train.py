@@ -62,10 +62,14 @@ class LocalTrainer:
             loss = loss * labels.shape[1]
         return loss
 
-    def update(self) -> None:
-        """Change the weights."""
+    def clip(self) -> None:
+        """Clip the gradients, if they are to be clipped."""
         if self.recipe.optimizer.clip_norm:
             clip(self.module, self.recipe.optimizer.clip_norm)
+
+    def update(self) -> None:
+        """Change the weights."""
+        self.clip()
         self.optimizer.step()
 
     def step(self, batch: pipeline.Batch) -> torch.Tensor:

@@ -6,6 +6,7 @@ from horizont.report.figures.network import architecture
 from horizont.report.figures.phases import phase_bars, stacked_panels
 from horizont.report.figures.resources import resource_charts
 from horizont.report.figures.samples import sample_sheet
+from horizont.report.figures.staleness import staleness_bars
 from horizont.report.figures.startup import startup_bars
 from horizont.report.figures.throughput import throughput_dots
 
@@ -18,6 +19,7 @@ __all__ = [
     "resource_charts",
     "sample_sheet",
     "stacked_panels",
+    "staleness_bars",
     "startup_bars",
     "throughput_dots",
 ]

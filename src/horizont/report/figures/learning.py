@@ -72,7 +72,9 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str) -> None
 
 
 def _dash(system: str) -> Dash:
-    return "--" if "/async/" in system else "-"
+    if "/async/" in system:
+        return "--"
+    return "-." if system.endswith("/sync/parameter_server") else "-"
 
 
 def _legend(figure: Figure, systems: list[str]) -> None:

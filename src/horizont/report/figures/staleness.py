@@ -1,0 +1,49 @@
+"""How stale the gradients of asynchronous systems are when a server applies them."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
+
+from horizont.report import words
+from horizont.report.style import FAINT, PAPER, drawing, framework_colour, new_figure, only_grid
+
+
+def staleness_bars(staleness: pd.DataFrame) -> Figure:
+    """Draw the share of updates of each staleness, systems side by side.
+
+    Parameters
+    ----------
+    staleness
+        As of `horizont.analysis.staleness`.
+    """
+    systems = list(dict.fromkeys(staleness["system"]))
+    with drawing():
+        figure = new_figure(2.6)
+        axes = figure.subplots()
+        only_grid(axes, "y")
+        if not systems:
+            axes.text(0.5, 0.5, "no updates were recorded", ha="center", color=FAINT)
+            return figure
+        width = 0.8 / len(systems)
+        for place, system in enumerate(systems):
+            own = staleness[staleness["system"] == system]
+            axes.bar(
+                own["staleness"] + (place + 0.5) * width - 0.4,
+                own["share"],
+                width,
+                color=framework_colour(words.framework_of(system)),
+                edgecolor=PAPER,
+            )
+        axes.set_xticks(range(int(staleness["staleness"].max()) + 1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.set_xlabel("staleness: updates by others since the worker got its weights")
+        axes.set_ylabel("updates")
+        handles = [
+            Patch(color=framework_colour(words.framework_of(name)), label=words.system(name))
+            for name in systems
+        ]
+        figure.legend(handles=handles, loc="outside upper left", ncols=2)
+    return figure

@@ -1,0 +1,99 @@
+"""Run in a process of its own: what a framework says to a recorded asynchronous run.
+
+``python -m tests.frameworks.recompute RECORD DATA``
+
+Each recorded gradient is computed again, by a single process, from the replayed weights of the
+version that the record names. The update rules in NumPy, by which they were replayed, are held
+against the framework's own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.frameworks.rules import RULES
+
+from horizont.data import ImageData, load
+from horizont.equivalence.distance import relative_distance
+from horizont.equivalence.replay import Replay
+from horizont.equivalence.rules import Moving
+from horizont.frameworks.base import Adapter, Examples, Recipe
+from horizont.frameworks.registry import load_adapter
+from horizont.records import Record, read_record
+from horizont.worker.session import order_for, recipe_for
+
+
+def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, Any]:
+    """Tell how far each recorded gradient is from the one computed again, and what is rounding."""
+    replay = Replay(record, recipe.weights, "float64")
+    told = {}
+    for worker in range(record.run.topology.workers):
+        order = order_for(record.run, worker, len(data.train_labels))
+        for step, indices in enumerate(order):
+            weights = replay.computed_on(worker, step)
+            examples = Examples(data.train_images[indices], data.train_labels[indices],
+                                [np.arange(len(indices))])  # fmt: skip
+            exact, rounded = (
+                probe(adapter, replace(recipe, weights=weights, dtype=dtype), examples)
+                for dtype in ("float64", "float32")
+            )
+            sent = vector(replay.gradient(record, worker, step))
+            told[f"{worker}/{step}"] = {
+                "distance": relative_distance(sent, exact, exact),
+                "noise": relative_distance(rounded, exact, exact),
+            }
+    return told
+
+
+def probe(adapter: Adapter, recipe: Recipe, examples: Examples) -> Any:
+    """Compute the gradient of the one batch."""
+    trainer = adapter.trainer(recipe)
+    found = trainer.probe(next(trainer.batches(examples))).gradients
+    return vector({name: found[name] for name in recipe.weights})
+
+
+def vector(tensors: dict[str, Any]) -> Any:
+    """Lay tensors one after the other."""
+    return np.concatenate([value.ravel() for value in tensors.values()])
+
+
+def rules(recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, float]:
+    """Tell how far NumPy's rules come from the framework's own, in float64, after four steps."""
+    order = np.arange(16).reshape(4, 4)
+    examples = Examples(np.array(data.train_images[:16]), np.array(data.train_labels[:16]), order)
+    told = {}
+    for name, rule in RULES.items():
+        trainer = adapter.trainer(replace(recipe, optimizer=rule, dtype="float64"))
+        decays = {
+            weight: np.full(value.shape, rule.weight_decay if value.ndim > 1 else 0.0)
+            for weight, value in recipe.weights.items()
+        }
+        start = vector(trainer.weights())
+        moving = Moving(rule, start, vector(decays))
+        for batch in trainer.batches(examples):
+            found = trainer.probe(batch).gradients
+            moving.update(vector({weight: found[weight] for weight in recipe.weights}))
+            trainer.settle(trainer.step(batch))
+        end = vector(trainer.weights())
+        told[name] = relative_distance(moving.weights, end, end - start)
+    return told
+
+
+def main(record: Record, data: ImageData) -> None:
+    """Tell both as JSON."""
+    adapter = load_adapter(record.run.system.framework)
+    adapter.configure(1)
+    recipe = recipe_for(record.run.workload, data, record.run.seed)
+    told = {"rules": rules(recipe, data, adapter)}
+    print(json.dumps(told | {"gradients": gradients(record, recipe, data, adapter)}))
+
+
+if __name__ == "__main__":
+    loaded = load(Path(sys.argv[2]))
+    assert isinstance(loaded, ImageData)
+    main(read_record(Path(sys.argv[1])), loaded)

@@ -1,0 +1,190 @@
+"""Asynchronous training is what it says: every update told, replayed, and computed again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.conftest import ROOT, small_run
+from tests.frameworks.rules import RULES
+
+from horizont.analysis import staleness
+from horizont.cluster import Place, RunFailed, execute, plan_run, take_ports
+from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster.plan import seats
+from horizont.cluster.updates import match
+from horizont.cluster.watch import watch
+from horizont.equivalence.bounds import float32_bound
+from horizont.equivalence.replay import Replay, compare_replay
+from horizont.errors import UserError
+from horizont.networks import build_network, initial_weights
+from horizont.records import Record, write_table
+from horizont.spec import SYSTEMS, Run, installed_version, validate
+
+pytestmark = pytest.mark.framework
+
+#: System, servers, update rule.
+SHOWING = [
+    ("pytorch/async/parameter_server", 2, "momentum"),
+    ("mxnet/async/parameter_server", 2, "adam"),
+]
+STEPS = {"warmup": 1, "bare": 3, "instrumented": 2}
+EACH = sum(STEPS.values())
+
+
+def first_weights(record: Record) -> dict[str, Any]:
+    return initial_weights(build_network("lenet5", (3, 32, 32), 10), record.run.seed)
+
+
+@pytest.fixture(scope="module", params=SHOWING, ids=[name for name, _, _ in SHOWING])
+def record(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, small_cifar: Path
+) -> Record:
+    """A run of two workers with small batches, its gradients recorded."""
+    system, servers, rule = request.param
+    if installed_version(system.split("/")[0]) is None:
+        pytest.skip(f"{system} is not installed")
+    run = small_run(
+        system,
+        topology={"workers": 2, "servers": servers},
+        workload={"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]},
+        steps=STEPS,
+        record_updates="gradients",
+    )
+    place = Place(tmp_path_factory.mktemp("store"), small_cifar, {})
+    made = execute(run, run.system.slug, place, lambda done, planned: None)
+    assert made.ok, made.result.reason
+    return made
+
+
+def test_every_update_is_told_with_its_version(record: Record) -> None:
+    updates = record.updates().to_pandas()
+    for _, part in updates.groupby("part"):
+        told = list(zip(part["worker"], part["step"], strict=True))
+        assert sorted(told) == [(worker, step) for worker in (0, 1) for step in range(EACH)]
+        assert (part["version"] + part["staleness"]).tolist() == list(range(2 * EACH))
+        for _, own in part.groupby("worker"):  # a worker never gets older weights than before
+            assert own["step"].is_monotonic_increasing
+            assert own["version"].is_monotonic_increasing
+    assert (updates["staleness"] >= 0).all()
+    assert set(updates["server"]) == {0, 1}
+    counted = staleness([record])
+    assert counted["updates"].sum() == len(updates)
+    assert counted["share"].sum() == pytest.approx(1)
+
+
+def test_the_servers_weights_are_those_of_the_replay(record: Record) -> None:
+    compared = compare_replay(record, first_weights(record))
+    assert len(compared) == 10
+    assert all(tensor.ok for tensor in compared), compared
+    assert all(tensor.bound < 1e-3 for tensor in compared)  # it could not hide an update
+
+
+def test_every_gradient_was_computed_on_the_version_that_is_told(
+    record: Record, small_cifar: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.frameworks.recompute", record.folder, small_cifar],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert len(told["gradients"]) == 2 * EACH
+    for found in told["gradients"].values():
+        assert found["distance"] <= float32_bound([found["noise"]], []) < 1e-3, found
+    assert max(told["rules"].values()) < 1e-13, told["rules"]
+
+
+@pytest.mark.parametrize("mistake", ["twice", "order", "left out"])
+def test_a_wrong_order_is_no_replay(record: Record, mistake: str, tmp_path: Path) -> None:
+    rows = record.updates().to_pylist()
+    part = [place for place, row in enumerate(rows) if row["part"] == rows[0]["part"]]
+    if mistake == "twice":
+        rows.insert(part[2], rows[part[2]])
+    elif mistake == "order":
+        rows[part[2]], rows[part[-1]] = rows[part[-1]], rows[part[2]]
+    else:
+        del rows[part[2]]
+    wrong = dataclasses.replace(record, folder=tmp_path)
+    (tmp_path / "gradients").symlink_to(record.folder / "gradients")
+    write_table(tmp_path / "updates.parquet", pa.Table.from_pylist(rows))
+    assert not all(tensor.ok for tensor in compare_replay(wrong, first_weights(record)))
+
+
+def test_another_version_is_another_gradient(record: Record) -> None:
+    """The weights of neighbouring versions are too far apart to be taken for one another."""
+    replay = Replay(record, first_weights(record), "float64")
+    for told in replay.versions.values():
+        for before, after in pairwise(told):
+            assert np.linalg.norm(after - before) > 1e-4 * np.linalg.norm(before)
+
+
+PUSHED = [
+    {"rank": 0, "step": 0, "part": "p", "on": "w0", "gradient": "a"},
+    {"rank": 1, "step": 0, "part": "p", "on": "w0", "gradient": "b"},
+]
+APPLIED = [
+    {"rank": 0, "part": "p", "before": "w0", "gradient": "a", "after": "w1"},
+    {"rank": 0, "part": "p", "before": "w1", "gradient": "b", "after": "w2"},
+]
+
+
+def test_updates_are_matched_by_content() -> None:
+    told = [(row["worker"], row["version"], row["staleness"]) for row in match(PUSHED, APPLIED)]
+    assert told == [(0, 0, 0), (1, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("pushed", "applied", "words"),
+    [
+        (PUSHED, [*APPLIED, {**APPLIED[1], "before": "w2"}], "no worker sent, or sent but once"),
+        (PUSHED, APPLIED[:1], "1 gradients were sent but never applied"),
+        (PUSHED, [APPLIED[0], {**APPLIED[1], "before": "w9"}], "did not leave"),
+        ([PUSHED[0], {**PUSHED[1], "on": "w9"}], APPLIED, "never had \\(worker-1, step 0\\)"),
+        # From the future: the weights after the update itself.
+        ([PUSHED[0], {**PUSHED[1], "on": "w2"}], APPLIED, "never had"),
+    ],
+)
+def test_what_fits_nowhere_fails_the_run(pushed: Any, applied: Any, words: str) -> None:
+    with pytest.raises(RunFailed, match=words):
+        match(pushed, applied)
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if not SYSTEMS[name].shows_updates])
+def test_updates_are_recorded_only_where_they_can_be_seen(name: str) -> None:
+    values = small_run(name).model_dump() | {"record_updates": "order"}
+    with pytest.raises(UserError, match="record_updates: 'order'"):
+        validate(Run, values)
+
+
+def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifar: Path) -> None:
+    if installed_version("tensorflow") is None:
+        pytest.skip("tensorflow is not installed")
+    workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES["momentum"]}
+    steps = {"warmup": 30, "bare": 1, "instrumented": 0}
+    run = small_run("tensorflow/async/parameter_server", workload=workload, steps=steps)
+    ports = take_ports([host for _, _, host in seats(run)], 0)
+    groups: list[ProcessGroup] = []
+    with ending_all(groups):
+        for process in plan_run(run, tmp_path, small_cifar.resolve(), ports).processes:
+            planned = process
+            if process.name == "chief-0":
+                words = (sys.executable, "-m", "tests.frameworks.turns", process.argv[-1])
+                path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+                environment = {**process.environment, "PYTHONPATH": path}
+                planned = dataclasses.replace(process, argv=words, environment=environment)
+            groups.append(ProcessGroup(planned, tmp_path / f"{process.name}.log"))
+        watch(groups, run.deadline_s, lambda: None)
+    told = json.loads((tmp_path / "processes" / "chief-0" / "told.json").read_text())
+    assert set(told["takers"]) == {0, 1}
+    for tensor, (distance, noise) in told["tensors"].items():
+        assert distance <= float32_bound([noise], []) < 1e-3, tensor

@@ -1,0 +1,70 @@
+"""Run in a process of its own, as the chief of TensorFlow's workers: they train in turns.
+
+``python -m tests.frameworks.turns JOB.json``
+
+TensorFlow's servers do not tell in which order they apply updates. Here a step is handed out only
+when the one before it is over, so the order is known: it must be single-process training.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from horizont.data import load
+from horizont.equivalence.distance import relative_distance
+from horizont.frameworks.base import Examples
+from horizont.frameworks.registry import load_adapter
+from horizont.spec import ProcessJob, validate
+from horizont.worker.lifeline import die_with_parent
+from horizont.worker.session import order_for, recipe_for
+
+#: Steps at least, and at most: until both workers have had turns.
+LEAST, MOST = 6, 30
+
+
+def main(job: ProcessJob) -> None:
+    """Lead the turns, make the same steps alone, and tell how far apart they end."""
+    adapter = load_adapter("tensorflow")
+    adapter.configure(1)
+    data: Any = load(job.data_folder)
+    recipe = recipe_for(job.run.workload, data, job.run.seed)
+    coordinator: Any = adapter.coordinate(recipe, job, Examples(data.train_images, None, []))
+    takers: list[int] = []
+    while len(takers) < LEAST or (len(set(takers)) < 2 and len(takers) < MOST):
+        step = coordinator.bare_step if len(takers) % 2 else coordinator.timed_step
+        promise = coordinator.cluster.schedule(step, args=(coordinator.feeds,))
+        coordinator.cluster.join()
+        takers.append(int(coordinator.cluster.fetch(promise)[0]))
+    served = coordinator.weights()
+    coordinator.close()
+    orders = {rank: iter(order_for(job.run, rank, len(data.train_labels))) for rank in (0, 1)}
+    order = [next(orders[rank]) for rank in takers]
+    examples = Examples(np.array(data.train_images), np.array(data.train_labels), order)
+    exact, rounded = (
+        alone(adapter.trainer(replace(recipe, dtype=dtype)), examples)
+        for dtype in ("float64", "float32")
+    )
+    tensors = {}
+    for name, value in exact.items():
+        moved = value - recipe.weights[name]
+        distance = relative_distance(served[name], value, moved)
+        tensors[name] = [distance, relative_distance(rounded[name], value, moved)]
+    Path("told.json").write_text(json.dumps({"takers": takers, "tensors": tensors}))
+
+
+def alone(trainer: Any, examples: Examples) -> Any:
+    """Train in this process."""
+    for batch in trainer.batches(examples):
+        trainer.settle(trainer.step(batch))
+    return trainer.weights()
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    main(validate(ProcessJob, json.loads(Path(sys.argv[1]).read_text()), "job"))
