@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.data import ImageData, load
+from horizont.data import ImageData, load, order_for
 from horizont.frameworks.base import Examples
 from horizont.frameworks.registry import load_adapter
 from horizont.spec import Run
-from horizont.worker.session import order_for, recipe_for
+from horizont.worker.session import recipe_for
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
@@ -28,7 +28,7 @@ def main(run: Run, data: ImageData, out: Path) -> None:
     recipe = recipe_for(run.workload, data, run.seed)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = range(run.topology.workers)
-    orders = [order_for(run, rank, len(labels)) for rank in workers]
+    orders = [list(order_for(run, rank, data.about)) for rank in workers]
     weights = recipe.weights
     for first in range(0, run.steps.total, run.exchange.average_every):
         ended = []

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from tests.frameworks.rules import RULES
 
-from horizont.data import ImageData, load
+from horizont.data import ImageData, load, order_for
 from horizont.equivalence.distance import relative_distance
 from horizont.equivalence.replay import Replay
 from horizont.equivalence.rules import Moving
 from horizont.frameworks.base import Adapter, Examples, Recipe
 from horizont.frameworks.registry import load_adapter
 from horizont.records import Record, read_record
-from horizont.worker.session import order_for, recipe_for
+from horizont.worker.session import recipe_for
 
 
 def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter)
     replay = Replay(record, recipe.weights, "float64")
     told = {}
     for worker in range(record.run.topology.workers):
-        order = order_for(record.run, worker, len(data.train_labels))
+        order = list(order_for(record.run, worker, data.about))
         for step, indices in enumerate(order):
             weights = replay.computed_on(worker, step)
             examples = Examples(data.train_images[indices], data.train_labels[indices],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,8 @@ LANGUAGE_MODEL = {
 }
 #: Float64, and float32 with the examples reversed beside it.
 PROOF = [PASSES[0], *PASSES[2:4]]
-SYNC = [name for name in SYSTEMS if "/sync/" in name]
+#: The rest of the synchronous systems are servers, to which one weight is like another.
+ALLREDUCE = [name for name in SYSTEMS if name.endswith("/allreduce")]
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ def first_words(prover: Prover) -> np.ndarray:
 
 def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
     only = {name for name, info in FAULT_INFOS.items() if info.needs == "a text"}
-    tried = try_faults(WORKLOAD, study_root, only={*only, "data_order"})
-    assert len(tried) == len(only) + 1
+    tried = try_faults(WORKLOAD, study_root, only=only)
+    assert len(tried) == len(only)
     for row in tried:
         assert row.caught, row
         assert row.tensor in ("logits", "embedding.weight"), row
@@ -117,16 +117,12 @@ def carried_out(system: str, store: Path, text: Path, **changes: object) -> Reco
     return record
 
 
-@pytest.mark.parametrize("name", SYNC)
+@pytest.mark.parametrize("name", ALLREDUCE)
 def test_workers_that_share_the_rows_train_as_one_process(
     name: str, tmp_path: Path, text: Path
 ) -> None:
-    workload: dict[str, Any] = LANGUAGE_MODEL
-    if "parameter_server" in name:  # each worker clips its own gradient: another training
-        workload = {**LANGUAGE_MODEL, "optimizer": {"learning_rate": 0.5}}
-    together = carried_out(name, tmp_path, text, workload=workload)
-    local = f"{parse_system(name).framework}/local"
-    alone = carried_out(local, tmp_path, text, workload=workload)
+    together = carried_out(name, tmp_path, text)
+    alone = carried_out(f"{parse_system(name).framework}/local", tmp_path, text)
     one, other = (np.load(record.folder / "weights.npz") for record in (together, alone))
     for tensor in one:
         np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)

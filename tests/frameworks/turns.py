@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from horizont.data import load
+from horizont.data import load, order_for
 from horizont.equivalence.distance import relative_distance
 from horizont.frameworks.base import Examples
 from horizont.frameworks.registry import load_adapter
 from horizont.spec import ProcessJob, validate
 from horizont.worker.lifeline import die_with_parent
-from horizont.worker.session import order_for, recipe_for
+from horizont.worker.session import recipe_for
 
 #: Steps at least, and at most: until both workers have had turns.
 LEAST, MOST = 6, 30
@@ -43,7 +43,7 @@ def main(job: ProcessJob) -> None:
         takers.append(int(coordinator.cluster.fetch(promise)[0]))
     served = coordinator.weights()
     coordinator.close()
-    orders = {rank: iter(order_for(job.run, rank, len(data.train_labels))) for rank in (0, 1)}
+    orders = {rank: iter(order_for(job.run, rank, data.about)) for rank in (0, 1)}
     order = [next(orders[rank]) for rank in takers]
     examples = Examples(np.array(data.train_images), np.array(data.train_labels), order)
     exact, rounded = (
