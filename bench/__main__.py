@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bench import loops, networks, sampler, study
+from bench import loops, networks, quality, sampler, study
 
 BENCHMARKS = {
     "loops": loops.run,
     "networks": networks.run,
+    "quality": quality.run,
     "sampler": sampler.run,
     "study": study.run,
 }

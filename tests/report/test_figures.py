@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,13 @@ from horizont.report.svg import inline_svg
 
 pytestmark = pytest.mark.filterwarnings("error")
 
+IMAGES = SimpleNamespace(kind="image", best_accuracy=0.8, best_perplexity=None)
+
 OF_RECORDS = [
     report.phase_picture,
     report.throughput_picture,
     report.loss_picture,
-    report.accuracy_picture,
+    lambda records: report.quality_picture(records, IMAGES),
     report.startup_picture,
 ]
 
@@ -40,6 +43,26 @@ def test_draws_without_a_warning_and_with_a_caption(records, draw):
     picture = draw(records)
     assert picture.caption.endswith(".")
     assert "PyTorch" in shown(picture)
+
+
+def test_looks_are_drawn_beside_the_best():
+    rows = [("pytorch/local", 0, "perplexity", 900.0 / step, step, step / 10) for step in (1, 2, 4)]
+    columns = ["system", "block", "measure", "value", "examples", "time_s"]
+    figure = figures.quality_curves(pd.DataFrame(rows, columns=columns), best=143.0)
+    for axes in figure.axes:
+        curve, best = axes.lines
+        assert curve.get_ydata().tolist() == [900.0, 450.0, 225.0]
+        assert best.get_ydata()[0] == 143.0
+    assert "test perplexity" in shown(report.Picture(figure, "s", "s"))
+
+
+def test_perplexities_are_marked_on_their_own_scale():
+    rows = [("pytorch/local", "perplexity", 200.0), ("mxnet/local", "perplexity", 220.0)]
+    table = pd.DataFrame(rows, columns=["system", "measure", "value"])
+    figure = figures.quality_dots(table, best=143.0)
+    marks = [line.get_xdata().tolist() for line in figure.axes[0].lines]
+    assert marks[:2] == [[200.0], [220.0]]
+    assert figure.axes[0].get_xscale() == "log"
 
 
 def test_staleness_is_drawn_with_the_systems_that_told_it():

@@ -1,7 +1,7 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
 from horizont.analysis.frames import PARTS, PHASES, systems_of
-from horizont.analysis.learning import accuracies, losses, smoothed
+from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
@@ -16,12 +16,13 @@ __all__ = [
     "PHASES",
     "RESOURCES",
     "ProofStatus",
-    "accuracies",
     "from_metrics",
+    "looks",
     "losses",
     "metrics",
     "phases",
     "printable",
+    "qualities",
     "resource_totals",
     "resources",
     "run_throughput",

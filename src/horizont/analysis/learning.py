@@ -68,11 +68,55 @@ def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
     return table.assign(smooth=smooth)
 
 
-def accuracies(records: Sequence[Record]) -> pd.DataFrame:
-    """List the test accuracy of every run that measured it: ``system, block, accuracy``."""
+#: How good a network is, by the name of its measure in a result.
+MEASURES = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
+
+
+def qualities(records: Sequence[Record]) -> pd.DataFrame:
+    """List how good the network of every run was in the end, if that was measured.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``experiment, workload, system, block, measure`` (accuracy or perplexity) and ``value``.
+    """
     rows = [
-        {**identity(record), "accuracy": record.result.test_accuracy}
+        {**identity(record), "measure": measure, "value": getattr(record.result, column)}
         for record in _good(records)
-        if record.result.test_accuracy is not None
+        for measure, column in MEASURES.items()
+        if getattr(record.result, column) is not None
     ]
-    return pd.DataFrame(rows, columns=["experiment", "workload", "system", "block", "accuracy"])
+    columns = ["experiment", "workload", "system", "block", "measure", "value"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def looks(records: Sequence[Record]) -> pd.DataFrame:
+    """List how good the networks were on their way, of all runs that looked.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a look: ``system, block, measure, value``; ``examples`` that the run had seen if its
+        workers kept pace; ``time_s`` since its first step began.
+    """
+    tables = [_run_looks(record) for record in _good(records)]
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        columns = ["system", "block", "measure", "value", "examples", "time_s"]
+        return pd.DataFrame(columns=columns)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _run_looks(record: Record) -> pd.DataFrame:
+    told = record.quality()
+    if told is None:
+        return pd.DataFrame()
+    table = told.to_pandas()
+    measure = next(name for name, column in MEASURES.items() if column in table)
+    return pd.DataFrame(
+        {
+            "value": table[MEASURES[measure]],
+            "examples": table["step"] * record.run.global_batch,
+            "time_s": table["time_s"] - steps_of(record)["start_s"].min(),
+        }
+    ).assign(measure=measure, **identity(record))

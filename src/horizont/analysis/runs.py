@@ -70,6 +70,7 @@ def _row(record: Record, proof: ProofStatus) -> dict[str, object]:
         "train_s": result.train_s,
         "final_loss": result.final_loss,
         "test_accuracy": result.test_accuracy,
+        "test_perplexity": result.test_perplexity,
         "record": record.folder.name,
     }
 

@@ -69,19 +69,20 @@ def startup_parts(events: list[dict[str, Any]]) -> dict[str, float]:
     return {part: sum(times) / len(times) for part, times in parts.items()}
 
 
-def keep_weights(record: RecordWriter, folders: list[Path]) -> None:
-    """Keep the weights that the leading process left."""
-    for folder in folders:
-        if (folder / "weights.npz").exists():
-            shutil.move(folder / "weights.npz", record.folder / "weights.npz")
-            return
+def keep_findings(record: RecordWriter, folders: list[Path]) -> None:
+    """Keep the weights and the looks that the leading process left."""
+    for name in ("weights.npz", "quality.parquet"):
+        for folder in folders:
+            if (folder / name).exists():
+                shutil.move(folder / name, record.folder / name)
+                break
 
 
 def summarise(record: RecordWriter, folders: list[Path], wall_s: float) -> Result:
     """Gather everything into the record and sum it up."""
     collect_steps(record, folders)
     collect_events(record, folders)
-    keep_weights(record, folders)
+    keep_findings(record, folders)
     events = read_events(record.folder / "events.jsonl")
     return Result(
         status="ok",

@@ -8,6 +8,7 @@ Layout of a record, format 1::
     samples.parquet   a row per sample and process, if the sampler ran
     events.jsonl      planned, started, ready, failed, killed, ended
     result.json       the summary, with status and reason
+    quality.parquet   a row per look at how good the network was, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
     gradients/        each worker's gradients, and served.npz, the servers' weights in the end,
@@ -115,6 +116,11 @@ class Record:
     def samples(self) -> pa.Table:
         """Read the resource samples: a row per sample and process."""
         return read_table(self.folder / "samples.parquet")
+
+    def quality(self) -> pa.Table | None:
+        """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
+        path = self.folder / "quality.parquet"
+        return read_table(path) if path.exists() else None
 
     def updates(self) -> pa.Table:
         """Read the updates that the servers applied, in their order.

@@ -13,11 +13,11 @@ from horizont.report.picture import (
     Title,
 )
 from horizont.report.pictures import (
-    accuracy_picture,
     distance_picture,
     loss_picture,
     network_picture,
     phase_picture,
+    quality_picture,
     resource_pictures,
     resource_table,
     sample,
@@ -53,7 +53,6 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
-    "accuracy_picture",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
@@ -67,6 +66,7 @@ __all__ = [
     "panels",
     "phase_picture",
     "phase_table",
+    "quality_picture",
     "read_results",
     "resource_pictures",
     "resource_table",

@@ -53,12 +53,31 @@ def loss_picture(records: Sequence[Record]) -> Picture:
     return Picture(figures.loss_curves(analysis.losses(records)), "loss", caption)
 
 
-def accuracy_picture(records: Sequence[Record], best: float | None = None) -> Picture:
-    """Draw the test accuracy at the end of each run, beside the best reachable if known."""
-    figure = figures.accuracy_dots(analysis.accuracies(records), best)
-    bound = "" if best is None else f" No network can reach more than {best:.1%} on these data."
-    caption = f"Accuracy on test examples after the last step, a mark for each run.{bound}"
-    return Picture(figure, "accuracy", caption)
+def quality_picture(records: Sequence[Record], about: Any) -> Picture:
+    """Draw how good the networks became: on their way if that was looked at, else in the end.
+
+    Parameters
+    ----------
+    about
+        The description of the prepared set, `horizont.data.About`.
+    """
+    best = about.best_perplexity if about.kind == "text" else about.best_accuracy
+    bound = ""
+    if about.kind == "text" and best is not None:
+        bound = f" No network can have less than {best:,.1f} on these data."
+    elif best is not None:
+        bound = f" No network can reach more than {best:.1%} on these data."
+    measure = "Perplexity" if about.kind == "text" else "Accuracy"
+    on_the_way = analysis.looks(records)
+    if len(on_the_way):
+        caption = (
+            f"{measure} on test examples, a line for each run: over the examples seen (left) and "
+            f"over time (right).{bound}"
+        )
+        return Picture(figures.quality_curves(on_the_way, best), "quality", caption)
+    caption = f"{measure} on test examples after the last step, a mark for each run.{bound}"
+    figure = figures.quality_dots(analysis.qualities(records), best)
+    return Picture(figure, "quality", caption)
 
 
 def startup_picture(records: Sequence[Record]) -> Picture:

@@ -41,6 +41,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "background_cpu": ("other load, cores", "{:.2f}"),
     "final_loss": ("final loss", "{:.3f}"),
     "test_accuracy": ("test accuracy", "{:.1%}"),
+    "test_perplexity": ("test perplexity", "{:,.0f}"),
     "examples_per_s": ("examples/s", "{:,.0f}"),
     "low": ("from", "{:,.0f}"),
     "high": ("to", "{:,.0f}"),
@@ -137,9 +138,13 @@ def table(frame: pd.DataFrame, columns: list[str] | None = None) -> Table:
     Parameters
     ----------
     columns
-        Which columns, in which order; nothing takes all.
+        Which columns, in which order; nothing takes all. One without any value is left out.
     """
-    shown = columns or list(frame.columns)
+    shown = [
+        column
+        for column in columns or frame.columns
+        if not len(frame) or frame[column].notna().any()
+    ]
     headings = [COLUMNS.get(column, (column, "{}"))[0] for column in shown]
     cells = pd.DataFrame(
         {

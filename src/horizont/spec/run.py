@@ -49,6 +49,9 @@ class Run(Frozen):
 
     Attributes
     ----------
+    evaluate_every
+        Bare steps between two looks at how good the network is; 0 looks in the end only. The
+        weights are copied between two steps and evaluated when the training is over.
     record_updates
         Of asynchronous servers. `order`: which worker's gradient each update came from, and how
         stale it was. `gradients`: the numbers, too, so that the run can be replayed. Either
@@ -66,6 +69,7 @@ class Run(Frozen):
     seed: int = Field(ge=0)
     sampler_hz: float = Field(ge=0, le=100)
     evaluate_examples: int = Field(ge=0)
+    evaluate_every: int = Field(default=0, ge=0)
     keep_weights: bool = False
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
@@ -80,6 +84,7 @@ class Run(Frozen):
     def _possible(self) -> Run:
         check_batch(self.global_batch, self.topology.workers)
         check_roles(self.system, self.topology)
+        check_looks(self.evaluate_every, self.evaluate_examples)
         check_updates(self.system, self.record_updates)
         check_exchange(self.system, self.exchange)
         return self
@@ -104,6 +109,12 @@ def check_roles(system: System, topology: Topology) -> None:
         raise UserError(
             "hosts", list(topology.hosts), f"at most {topology.workers}, one for each worker"
         )
+
+
+def check_looks(every: int, examples: int) -> None:
+    """Refuse looks that look at nothing."""
+    if every and not examples:
+        raise UserError("evaluate_every", every, "0 where evaluate_examples is 0")
 
 
 def check_updates(system: System, recorded: RecordedUpdates) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from horizont.errors import UserError
 from horizont.spec.base import Frozen, validate
 from horizont.spec.exchange import Exchange, check_exchange
-from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_roles
+from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -98,6 +98,7 @@ class Experiment(Frozen):
     steps: Steps
     blocks: int = Field(ge=1)
     evaluate_examples: int = Field(default=0, ge=0)
+    evaluate_every: int = Field(default=0, ge=0)
     sampler_hz: float = Field(default=5.0, ge=0, le=100)
     deadline_s: float = Field(default=120.0, gt=0)
     record_updates: RecordedUpdates = "none"
@@ -107,6 +108,7 @@ class Experiment(Frozen):
     def _possible(self) -> Experiment:
         workers = self.topology.workers
         check_batch(self.global_batch, workers)
+        check_looks(self.evaluate_every, self.evaluate_examples)
         if self.local_batch not in (None, self.global_batch // workers):
             raise UserError(
                 "local_batch",
@@ -186,6 +188,7 @@ class Study(Frozen):
             seed=self.seed,
             sampler_hz=settings.sampler_hz,
             evaluate_examples=settings.evaluate_examples,
+            evaluate_every=settings.evaluate_every,
             exchange=settings.exchange,
             record_updates=(
                 settings.record_updates if parse_system(system).traits.shows_updates else "none"

@@ -15,6 +15,7 @@ from horizont.frameworks.base import RemoteStep
 from horizont.measure import PHASES
 from horizont.records import write_table
 from horizont.spec import ProcessJob
+from horizont.worker.looks import Looks
 from horizont.worker.outcome import leave_outcome
 from horizont.worker.session import Session
 
@@ -25,11 +26,14 @@ def coordinate(session: Session) -> None:
     coordinator = session.adapter.coordinate(session.recipe, job, session.examples)
     session.note("network")
     rows: list[tuple[str, RemoteStep]] = []
-    for kind, steps in _segments(job):
+    looks = Looks(session)
+    for kind, steps, looked in _segments(job, looks):
         made = coordinator.run(kind, steps, _counting(session, len(rows)))
         if not rows:
             session.note("first_step")
         rows += [(kind, step) for step in made]
+        if looked:
+            looks.take(len(rows) // job.run.topology.workers, coordinator)
     session.note("trained")
     write_table(job.folder / "steps.parquet", remote_table(rows, job.run.local_batch))
     # The servers' last weights are evaluated in this process alone.
@@ -37,6 +41,7 @@ def coordinate(session: Session) -> None:
         session.recipe, weights=coordinator.weights(), statistics=coordinator.statistics()
     )
     leave_outcome(job, session.adapter.trainer(last), session.data, rows[-1][1].loss)
+    looks.leave()
     coordinator.close()
     session.note("closed")
 
@@ -51,12 +56,16 @@ def _counting(session: Session, made: int) -> Callable[[int], None]:
     return done
 
 
-def _segments(job: ProcessJob) -> list[tuple[str, int]]:
-    """Part the first warm-up step from the others: it carries tracing and connecting."""
+def _segments(job: ProcessJob, looks: Looks) -> list[tuple[str, int, bool]]:
+    """Part the first warm-up step from the others, and the bare ones at the looks.
+
+    The first step carries tracing and connecting.
+    """
     steps = job.run.steps
-    segments = [("warmup", 1), ("warmup", steps.warmup - 1)]
-    segments += [("bare", steps.bare), ("instrumented", steps.instrumented)]
-    return [(kind, count) for kind, count in segments if count]
+    segments = [("warmup", 1, False), ("warmup", steps.warmup - 1, False)]
+    segments += [("bare", count, looked) for count, looked in looks.pieces(steps.bare)]
+    segments += [("instrumented", steps.instrumented, False)]
+    return [segment for segment in segments if segment[1]]
 
 
 def remote_table(rows: list[tuple[str, RemoteStep]], examples: int) -> pa.Table:

@@ -9,6 +9,7 @@ from horizont.frameworks.base import Trainer
 from horizont.measure.progress import ProgressWriter
 from horizont.measure.steps import LOAD, PHASES, StepLog
 from horizont.spec import Steps
+from horizont.worker.looks import Looks
 
 PHASE_INDEX = {name: index for index, name in enumerate(PHASES)}
 
@@ -26,12 +27,20 @@ class StepLoop:
         self.log = StepLog(steps.total, rank)
         self.losses: list[Any] = []
 
-    def run(self, batches: Iterator[Any], first_step_done: Callable[[], None]) -> None:
-        """Make all steps in their order."""
+    def run(
+        self,
+        batches: Iterator[Any],
+        first_step_done: Callable[[], None],
+        looks: Looks | None = None,
+    ) -> None:
+        """Make all steps in their order; the first worker takes the looks."""
         self._bare(batches, 1, "warmup")
         first_step_done()
         self._bare(batches, self.steps.warmup - 1, "warmup")
-        self._bare(batches, self.steps.bare, "bare")
+        for count, looked in looks.pieces(self.steps.bare) if looks else [(self.steps.bare, False)]:
+            self._bare(batches, count, "bare")
+            if looks and looked and self.log.worker == 0:
+                looks.take(len(self.losses), self.trainer)
         self._instrumented(batches, self.steps.instrumented)
         for step, loss in enumerate(self.losses):
             self.log.set_loss(step, self.trainer.loss_value(loss))

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from horizont.data import ImageData, TextData, window_starts
 from horizont.frameworks.base import Trainer, Windows
 from horizont.records import write_json
-from horizont.spec import ProcessJob
+from horizont.spec import ProcessJob, Run
 
 BATCH = 500
 #: Streams into which a text is cut for evaluation.
@@ -20,16 +20,21 @@ def leave_outcome(
     job: ProcessJob, trainer: Trainer, data: ImageData | TextData, final_loss: float
 ) -> None:
     """Leave the last loss, how good the network is, and the weights if they are asked for."""
-    count = job.run.evaluate_examples
-    summary: dict[str, float | None] = {"final_loss": final_loss}
-    if count and isinstance(data, ImageData):
-        summary["test_accuracy"] = accuracy(trainer, data, count)
-    elif count and isinstance(data, TextData):
-        time_steps = job.run.workload.time_steps
-        summary["test_perplexity"] = perplexity(trainer, data.test_tokens, count, time_steps)
-    write_json(job.folder / "summary.json", summary)
+    found = quality(trainer, data, job.run)
+    write_json(job.folder / "summary.json", {"final_loss": final_loss, **found})
     if job.run.keep_weights:
         np.savez(job.folder / "weights.npz", **trainer.weights())
+
+
+def quality(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str, float]:
+    """Tell how good a network is: ``test_accuracy`` or ``test_perplexity``, if it is asked for."""
+    count = run.evaluate_examples
+    if not count:
+        return {}
+    if isinstance(data, ImageData):
+        return {"test_accuracy": accuracy(trainer, data, count)}
+    time_steps = run.workload.time_steps
+    return {"test_perplexity": perplexity(trainer, data.test_tokens, count, time_steps)}
 
 
 def accuracy(trainer: Trainer, data: ImageData, count: int) -> float:

@@ -8,6 +8,7 @@ from horizont.measure import ProgressWriter
 from horizont.records import write_table
 from horizont.spec import ProcessJob
 from horizont.worker.coordinate import coordinate
+from horizont.worker.looks import Looks
 from horizont.worker.loop import StepLoop
 from horizont.worker.outcome import leave_outcome
 from horizont.worker.session import Session, examples_for, note, recipe_for
@@ -41,10 +42,12 @@ def work(session: Session) -> None:
         trainer.rehearse()
     session.note("network")
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
-    loop.run(trainer.batches(session.examples), lambda: session.note("first_step"))
+    looks = Looks(session)
+    loop.run(trainer.batches(session.examples), lambda: session.note("first_step"), looks)
     session.note("trained")
     write_table(job.folder / "steps.parquet", loop.log.table())
     if job.rank == 0:
         leave_outcome(job, trainer, session.data, loop.final_loss())
+        looks.leave()
     trainer.close()
     session.note("closed")

@@ -1,7 +1,7 @@
 """The figures of the book: a table in, a figure out, nothing kept between them."""
 
 from horizont.report.figures.equivalence import distances
-from horizont.report.figures.learning import accuracy_dots, loss_curves
+from horizont.report.figures.learning import loss_curves, quality_curves, quality_dots
 from horizont.report.figures.network import architecture
 from horizont.report.figures.phases import phase_bars, stacked_panels
 from horizont.report.figures.resources import resource_charts
@@ -11,11 +11,12 @@ from horizont.report.figures.startup import startup_bars
 from horizont.report.figures.throughput import throughput_dots
 
 __all__ = [
-    "accuracy_dots",
     "architecture",
     "distances",
     "loss_curves",
     "phase_bars",
+    "quality_curves",
+    "quality_dots",
     "resource_charts",
     "sample_sheet",
     "stacked_panels",

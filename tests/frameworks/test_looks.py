@@ -1,0 +1,51 @@
+"""Looks at a network on its way do not change it, and end where the run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import small_run
+
+from horizont.analysis import looks
+from horizont.cluster import Place, execute
+from horizont.errors import UserError
+from horizont.records import Record
+from horizont.spec import installed_version, parse_system
+
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
+
+STEPS = {"warmup": 1, "bare": 5, "instrumented": 0}
+
+
+def carried_out(system: str, store: Path, data: Path, every: int) -> Record:
+    if installed_version(parse_system(system).framework) is None:
+        pytest.skip(f"{system} cannot run")
+    run = small_run(
+        system, steps=STEPS, evaluate_examples=64, evaluate_every=every, keep_weights=True
+    )
+    record = execute(run, f"looks-{every}", Place(store, data, {}), lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+@pytest.mark.parametrize("system", ["mxnet/local", "tensorflow/async/parameter_server"])
+def test_looks_are_taken_on_the_way(system: str, tmp_path: Path, small_cifar: Path) -> None:
+    record = carried_out(system, tmp_path, small_cifar, every=2)
+    told = looks([record])
+    # After 2, 4 and all 5 bare steps, behind one of warm-up.
+    assert (told["examples"] / record.run.global_batch).tolist() == [3, 5, 6]
+    assert told["time_s"].is_monotonic_increasing
+    # Without instrumented steps the last look sees what the run ends with.
+    assert told["value"].iloc[-1] == record.result.test_accuracy
+    if "local" in system:
+        unseen = carried_out(system, tmp_path, small_cifar, every=0)
+        assert looks([unseen]).empty
+        one, other = (np.load(each.folder / "weights.npz") for each in (record, unseen))
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_looks_without_examples_are_refused() -> None:
+    with pytest.raises(UserError, match="evaluate_every"):
+        small_run(evaluate_every=2)
