@@ -13,7 +13,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tests.frameworks.rules import RULES
@@ -29,23 +29,31 @@ from horizont.worker.session import recipe_for
 
 
 def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, Any]:
-    """Tell how far each recorded gradient is from the one computed again, and what is rounding."""
+    """Tell how far each recorded gradient is from the one computed again.
+
+    Beside it stand what is rounding, and the distance from what the next version would give.
+    """
     replay = Replay(record, recipe.weights, "float64")
     told = {}
     for worker in range(record.run.topology.workers):
         order = list(order_for(record.run, worker, data.about))
         for step, indices in enumerate(order):
-            weights = replay.computed_on(worker, step)
+            named, next_one = (replay.computed_on(worker, step, later) for later in (0, 1))
             examples = Examples(data.train_images[indices], data.train_labels[indices],
                                 [np.arange(len(indices))])  # fmt: skip
-            exact, rounded = (
+            exact, rounded, wrong = (
                 probe(adapter, replace(recipe, weights=weights, dtype=dtype), examples)
-                for dtype in ("float64", "float32")
+                for weights, dtype in (
+                    (named, "float64"),
+                    (named, "float32"),
+                    (next_one, "float64"),
+                )
             )
             sent = vector(replay.gradient(record, worker, step))
             told[f"{worker}/{step}"] = {
                 "distance": relative_distance(sent, exact, exact),
                 "noise": relative_distance(rounded, exact, exact),
+                "from_next": relative_distance(sent, wrong, wrong),
             }
     return told
 
@@ -62,13 +70,15 @@ def vector(tensors: dict[str, Any]) -> Any:
     return np.concatenate([value.ravel() for value in tensors.values()])
 
 
-def rules(recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, float]:
-    """Tell how far NumPy's rules come from the framework's own, in float64, after four steps."""
+def rules(
+    recipe: Recipe, data: ImageData, adapter: Adapter, dtype: Literal["float32", "float64"]
+) -> dict[str, float]:
+    """Tell how far NumPy's rules come from the framework's own after four steps."""
     order = np.arange(16).reshape(4, 4)
     examples = Examples(np.array(data.train_images[:16]), np.array(data.train_labels[:16]), order)
     told = {}
     for name, rule in RULES.items():
-        trainer = adapter.trainer(replace(recipe, optimizer=rule, dtype="float64"))
+        trainer = adapter.trainer(replace(recipe, optimizer=rule, dtype=dtype))
         decays = {
             weight: np.full(value.shape, rule.weight_decay if value.ndim > 1 else 0.0)
             for weight, value in recipe.weights.items()
@@ -89,7 +99,10 @@ def main(record: Record, data: ImageData) -> None:
     adapter = load_adapter(record.run.system.framework)
     adapter.configure(1)
     recipe = recipe_for(record.run.workload, data, record.run.seed)
-    told = {"rules": rules(recipe, data, adapter)}
+    told: dict[str, Any] = {
+        "rules": rules(recipe, data, adapter, "float64"),
+        "float32_rules": rules(recipe, data, adapter, "float32"),
+    }
     print(json.dumps(told | {"gradients": gradients(record, recipe, data, adapter)}))
 
 

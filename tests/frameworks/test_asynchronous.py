@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from horizont.cluster.plan import seats
 from horizont.cluster.updates import match
 from horizont.cluster.watch import watch
 from horizont.equivalence.bounds import float32_bound
-from horizont.equivalence.replay import Replay, compare_replay
+from horizont.equivalence.replay import compare_replay
 from horizont.errors import UserError
 from horizont.networks import build_network, initial_weights
 from horizont.records import Record, write_table
@@ -34,11 +33,15 @@ pytestmark = pytest.mark.framework
 
 #: System, servers, update rule.
 SHOWING = [
-    ("pytorch/async/parameter_server", 2, "momentum"),
-    ("mxnet/async/parameter_server", 2, "adam"),
+    ("pytorch/async/parameter_server", 2, "adam"),
+    ("mxnet/async/parameter_server", 1, "nesterov"),
 ]
 STEPS = {"warmup": 1, "bare": 3, "instrumented": 2}
 EACH = sum(STEPS.values())
+
+#: Where the two largest values under a pooling window are within rounding of each other, either
+#: may be chosen, and the gradient jumps; by some 1e-4 of itself here, beyond any rounding.
+JUMP = 1e-3
 
 
 def first_weights(record: Record) -> dict[str, Any]:
@@ -68,6 +71,8 @@ def record(
 
 def test_every_update_is_told_with_its_version(record: Record) -> None:
     updates = record.updates().to_pandas()
+    if "pytorch" in record.run.system.name:
+        assert set(updates["part"]) == {"0:31003", "31003:62006"}  # equally long
     for _, part in updates.groupby("part"):
         told = list(zip(part["worker"], part["step"], strict=True))
         assert sorted(told) == [(worker, step) for worker in (0, 1) for step in range(EACH)]
@@ -76,7 +81,7 @@ def test_every_update_is_told_with_its_version(record: Record) -> None:
             assert own["step"].is_monotonic_increasing
             assert own["version"].is_monotonic_increasing
     assert (updates["staleness"] >= 0).all()
-    assert set(updates["server"]) == {0, 1}
+    assert set(updates["server"]) == set(range(record.run.topology.servers))
     counted = staleness([record])
     assert counted["updates"].sum() == len(updates)
     assert counted["share"].sum() == pytest.approx(1)
@@ -100,8 +105,17 @@ def test_every_gradient_was_computed_on_the_version_that_is_told(
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert len(told["gradients"]) == 2 * EACH
     for found in told["gradients"].values():
-        assert found["distance"] <= float32_bound([found["noise"]], []) < 1e-3, found
+        # What explains the distance would not explain that of a neighbouring version.
+        bound = max(JUMP, float32_bound([found["noise"]], []))
+        assert found["distance"] <= bound < 0.1 * found["from_next"], found
+    within = [
+        found["distance"] <= float32_bound([found["noise"]], [])
+        for found in told["gradients"].values()
+    ]
+    assert np.mean(within) >= 0.5  # without a jump it is rounding indeed
     assert max(told["rules"].values()) < 1e-13, told["rules"]
+    # Other code than in float64, for MXNet; rounding gives some 1e-6.
+    assert max(told["float32_rules"].values()) < 1e-5, told["float32_rules"]
 
 
 @pytest.mark.parametrize("mistake", ["twice", "order", "left out"])
@@ -118,14 +132,6 @@ def test_a_wrong_order_is_no_replay(record: Record, mistake: str, tmp_path: Path
     (tmp_path / "gradients").symlink_to(record.folder / "gradients")
     write_table(tmp_path / "updates.parquet", pa.Table.from_pylist(rows))
     assert not all(tensor.ok for tensor in compare_replay(wrong, first_weights(record)))
-
-
-def test_another_version_is_another_gradient(record: Record) -> None:
-    """The weights of neighbouring versions are too far apart to be taken for one another."""
-    replay = Replay(record, first_weights(record), "float64")
-    for told in replay.versions.values():
-        for before, after in pairwise(told):
-            assert np.linalg.norm(after - before) > 1e-4 * np.linalg.norm(before)
 
 
 PUSHED = [
@@ -187,4 +193,5 @@ def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifa
     told = json.loads((tmp_path / "processes" / "chief-0" / "told.json").read_text())
     assert set(told["takers"]) == {0, 1}
     for tensor, (distance, noise) in told["tensors"].items():
-        assert distance <= float32_bound([noise], []) < 1e-3, tensor
+        # An update more or less would be a tenth and more.
+        assert distance <= max(JUMP, float32_bound([noise], [])) < 1e-2, tensor

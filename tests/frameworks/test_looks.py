@@ -10,7 +10,6 @@ from tests.conftest import small_run
 
 from horizont.analysis import looks
 from horizont.cluster import Place, execute
-from horizont.errors import UserError
 from horizont.records import Record
 from horizont.spec import installed_version, parse_system
 
@@ -47,5 +46,5 @@ def test_looks_are_taken_on_the_way(system: str, tmp_path: Path, small_cifar: Pa
 
 
 def test_looks_without_examples_are_refused() -> None:
-    with pytest.raises(UserError, match="evaluate_every"):
+    with pytest.raises(ValueError, match="evaluate_every: 2 is not possible"):
         small_run(evaluate_every=2)

@@ -60,7 +60,7 @@ def test_perplexities_are_marked_on_their_own_scale():
     rows = [("pytorch/local", "perplexity", 200.0), ("mxnet/local", "perplexity", 220.0)]
     table = pd.DataFrame(rows, columns=["system", "measure", "value"])
     figure = figures.quality_dots(table, best=143.0)
-    marks = [line.get_xdata().tolist() for line in figure.axes[0].lines]
+    marks = [list(line.get_xdata()) for line in figure.axes[0].lines]
     assert marks[:2] == [[200.0], [220.0]]
     assert figure.axes[0].get_xscale() == "log"
 

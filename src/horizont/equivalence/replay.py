@@ -88,10 +88,16 @@ class Replay:
         """Tell the weights after the last update."""
         return self._named({part: len(told) - 1 for part, told in self.versions.items()})
 
-    def computed_on(self, worker: int, step: int) -> Weights:
-        """Tell the weights that a worker's gradient of a step was computed on."""
+    def computed_on(self, worker: int, step: int, later: int = 0) -> Weights:
+        """Tell the weights that a worker's gradient of a step was computed on.
+
+        Parameters
+        ----------
+        later
+            Tell those after one more update instead: what they would be if the version were wrong.
+        """
         own = [row for row in self.rows if (row["worker"], row["step"]) == (worker, step)]
-        return self._named({row["part"]: row["version"] for row in own})
+        return self._named({row["part"]: row["version"] + later for row in own})
 
     def gradient(self, record: Record, worker: int, step: int) -> Weights:
         """Tell the gradient that a worker sent in a step."""

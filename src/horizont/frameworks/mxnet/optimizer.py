@@ -37,7 +37,7 @@ def _single(settings: Optimizer, about: dict[str, float]) -> Any:
     if settings.name == "adam":
         return Adam(beta1=settings.beta1, beta2=settings.beta2, epsilon=settings.epsilon, **about)
     if settings.nesterov:
-        return mx.optimizer.NAG(momentum=settings.momentum, **about)
+        return Nesterov(momentum=settings.momentum, **about)
     rule = mx.optimizer.SGD(momentum=settings.momentum, **about)
     # One queued operation for all weights instead of one for every four.
     rule.aggregate_num = AGGREGATE
@@ -100,6 +100,25 @@ class Adam(mx.optimizer.Adam):  # type: ignore[misc]
         step = self._index_update_count.get(index, self.begin_num_update) + 1
         self.epsilon = self.described_epsilon * (1.0 - self.beta2**step) ** 0.5
         super().update(index, weight, grad, state)
+
+
+class Nesterov(mx.optimizer.NAG):  # type: ignore[misc]
+    """Nesterov's momentum in float32, with decay as a part of the gradient.
+
+    MXNet's operator, given a decay, makes another update from the second step on.
+    """
+
+    def _get_wd(self, index: Any) -> float:
+        """Keep the decay from the operator."""
+        del index
+        return 0.0
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Move a weight."""
+        decay = super()._get_wd(index)
+        if decay:  # the operator will multiply the sum by what the gradient is to be multiplied by
+            grad = grad + decay / self.rescale_grad * weight
+        super().update_multi_precision(index, weight, grad, state)
 
 
 class DoubleSGD(mx.optimizer.Optimizer):  # type: ignore[misc]
