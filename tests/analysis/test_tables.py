@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from record_maker import make_records
 from horizont import analysis
 from horizont.analysis.phases import split_steps
 from horizont.analysis.throughput import examples_per_second
+from horizont.spec import Exchange
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -45,6 +48,15 @@ def test_every_planned_run_is_a_row_with_its_reason(records):
         .str.startswith("not comparable: ")
         .all()
     )
+
+
+@pytest.mark.parametrize(
+    "setting", [{"record_updates": "order"}, {"exchange": Exchange(average_every=4)}]
+)
+def test_a_run_that_does_other_work_is_not_comparable(records, setting):
+    other = replace(records[0], run=records[0].run.model_copy(update=setting))
+    (told,) = analysis.runs([other], "proven")["comparable"]
+    assert told.startswith("not comparable: ")
 
 
 @pytest.mark.parametrize("make", [analysis.throughput, analysis.step_times, analysis.summary])

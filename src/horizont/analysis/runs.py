@@ -8,6 +8,7 @@ import pandas as pd
 
 from horizont.analysis.frames import identity, in_order
 from horizont.records import Record
+from horizont.spec import Exchange
 
 #: A status for all systems, or one for each framework: ``proven`` or ``not comparable: ...``.
 ProofStatus = str | Mapping[str, str]
@@ -20,6 +21,10 @@ STARTUP = ("interpreter", "framework", "data", "network", "first_step")
 
 def comparable(record: Record, proof: ProofStatus) -> str:
     """Tell whether a run's times may be compared with the others'."""
+    if record.run.exchange != Exchange():
+        return "not comparable: workers that spare messages train another way"
+    if record.run.record_updates != "none":
+        return "not comparable: its updates were recorded, which slows it"
     if isinstance(proof, str):
         return proof
     return proof.get(record.run.system.framework, NO_PROOF)
