@@ -66,8 +66,9 @@ def try_faults(
         If a framework cannot train at all.
     """
     prover = prover_of(workload, paths or study_paths())
-    prover = replace(prover, study=_harder(prover.study, workload))
-    dealt = list(_deal([fault for fault in _possible(prover) if fault in only]))
+    tried = [fault for fault in _possible(prover) if fault in only]
+    prover = replace(prover, study=_harder(prover.study, workload, tried))
+    dealt = list(_deal(tried))
     passes = {name: [EXACT, NOISE] for name in FRAMEWORKS if installed_version(name)}
     for fault, owner in dealt:
         passes[owner].append(_broken(fault))
@@ -75,13 +76,15 @@ def try_faults(
     return [_tried(prover, told, fault, owner) for fault, owner in dealt]
 
 
-def _harder(study: Study, workload: str) -> Study:
+def _harder(study: Study, workload: str, tried: Collection[str]) -> Study:
+    """Change the rule, and follow just as far as it takes for the last mistake to show."""
+    last = max((FAULT_INFOS[fault].step for fault in tried), default=1)
     rule = Optimizer(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
     described = study.workload(workload).model_copy(update={"optimizer": rule})
     return study.model_copy(
         update={
             "workloads": {**study.workloads, workload: described},
-            "equivalence": EquivalenceSettings(batch=8, at_steps=(1, 2, 3)),
+            "equivalence": EquivalenceSettings(batch=8, at_steps=tuple(range(1, max(last, 1) + 1))),
         }
     )
 
