@@ -187,6 +187,12 @@ def test_a_network_is_drawn_with_its_arcs(name):
     assert "convolution" in shown(picture)
 
 
+def test_a_language_model_is_drawn_with_its_own_kinds_of_layers():
+    rows = outline(build_network("lstm", (30,), 10_000))
+    picture = report.network_picture("lstm", rows)
+    assert {"table of words", "LSTM"} <= set(re.findall("table of words|LSTM", shown(picture)))
+
+
 def test_mistakes_are_told_with_what_became_of_them():
     about = {"quantity": "loss", "step": 0, "tensor": "loss", "pair": "mxnet-pytorch"}
     tried = [

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from horizont.report.style import FAINT, INK, drawing, new_figure, only_grid
 
@@ -17,6 +17,8 @@ KINDS = {
     "Conv": ("#3b78b4", "convolution"),
     "Dense": ("#e07b12", "fully connected"),
     "BatchNorm": ("#3f9c7c", "batch norm"),
+    "Embedding": ("#3b78b4", "table of words"),
+    "LSTM": ("#b2387c", "LSTM"),
     "MaxPool": ("#b2387c", "pooling"),
     "GlobalAveragePool": ("#b2387c", "pooling"),
     "Add": ("#24292f", "sum, concatenation"),
@@ -48,6 +50,8 @@ def architecture(rows: pd.DataFrame) -> Figure:
         _draw_bars(weights, rows, "weights", "numbers\nlearned")
         weights.set_xlabel("layer, in the order of computing")
         weights.set_xlim(-1.5, len(rows) + 0.5)
+        weights.xaxis.set_major_locator(MaxNLocator(integer=True))
+        weights.xaxis.set_major_formatter(lambda place, _: _layer_number(place, len(rows)))
         figure.legend(
             *wires.get_legend_handles_labels(), loc="outside upper left", ncols=3, markerscale=1.4
         )
@@ -98,3 +102,8 @@ def _short(value: float, _: object = None) -> str:
         if value >= scale:
             return f"{value / scale:,.0f}{letter}"
     return f"{value:.0f}"
+
+
+def _layer_number(place: float, layers: int) -> str:
+    """Tell the number of a layer, counted from one; beside the layers nothing."""
+    return f"{place + 1:.0f}" if 0 <= place < layers else ""
