@@ -19,8 +19,8 @@ def planned(system: str, **topology: object) -> Plan:
     servers = 2 if "parameter_server" in system else 0
     values = {"workers": workers, "servers": servers, **topology}
     run = small_run(system, global_batch=126, topology=values)
-    ports = list(range(5000, 5000 + len(seats(run))))
-    return plan_run(run, Path("/record"), Path("/data"), ports)
+    places = [f"{host}:{5000 + place}" for place, (_, _, host) in enumerate(seats(run))]
+    return plan_run(run, Path("/record"), Path("/data"), places)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

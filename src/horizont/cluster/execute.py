@@ -11,8 +11,8 @@ from typing import Any
 
 from horizont.cluster.collect import summarise
 from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster.hosts import Hosts, open_hosts
 from horizont.cluster.plan import PROGRESS_FILE, Plan, plan_run, seats
-from horizont.cluster.ports import take_ports
 from horizont.cluster.resources import sampling
 from horizont.cluster.updates import collect_updates
 from horizont.cluster.watch import RunFailed, watch
@@ -52,16 +52,16 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
     Raises
     ------
     UserError
-        If a port is taken or the results folder cannot be written.
+        If a port is taken, the hosts cannot be had, or the results folder cannot be written.
     """
     record = RecordWriter(place.store, key)
     try:
         record.start(run, place.environment)
-        hosts = [host for _, _, host in seats(run)]
-        ports = take_ports(hosts, run.topology.base_port)
-        plan = plan_run(run, record.folder, place.data_folder.resolve(), ports)
-        record.event("planned", processes=[planned.name for planned in plan.processes])
-        result = _carry_out(plan, record, on_progress)
+        with open_hosts(run.topology, record.folder) as hosts:
+            endpoints = hosts.endpoints([host for _, _, host in seats(run)])
+            plan = plan_run(run, record.folder, place.data_folder.resolve(), endpoints)
+            record.event("planned", processes=[planned.name for planned in plan.processes])
+            result = _carry_out(plan, hosts, record, on_progress)
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
@@ -69,14 +69,14 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
         raise
 
 
-def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Result:
+def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnProgress) -> Result:
     """Run the plan and sum up how it went."""
     folders = [planned.folder for planned in plan.processes]
     started = time.monotonic()
     reason = ""
-    with sampling(plan, record) as resources:
+    with sampling(plan, hosts, record) as resources:
         try:
-            _train(plan, record, resources.add_root, on_progress)
+            _train(plan, hosts, record, resources.add_root, on_progress)
             if plan.run.record_updates != "none":
                 collect_updates(record, folders)
         except RunFailed as failure:
@@ -94,6 +94,7 @@ def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Res
 
 def _train(
     plan: Plan,
+    hosts: Hosts,
     record: RecordWriter,
     add_root: Callable[[int, str], None],
     on_progress: OnProgress,
@@ -104,7 +105,8 @@ def _train(
         for planned in plan.processes:
             planned.folder.mkdir(parents=True)
             append_event(planned.folder / "events.jsonl", "spawned")
-            group = ProcessGroup(planned, record.folder / "logs" / f"{planned.name}.log")
+            log = record.folder / "logs" / f"{planned.name}.log"
+            group = ProcessGroup(planned, log, hosts.enter(planned.host, planned.folder))
             groups.append(group)
             add_root(group.process.pid, planned.name)
             record.event("started", process=planned.name, pid=group.process.pid)

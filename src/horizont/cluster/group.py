@@ -22,20 +22,25 @@ ERROR = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): ")
 class ProcessGroup:
     """A started process, the leader of a group of its own.
 
+    Parameters
+    ----------
+    prefix
+        Words in front of its command that bring it to its host.
+
     Attributes
     ----------
     pidfd
         A file descriptor that becomes readable when the leader has ended.
     """
 
-    def __init__(self, planned: PlannedProcess, log: Path) -> None:
+    def __init__(self, planned: PlannedProcess, log: Path, prefix: tuple[str, ...] = ()) -> None:
         self.planned = planned
         self.log = log
         planned.folder.mkdir(parents=True, exist_ok=True)
         write_json(planned.folder / JOB_FILE, planned.job.model_dump(mode="json"))
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                planned.argv,
+                [*prefix, *planned.argv],
                 cwd=planned.folder,
                 env={**os.environ, **planned.environment, "HORIZONT_PARENT": str(os.getpid())},
                 stdin=subprocess.DEVNULL,

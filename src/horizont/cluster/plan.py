@@ -51,7 +51,10 @@ class Plan:
 
 
 def seats(run: Run) -> list[tuple[RoleName, int, str]]:
-    """List role, rank and host of each process; ranks are dealt to the hosts in turn."""
+    """List role, rank and host of each process; ranks are dealt to the hosts in turn.
+
+    Scheduler and chief, of which there is one, share the first worker's host.
+    """
     counts: dict[RoleName, int] = {
         "worker": run.topology.workers,
         "server": run.topology.servers,
@@ -59,32 +62,32 @@ def seats(run: Run) -> list[tuple[RoleName, int, str]]:
         "chief": 1,
     }
     roles = {"worker", *run.system.traits.extra_roles}
-    hosts = run.topology.hosts
-    return [
-        (role, rank, hosts[rank % len(hosts)])
-        for role in ORDER
-        if role in roles
-        for rank in range(counts[role])
-    ]
+    hosts = {"server": run.topology.server_hosts}
+    seated: list[tuple[RoleName, int, str]] = []
+    for role in ORDER:
+        if role in roles:
+            places = hosts.get(role, run.topology.worker_hosts)
+            seated += [(role, rank, places[rank % len(places)]) for rank in range(counts[role])]
+    return seated
 
 
-def plan_run(run: Run, folder: Path, data_folder: Path, ports: list[int]) -> Plan:
+def plan_run(run: Run, folder: Path, data_folder: Path, places: list[str]) -> Plan:
     """Plan the processes of a run.
 
     Parameters
     ----------
     folder
         The record in the making.
-    ports
-        A free port for each seat, in the order of :func:`seats`.
+    places
+        Where each seat may listen, `address:port`, in the order of :func:`seats`.
     """
-    places = seats(run)
+    seated = seats(run)
     by_role: dict[str, list[str]] = {}
-    for (role, _, host), port in zip(places, ports, strict=True):
-        by_role.setdefault(role, []).append(f"{host}:{port}")
+    for (role, _, _), place in zip(seated, places, strict=True):
+        by_role.setdefault(role, []).append(place)
     endpoints = Endpoints(**{role: tuple(where) for role, where in by_role.items()})
     processes = []
-    for role, rank, host in places:
+    for role, rank, host in seated:
         name = f"{role}-{rank}"
         own = folder / "processes" / name
         job = ProcessJob(

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 
+from horizont.cluster.hosts import Hosts
 from horizont.cluster.plan import Plan
 from horizont.measure import SamplerHandle, background_of, start_sampler, watch_background
 from horizont.records import RecordWriter, read_table
@@ -48,7 +49,7 @@ class Resources:
 
 
 @contextlib.contextmanager
-def sampling(plan: Plan, record: RecordWriter) -> Iterator[Resources]:
+def sampling(plan: Plan, hosts: Hosts, record: RecordWriter) -> Iterator[Resources]:
     """Sample the resources of what happens in the block, if the run asks for it."""
     if plan.run.sampler_hz == 0:
         resources = Resources(None)
@@ -58,6 +59,8 @@ def sampling(plan: Plan, record: RecordWriter) -> Iterator[Resources]:
         return
     sampler = start_sampler(record.folder, 1.0 / plan.run.sampler_hz)
     try:
+        for name, counters in hosts.counters().items():
+            sampler.add_host(name, counters)
         resources = Resources(sampler)
         yield resources
         resources.conclude(record)

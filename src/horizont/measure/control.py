@@ -31,6 +31,10 @@ class ControlWriter:
         """Ask for a process and its descendants to be followed."""
         self._send({"root": pid, "name": name})
 
+    def add_host(self, name: str, counters: Path) -> None:
+        """Ask for the interfaces of another host to be counted, by its `/proc/PID/net/dev`."""
+        self._send({"host": name, "counters": str(counters)})
+
     def stop(self) -> None:
         """Ask the sampler to stop, where no signal reaches it."""
         self._send({"stop": True})

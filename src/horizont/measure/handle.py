@@ -71,6 +71,17 @@ class SamplerHandle:
         if self._outcome is None:
             self._control.add_root(pid, name)
 
+    def add_host(self, name: str, counters: Path) -> None:
+        """Count the interfaces of another host of this machine, a network namespace.
+
+        Parameters
+        ----------
+        counters
+            The `/proc/PID/net/dev` of a process inside.
+        """
+        if self._outcome is None:
+            self._control.add_host(name, counters)
+
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait for the first sample; return whether it was taken in time, in seconds."""
         deadline_s = time.monotonic() + timeout_s

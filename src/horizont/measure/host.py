@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -47,6 +48,39 @@ class Traffic(NamedTuple):
     received_bytes: int
 
 
+class TrafficReader:
+    """The byte counters of the interfaces of a network namespace, through a kept descriptor.
+
+    Parameters
+    ----------
+    counters
+        The `net/dev` of a process inside.
+    interfaces
+        The interfaces to count; None for all there are at each sample.
+    """
+
+    def __init__(
+        self, counters: Path = Path("/proc/net/dev"), interfaces: Sequence[str] | None = None
+    ) -> None:
+        self._interfaces = None if interfaces is None else frozenset(interfaces)
+        self._file = os.open(counters, os.O_RDONLY)
+
+    def read(self) -> dict[str, Traffic]:
+        """Read the counters of each interface."""
+        traffic = {}
+        for line in _read_whole(self._file).decode().splitlines()[2:]:
+            name, _, counters = line.partition(":")
+            name = name.strip()
+            if self._interfaces is None or name in self._interfaces:
+                fields = counters.split(None, _SENT + 1)
+                traffic[name] = Traffic(int(fields[_SENT]), int(fields[_RECEIVED]))
+        return traffic
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._file)
+
+
 class HostReader:
     """The host's counters, with psutil's meanings, through descriptors kept open.
 
@@ -60,11 +94,10 @@ class HostReader:
     """
 
     def __init__(self, interfaces: Sequence[str] | None = None) -> None:
-        self._interfaces = None if interfaces is None else frozenset(interfaces)
         self._load = os.open("/proc/loadavg", os.O_RDONLY)
         self._stat = os.open("/proc/stat", os.O_RDONLY)
         self._memory = os.open("/proc/meminfo", os.O_RDONLY)
-        self._network = os.open("/proc/net/dev", os.O_RDONLY)
+        self._network = TrafficReader(interfaces=interfaces)
 
     def read(self) -> HostReading:
         """Read what is cheap enough for every sample."""
@@ -96,14 +129,7 @@ class HostReader:
 
     def traffic(self) -> dict[str, Traffic]:
         """Read the byte counters of each interface, of this network namespace."""
-        traffic = {}
-        for line in _read_whole(self._network).decode().splitlines()[2:]:
-            name, _, counters = line.partition(":")
-            name = name.strip()
-            if self._interfaces is None or name in self._interfaces:
-                fields = counters.split(None, _SENT + 1)
-                traffic[name] = Traffic(int(fields[_SENT]), int(fields[_RECEIVED]))
-        return traffic
+        return self._network.read()
 
     def disk(self) -> tuple[int | None, int | None]:
         """Read the bytes read from and written to all disks; None where there is no disk."""
@@ -112,7 +138,8 @@ class HostReader:
 
     def close(self) -> None:
         """Close the descriptors."""
-        for descriptor in (self._load, self._stat, self._memory, self._network):
+        self._network.close()
+        for descriptor in (self._load, self._stat, self._memory):
             os.close(descriptor)
 
 

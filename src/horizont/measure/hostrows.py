@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horizont.measure.host import HostReader
+from horizont.measure.host import HostReader, Traffic
 from horizont.measure.rows import Head, Row
 
 
@@ -23,7 +23,7 @@ def host_rows(head: Head, host: HostReader, missed: int, processes: int | None) 
     """
     traffic = host.traffic()
     read, written = (None, None) if processes is None else host.disk()
-    rows = [Row(*head, "interface", name, **bytes_._asdict()) for name, bytes_ in traffic.items()]
+    rows = interface_rows(head, traffic)
     whole = Row(
         *head,
         "host",
@@ -37,3 +37,8 @@ def host_rows(head: Head, host: HostReader, missed: int, processes: int | None) 
         missed=missed,
     )
     return [*rows, whole]
+
+
+def interface_rows(head: Head, traffic: dict[str, Traffic]) -> list[Row]:
+    """Return a row for each interface of a host."""
+    return [Row(*head, "interface", name, **bytes_._asdict()) for name, bytes_ in traffic.items()]

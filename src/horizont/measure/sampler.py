@@ -20,8 +20,8 @@ from horizont.measure.control import ControlReader
 from horizont.measure.deadlines import Deadline, Deadlines
 from horizont.measure.doorbell import Doorbell
 from horizont.measure.follower import Follower
-from horizont.measure.host import HostReader
-from horizont.measure.hostrows import host_rows
+from horizont.measure.host import HostReader, TrafficReader
+from horizont.measure.hostrows import host_rows, interface_rows
 from horizont.measure.lean import keep_out_pandas
 from horizont.measure.processes import ProcessReader, allow_many_descriptors
 from horizont.measure.reporting import finish
@@ -47,6 +47,7 @@ class Sampler:
         self.tally = Tally()
         self._bell = Doorbell()
         self._host = HostReader(spec.interfaces)
+        self._others: dict[str, TrafficReader] = {}
         self._self = ProcessReader(os.getpid())
         self._control = ControlReader(spec.files.control)
         self._parent = spec.parent_pid or os.getppid()
@@ -83,6 +84,8 @@ class Sampler:
             if "root" in message:
                 self.follower.add_root(message["root"], message["name"])
                 self._scan_due_s = now_s()
+            if "host" in message:
+                self._others[message["host"]] = TrafficReader(Path(message["counters"]))
         if self._told_to_stop:
             return "told to stop"
         if os.getppid() != self._parent:
@@ -100,6 +103,8 @@ class Sampler:
         for pid, name, reading in self.follower.read(time_s):
             add(process_row(head, "process", name, pid, reading))
         self._spill.rows.extend(host_rows(head, self._host, deadline.missed, processes))
+        for host, reader in self._others.items():
+            self._spill.rows.extend(interface_rows(head._replace(host=host), reader.read()))
         own = self._self.read()
         if own:
             add(process_row(head, "sampler", "sampler", os.getpid(), own))

@@ -8,7 +8,7 @@ from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.run import Run, Steps
 from horizont.spec.study import EquivalenceSettings, Study, read_study
 from horizont.spec.system import SYSTEMS, System, SystemTraits, parse_system
-from horizont.spec.topology import Topology
+from horizont.spec.topology import Link, Topology
 from horizont.spec.workload import Optimizer, Workload
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Exchange",
     "FaultInfo",
     "Frozen",
+    "Link",
     "Optimizer",
     "ProcessJob",
     "Run",

@@ -105,7 +105,7 @@ def check_roles(system: System, topology: Topology) -> None:
         raise UserError("servers", topology.servers, f"at least 1 for {system.name}")
     if not needs_servers and topology.servers:
         raise UserError("servers", topology.servers, f"0 for {system.name}")
-    if len(topology.hosts) > topology.workers:
+    if not topology.is_emulated and len(topology.hosts) > topology.workers:
         raise UserError(
             "hosts", list(topology.hosts), f"at most {topology.workers}, one for each worker"
         )

@@ -1,0 +1,183 @@
+"""A cluster on one machine: each host a network namespace, all on one switch.
+
+The switch is a bridge in a namespace of its own. From it a cable (a pair of virtual interfaces)
+leads to each host. Its rate is limited at both ends, each for what leaves there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from horizont.cluster.links import limit
+from horizont.cluster.namespaces import TOOLS, HostsError, Namespace
+from horizont.cluster.shares import Share
+from horizont.errors import UserError
+from horizont.spec import Link, Topology
+
+#: The network of the hosts: host-0 has the address 10.77.0.1.
+NETWORK = "10.77.0"
+
+#: The first port; each process takes the next one.
+FIRST_PORT = 4000
+
+#: New namespaces have whatever the kernel's default congestion control is; this one is everywhere.
+CONGESTION_CONTROL = "reno"
+
+_RUNS = count()
+
+
+class EmulatedHosts:
+    """The hosts of a run, on a switch.
+
+    Parameters
+    ----------
+    folder
+        Where their table of names is kept.
+    """
+
+    def __init__(self, topology: Topology, folder: Path) -> None:
+        self.names = topology.all_hosts
+        self.link = topology.link
+        token = f"horizont-{os.getpid()}-{next(_RUNS)}"
+        self.shares: dict[str, Share] = {}
+        if topology.host_cpus is not None:
+            for name in self.names:
+                self.shares[name] = Share(f"{token}-{name}", topology.host_cpus)
+        removal = "".join(share.removal for share in self.shares.values())
+        self.switch = Namespace(afterwards=removal)
+        self.hosts = {name: Namespace() for name in self.names}
+        self.table = folder / "hosts"
+
+    def make(self) -> None:
+        """Lay the cables and give names and addresses.
+
+        Raises
+        ------
+        HostsError
+            If the system does not let us.
+        """
+        for namespace in (self.switch, *self.hosts.values()):
+            namespace.wait_kept()
+        self.table.write_text(self._names(), encoding="utf-8")
+        self.switch.ip(self._cables())
+        for name, namespace in self.hosts.items():
+            self._settle(name, namespace)
+            limit(namespace, "eth0", self.link.sent_mbit)
+            limit(self.switch, name, self.link.rate_mbit)
+
+    def _names(self) -> str:
+        lines = [f"{self.address(name)} {name}" for name in self.names]
+        return "\n".join(["127.0.0.1 localhost", *lines]) + "\n"
+
+    def _cables(self) -> list[str]:
+        lines = ["link add switch type bridge", "link set switch up"]
+        for name, namespace in self.hosts.items():
+            lines.append(f"link add {name} type veth peer name eth0 netns {namespace.pid}")
+            lines.append(f"link set {name} master switch up")
+        return lines
+
+    def _settle(self, name: str, namespace: Namespace) -> None:
+        """Give a host its address, its name, and a table of all names."""
+        namespace.ip(
+            [
+                f"address add {self.address(name)}/24 dev eth0",
+                "link set lo up",
+                "link set eth0 up",
+            ]
+        )
+        script = (
+            f"hostname {name} && mount --bind '{self.table}' /etc/hosts && "
+            f"echo {CONGESTION_CONTROL} > /proc/sys/net/ipv4/tcp_congestion_control"
+        )
+        namespace.inside("sh", "-c", script)
+
+    def address(self, name: str) -> str:
+        """Tell the address of a host."""
+        return f"{NETWORK}.{self.names.index(name) + 1}"
+
+    def endpoints(self, hosts: list[str]) -> list[str]:
+        """Give each process a port: on hosts of our own all are free."""
+        return [f"{self.address(host)}:{FIRST_PORT + place}" for place, host in enumerate(hosts)]
+
+    def enter(self, host: str, folder: Path) -> tuple[str, ...]:
+        """Tell the words in front of a command that is to run on a host."""
+        share = self.shares[host].entrance if self.shares else ()
+        return (*share, *self.hosts[host].entrance(folder))
+
+    def counters(self) -> dict[str, Path]:
+        """Tell where the byte counters of each host are read, from outside."""
+        return {name: Path(f"/proc/{host.pid}/net/dev") for name, host in self.hosts.items()}
+
+    def pids(self) -> dict[str, int]:
+        """Tell the keepers of the switch and the hosts."""
+        return {"switch": self.switch.pid, **{n: host.pid for n, host in self.hosts.items()}}
+
+    def cut_off(self, host: str) -> None:
+        """Pull a host's cable out of the switch."""
+        self.switch.ip([f"link set {host} down"])
+
+    def join(self, host: str) -> None:
+        """Put it back."""
+        self.switch.ip([f"link set {host} up"])
+
+    def release(self) -> None:
+        """Take everything down; the processes inside have ended."""
+        for namespace in (*self.hosts.values(), self.switch):
+            namespace.release()
+        for namespace in (*self.hosts.values(), self.switch):
+            namespace.wait_released()
+
+
+@contextmanager
+def emulated_hosts(topology: Topology, folder: Path) -> Iterator[EmulatedHosts]:
+    """Make the hosts of a topology for the time of a run.
+
+    Raises
+    ------
+    UserError
+        If this system does not allow it.
+    """
+    if reason := lacking(topology):
+        raise UserError("topology.engine", topology.engine, f"local ({reason})")
+    with _open(topology, folder) as hosts:
+        yield hosts
+
+
+@contextmanager
+def _open(topology: Topology, folder: Path) -> Iterator[EmulatedHosts]:
+    hosts = EmulatedHosts(topology, folder)
+    try:
+        hosts.make()
+        yield hosts
+    finally:
+        hosts.release()
+
+
+def lacking(topology: Topology) -> str:
+    """Tell in a few words what a topology needs and this system lacks; nothing if all is there."""
+    if not topology.is_emulated:
+        return ""
+    return _lacking(topology.link, topology.host_cpus is not None)
+
+
+@cache
+def _lacking(link: Link, with_shares: bool) -> str:
+    """Try it with a single host, once."""
+    if os.geteuid() != 0:
+        return "emulated hosts need root"
+    absent = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if absent:
+        return f"emulated hosts need the commands {', '.join(absent)}"
+    tried = Topology(engine="emulated", link=link, host_cpus=1.0 if with_shares else None)
+    try:
+        with tempfile.TemporaryDirectory() as folder, _open(tried, Path(folder)):
+            return ""
+    except (HostsError, OSError) as error:
+        return f"emulated hosts cannot be made here: {error}"
