@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 from tests.conftest import small_run
 
-from horizont.cluster import Plan, plan_run, take_ports
+from horizont.cluster import Plan, plan_run
 from horizont.cluster.plan import seats
-from horizont.errors import UserError
 from horizont.spec import SYSTEMS
 
 
@@ -50,21 +48,3 @@ def test_workers_are_dealt_to_the_hosts() -> None:
 def test_threads_reach_every_library() -> None:
     for process in planned("pytorch/sync/allreduce", threads=3).processes:
         assert process.environment["OMP_NUM_THREADS"] == "3"
-
-
-def test_a_taken_port_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=rf"topology\.base_port: {port}"):
-            take_ports(["127.0.0.1"], port)
-
-
-def test_a_foreign_host_is_named() -> None:
-    with pytest.raises(UserError, match=r"topology\.hosts"):
-        take_ports(["192.0.2.1"], 0)
-    with pytest.raises(UserError, match=r"topology\.hosts"):
-        take_ports(["no-such-host.invalid"], 0)
-
-
-def test_free_ports_differ() -> None:
-    assert len(set(take_ports(["127.0.0.1"] * 20, 0))) == 20

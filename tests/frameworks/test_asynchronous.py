@@ -17,7 +17,7 @@ from tests.conftest import ROOT, small_run
 from tests.frameworks.rules import RULES
 
 from horizont.analysis import staleness
-from horizont.cluster import Place, RunFailed, execute, plan_run, take_ports
+from horizont.cluster import Place, RunFailed, execute, holding_ports, plan_run
 from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import seats
 from horizont.cluster.updates import match
@@ -178,9 +178,9 @@ def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifa
     workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES["momentum"]}
     steps = {"warmup": 30, "bare": 1, "instrumented": 0}
     run = small_run("tensorflow/async/parameter_server", workload=workload, steps=steps)
-    ports = take_ports([host for _, _, host in seats(run)], 0)
+    hosts = [host for _, _, host in seats(run)]
     groups: list[ProcessGroup] = []
-    with ending_all(groups):
+    with holding_ports(hosts, 0) as ports, ending_all(groups):
         for process in plan_run(run, tmp_path, small_cifar.resolve(), ports).processes:
             planned = process
             if process.name == "chief-0":

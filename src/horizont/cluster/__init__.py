@@ -3,7 +3,7 @@
 from horizont.cluster.alone import run_side_by_side
 from horizont.cluster.execute import Place, execute
 from horizont.cluster.plan import Plan, PlannedProcess, plan_run, plan_trace
-from horizont.cluster.ports import take_ports
+from horizont.cluster.ports import holding_ports
 from horizont.cluster.watch import RunFailed
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "PlannedProcess",
     "RunFailed",
     "execute",
+    "holding_ports",
     "plan_run",
     "plan_trace",
     "run_side_by_side",
-    "take_ports",
 ]

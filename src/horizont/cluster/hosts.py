@@ -6,12 +6,12 @@ An engine is a file with one class and a line in :data:`ENGINES`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from horizont.cluster.emulated import emulated_hosts
-from horizont.cluster.ports import take_ports
+from horizont.cluster.ports import holding_ports
 from horizont.spec import Topology
 
 
@@ -19,7 +19,10 @@ class Hosts(Protocol):
     """The hosts of a run."""
 
     def endpoints(self, hosts: list[str]) -> list[str]:
-        """Find a place to listen, as `address:port`, for each process by its host."""
+        """Find a place to listen, as `address:port`, for each process by its host.
+
+        It stays the run's own until the hosts are closed.
+        """
         ...
 
     def enter(self, host: str, folder: Path) -> tuple[str, ...]:
@@ -47,14 +50,21 @@ class Hosts(Protocol):
 
 
 class LocalHosts:
-    """The machine itself, under one or several of its addresses."""
+    """The machine itself, under one or several of its addresses.
 
-    def __init__(self, topology: Topology) -> None:
-        self.base_port = topology.base_port
+    Parameters
+    ----------
+    held
+        Keeps the ports until the run is over.
+    """
+
+    def __init__(self, base_port: int, held: ExitStack) -> None:
+        self.base_port = base_port
+        self.held = held
 
     def endpoints(self, hosts: list[str]) -> list[str]:
         """Find a free port for each process."""
-        ports = take_ports(hosts, self.base_port)
+        ports = self.held.enter_context(holding_ports(hosts, self.base_port))
         return [f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)]
 
     def enter(self, host: str, folder: Path) -> tuple[str, ...]:
@@ -81,7 +91,8 @@ class LocalHosts:
 def local_hosts(topology: Topology, folder: Path) -> Iterator[Hosts]:
     """Use this machine."""
     del folder
-    yield LocalHosts(topology)
+    with ExitStack() as held:
+        yield LocalHosts(topology.base_port, held)
 
 
 #: Engine -> how its hosts are made for the time of a run, with a folder for what they need.
