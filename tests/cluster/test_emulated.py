@@ -60,7 +60,9 @@ def nothing_of_hosts_left() -> Iterator[None]:
 @needs_hosts
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_hosts_have_names_and_reach_each_other(tmp_path: Path) -> None:
-    script = "import os, socket as s; print(s.gethostname(), s.gethostbyname('host-0'), os.getcwd())"
+    script = (
+        "import os, socket as s; print(s.gethostname(), s.gethostbyname('host-0'), os.getcwd())"
+    )
     with open_hosts(EMULATED, tmp_path) as hosts:
         name, address, folder = said(hosts, "host-1", tmp_path, script).split()
         assert (name, folder) == ("host-1", str(tmp_path))
