@@ -89,7 +89,7 @@ def read_overlaid(name: str) -> Study:
         ("distributed.systems", ["caffe/local"], ["distributed.system", "'caffe/local'"]),
         ("distributed.topology.hosts", ["a", "b", "c"], ["hosts", "at most 2"]),
         ("distributed.topology.engine", "cloud", ["topology.engine", "'cloud'", "local"]),
-        ("local.topology.workers", 2, ["local.workers", "1 for tensorflow/local"]),
+        ("local.topology.workers", 2, ["local.topology.workers", "1 for tensorflow/local"]),
         ("study", ["lenet5-mnist"], ["study", "'lenet5-mnist'", "lenet5-cifar10"]),
         ("equivalence.at_steps", [5, 1], ["equivalence.at_steps", "ascending"]),
         ("workloads.lenet5-cifar10.optimizer.name", "adamw", ["optimizer.name", "'adamw'"]),
@@ -141,3 +141,47 @@ def test_specifications_cannot_be_changed(values: dict[str, Any]) -> None:
     study = validate(Study, values)
     with pytest.raises(ValueError, match="frozen"):
         study.seed = 1  # type: ignore[misc]
+
+
+def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
+    systems = ["pytorch/local", "pytorch/sync/allreduce", "pytorch/sync/parameter_server"]
+    values["distributed"] |= {
+        "systems": systems,
+        "blocks": 1,
+        "topology": {"engine": "emulated", "workers": 2, "servers": 1},
+        "vary": {"workers": [2, 4], "servers": [1, 2], "local_batch": [8]},
+    }
+    shapes = [
+        (run.system.name, run.topology.workers, run.topology.servers, run.global_batch)
+        for run in validate(Study, values).runs("distributed", "lenet5-cifar10")
+    ]
+    local, ring, servers = systems
+    assert shapes == [
+        (local, 1, 0, 8),  # the twin of all the others, once
+        (ring, 2, 0, 16),
+        (ring, 4, 0, 32),
+        (servers, 2, 1, 16),
+        (servers, 2, 2, 16),
+        (servers, 4, 1, 32),
+        (servers, 4, 2, 32),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vary", "words"),
+    [
+        ({"colour": [1]}, ["vary", "colour", "link"]),
+        ({"workers": []}, ["vary.workers", "at least one"]),
+        ({"workers": [5]}, ["global_batch", "84", "5 workers"]),
+        ({"link": [{"rate_mbit": 10}]}, ["link", "emulated"]),
+        ({"local_batch": [1], "global_batch": [2]}, ["local_batch", "one of them"]),
+        ({"threads": list(range(1, 250))}, ["249 points", "200"]),
+    ],
+)
+def test_points_that_make_no_sense_are_refused(
+    values: dict[str, Any], vary: dict[str, Any], words: list[str]
+) -> None:
+    values["distributed"]["vary"] = vary
+    message = refused(values)
+    for word in words:
+        assert word in message

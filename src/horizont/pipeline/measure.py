@@ -13,13 +13,14 @@ from horizont.cluster import Place, execute
 from horizont.data import About
 from horizont.measure import describe_environment
 from horizont.pipeline.check import checked_study
+from horizont.pipeline.feasible import grounded, obstacle
 from horizont.pipeline.ground import run_ground
 from horizont.pipeline.lock import measuring_alone
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import ensure_data
 from horizont.pipeline.progress import Progress
 from horizont.records import Record, RecordWriter, Result, find_record, read_record, run_key
-from horizont.spec import Run, installed_version
+from horizont.spec import Run
 
 
 def measure(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
@@ -45,7 +46,8 @@ def measure(experiment: str, workload: str, paths: Paths | None = None) -> list[
     """
     paths = paths or study_paths()
     study = checked_study(paths)
-    runs = interleaved(list(study.runs(experiment, workload)), study.seed)
+    planned = [grounded(run) for run in study.runs(experiment, workload)]
+    runs = interleaved(planned, study.seed)
     about = ensure_data(study, runs[0].workload.dataset, paths)
     RecordWriter.sweep(paths.records(experiment, workload))
     campaign = Campaign(paths, about, Progress("run", len(runs)))
@@ -80,20 +82,19 @@ class Campaign:
         ground = run_ground(run.system.framework, self.about)
         key = run_key(run, ground)
         self.progress.begin(f"{run.workload_name} {run.system.name}, block {run.block + 1}")
-        if installed_version(run.system.framework) is None:
+        if reason := obstacle(run):
             self.progress.end("skipped", counted=False)
-            return self._skip(run, key, store)
+            return self._skip(run, key, store, reason)
         found = find_record(store, key)
         if found is not None and found.ok:
             self.progress.end("found finished", counted=False)
             return found
         return self._make(run, key, store, ground)
 
-    def _skip(self, run: Run, key: str, store: Path) -> Record:
+    def _skip(self, run: Run, key: str, store: Path, reason: str) -> Record:
         """Leave a record that says why there was no run."""
         writer = RecordWriter(store, key)
         writer.start(run, describe_environment())
-        reason = f"{run.system.framework} is not installed"
         return read_record(writer.finish(Result(status="skipped", reason=reason)))
 
     def _make(self, run: Run, key: str, store: Path, ground: dict[str, str]) -> Record:

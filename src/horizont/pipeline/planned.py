@@ -5,6 +5,7 @@ from __future__ import annotations
 from horizont.data import About
 from horizont.data.about import read_about
 from horizont.errors import UserError
+from horizont.pipeline.feasible import grounded
 from horizont.pipeline.ground import run_ground
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.records import Record, find_record, run_key
@@ -31,7 +32,7 @@ def planned_records(
     study: Study, experiment: str, workload: str, paths: Paths
 ) -> tuple[list[Record], int]:
     """Open the records of the planned runs and count those that are missing."""
-    runs = list(study.runs(experiment, workload))
+    runs = [grounded(run) for run in study.runs(experiment, workload)]
     about = _about(paths, runs[0].workload.dataset)
     if about is None:
         return [], len(runs)

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from horizont.errors import UserError
 from horizont.spec.base import Frozen, validate
 from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.points import placed, points
 from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
@@ -88,6 +89,10 @@ class Experiment(Frozen):
     workloads
         Out of those of the study; nothing takes them all, an empty list leaves the experiment
         out.
+    vary
+        What the runs differ in beside the system: settings of the topology, `global_batch` or
+        `local_batch`, each with its values; every combination is run. A local system among
+        systems of several workers is run with one worker's share, as their twin.
     record_updates
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
@@ -107,16 +112,24 @@ class Experiment(Frozen):
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
     workloads: tuple[str, ...] | None = None
+    vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
 
     def variants(self, system: str) -> list[dict[str, Any]]:
-        """List what is run of a system in each block, as fields of :class:`Run` to set."""
-        del system
-        return [{}]
+        """List what is run of a system in each block, as fields of :class:`Run` to set.
+
+        Points that are the same to the system (one without servers does not see their number)
+        are listed once.
+        """
+        shaped = [
+            placed(self.topology, self.global_batch, system, point) for point in points(self.vary)
+        ]
+        return [each for place, each in enumerate(shaped) if each not in shaped[:place]]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
         workers = self.topology.workers
-        check_batch(self.global_batch, workers)
+        if "workers" not in self.vary:
+            check_batch(self.global_batch, workers)
         check_looks(self.evaluate_every, self.evaluate_examples)
         if self.local_batch not in (None, self.global_batch // workers):
             raise UserError(
@@ -124,10 +137,14 @@ class Experiment(Frozen):
                 self.local_batch,
                 f"global_batch / workers = {self.global_batch // workers}",
             )
+        if workers > 1 and all(parse_system(name).is_local for name in self.systems):
+            raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
         for name in self.systems:
             system = parse_system(name)
-            check_roles(system, topology_for(self.topology, name))
             check_exchange(system, self.exchange)
+            for shape in self.variants(name):
+                check_batch(shape["global_batch"], shape["topology"].workers)
+                check_roles(system, shape["topology"])
         return self
 
 
@@ -218,9 +235,7 @@ class Study(Frozen):
             "workload_name": workload_name,
             "workload": self.workload(workload_name),
             "system": parsed,
-            "topology": topology_for(settings.topology, system),
             "steps": settings.steps,
-            "global_batch": settings.global_batch,
             "block": block,
             "seed": self.seed,
             "sampler_hz": settings.sampler_hz,
@@ -230,13 +245,6 @@ class Study(Frozen):
             "record_updates": settings.record_updates if parsed.traits.shows_updates else "none",
             "deadline_s": settings.deadline_s,
         }
-
-
-def topology_for(topology: Topology, system: str) -> Topology:
-    """Drop the servers from a topology for a system that has none."""
-    if "server" in parse_system(system).traits.extra_roles:
-        return topology
-    return topology.model_copy(update={"servers": 0})
 
 
 def read_study(path: Path) -> Study:
