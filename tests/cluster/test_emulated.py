@@ -145,6 +145,7 @@ def test_a_host_uses_no_more_than_its_share(tmp_path: Path) -> None:
     """An upper bound of a share: a busy machine can only give less."""
     topology = EMULATED.model_copy(update={"host_cpus": 0.2})
     with open_hosts(topology, tmp_path) as hosts:
+        hosts.hold_to_shares()
         used_s = float(said(hosts, "host-0", tmp_path, BURN))
         other_s = float(said(hosts, "host-1", tmp_path, "import time; print(time.process_time())"))
     assert used_s < other_s + 0.6 * 0.2 * 1.3

@@ -1,14 +1,19 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
+from horizont.analysis.budget import budget
 from horizont.analysis.frames import PARTS, PHASES, systems_of
+from horizont.analysis.goal import common_loss, time_to_loss
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.scaling import is_strong, scaling
 from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
+from horizont.analysis.traffic import traffic, transfers
+from horizont.analysis.wire import volumes, wire_s
 
 __all__ = [
     "NO_PROOF",
@@ -16,7 +21,10 @@ __all__ = [
     "PHASES",
     "RESOURCES",
     "ProofStatus",
+    "budget",
+    "common_loss",
     "from_metrics",
+    "is_strong",
     "looks",
     "losses",
     "metrics",
@@ -27,6 +35,7 @@ __all__ = [
     "resources",
     "run_throughput",
     "runs",
+    "scaling",
     "segments",
     "smoothed",
     "staleness",
@@ -35,4 +44,9 @@ __all__ = [
     "summary",
     "systems_of",
     "throughput",
+    "time_to_loss",
+    "traffic",
+    "transfers",
+    "volumes",
+    "wire_s",
 ]

@@ -119,6 +119,11 @@ class EmulatedHosts:
         """Tell the keepers of the switch and the hosts."""
         return {"switch": self.switch.pid, **{n: host.pid for n, host in self.hosts.items()}}
 
+    def hold_to_shares(self) -> None:
+        """Allow the hosts no more than their share of the processors from now on."""
+        for share in self.shares.values():
+            share.hold()
+
     def cut_off(self, host: str) -> None:
         """Pull a host's cable out of the switch."""
         self.switch.ip([f"link set {host} down"])
@@ -177,7 +182,8 @@ def _lacking(link: Link, with_shares: bool) -> str:
         return f"emulated hosts need the commands {', '.join(absent)}"
     tried = Topology(engine="emulated", link=link, host_cpus=1.0 if with_shares else None)
     try:
-        with tempfile.TemporaryDirectory() as folder, _open(tried, Path(folder)):
+        with tempfile.TemporaryDirectory() as folder, _open(tried, Path(folder)) as hosts:
+            hosts.hold_to_shares()
             return ""
     except (HostsError, OSError) as error:
         return f"emulated hosts cannot be made here: {error}"

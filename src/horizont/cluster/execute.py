@@ -110,13 +110,19 @@ def _train(
             groups.append(group)
             add_root(group.process.pid, planned.name)
             record.event("started", process=planned.name, pid=group.process.pid)
-        watch(groups, plan.run.deadline_s, lambda: _report(plan, on_progress))
+        watch(groups, plan.run.deadline_s, lambda: _look(plan, hosts, on_progress))
 
 
-def _report(plan: Plan, on_progress: OnProgress) -> None:
-    """Tell how far the slowest of those that count their steps has come."""
+def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:
+    """Tell how far the slowest of those that count their steps has come.
+
+    With the first step of the slowest the start is over, and hosts are held to their shares: a
+    fraction of a processor would take minutes to load a framework, which is no part of training.
+    """
     counted = [read_progress(planned.folder / PROGRESS_FILE) for planned in plan.processes]
     known = [progress for progress in counted if progress is not None]
     if known:
         slowest = min(known, key=lambda progress: progress.done)
+        if slowest.done and len(known) >= plan.counting:
+            hosts.hold_to_shares()
         on_progress(slowest.done, slowest.planned)

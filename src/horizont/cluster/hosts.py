@@ -40,6 +40,10 @@ class Hosts(Protocol):
         """Tell the processes, by name, that keep the hosts; they are no part of the training."""
         ...
 
+    def hold_to_shares(self) -> None:
+        """Allow each host no more than its share of the processors from now on."""
+        ...
+
     def cut_off(self, host: str) -> None:
         """Pull a host's cable."""
         ...
@@ -79,6 +83,9 @@ class LocalHosts:
     def pids(self) -> dict[str, int]:
         """Tell nothing: no process is needed."""
         return {}
+
+    def hold_to_shares(self) -> None:
+        """Do nothing: the machine is not divided."""
 
     def cut_off(self, host: str) -> None:
         """Refuse: the machine has no cable of its own for it."""

@@ -49,6 +49,11 @@ class Plan:
     folder: Path
     processes: tuple[PlannedProcess, ...]
 
+    @property
+    def counting(self) -> int:
+        """How many of the processes count their steps: those that train or lead."""
+        return sum(not planned.passive for planned in self.processes)
+
 
 def seats(run: Run) -> list[tuple[RoleName, int, str]]:
     """List role, rank and host of each process; ranks are dealt to the hosts in turn.

@@ -11,7 +11,7 @@ PERIOD_US = 10_000
 
 
 class Share:
-    """A control group that may use so many processors' time.
+    """A control group that may use so many processors' time, once it is held to it.
 
     Parameters
     ----------
@@ -26,16 +26,13 @@ class Share:
 
     def __init__(self, name: str, cpus: float) -> None:
         root, self.is_second_version = _root()
+        self.quota_us = max(1000, round(cpus * PERIOD_US))
         self.folder = root / name
         self.folder.mkdir()
-        quota_us = max(1000, round(cpus * PERIOD_US))
-        try:
-            self._limit(quota_us)
-        except OSError:
-            self.folder.rmdir()
-            raise
 
-    def _limit(self, quota_us: int) -> None:
+    def hold(self) -> None:
+        """Allow no more than the share from now on."""
+        quota_us = self.quota_us
         if self.is_second_version:
             (self.folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from horizont.cluster.group import ProcessGroup, wait_for
 
 #: How often the watcher looks up from waiting, in seconds.
-TICK_S = 0.5
+TICK_S = 0.2
 
 
 class RunFailed(Exception):
@@ -28,7 +28,7 @@ def watch(groups: list[ProcessGroup], deadline_s: float, tick: Callable[[], None
     deadline_s
         Time from now after which the run counts as hung.
     tick
-        Called about twice a second.
+        Called several times a second.
 
     Raises
     ------

@@ -28,6 +28,8 @@ class Result(Frozen):
         From the first process started to the first step of the last worker, by part.
     final_loss
         That of the last step; of a text it is summed over the time steps of an example.
+    parameters
+        How many numbers the network learns.
     test_accuracy, test_perplexity
         The share of images that were recognised, or exp of the mean loss of a word.
     disturbed
@@ -40,6 +42,7 @@ class Result(Frozen):
     train_s: float | None = None
     startup_s: dict[str, float] = Field(default_factory=dict)
     final_loss: float | None = None
+    parameters: int | None = None
     test_accuracy: float | None = None
     test_perplexity: float | None = None
     background_cpu: float | None = None

@@ -76,8 +76,8 @@ class Topology(Frozen):
     link
         Of the emulated engine: the cable of each host.
     host_cpus
-        Of the emulated engine: processors' time that a host may use, in processors; None for
-        all that there are.
+        Of the emulated engine: processors' time that a host may use once all have started, in
+        processors; None for all that there are.
     """
 
     engine: Engine = "local"

@@ -40,7 +40,7 @@ def coordinate(session: Session) -> None:
     last = replace(
         session.recipe, weights=coordinator.weights(), statistics=coordinator.statistics()
     )
-    leave_outcome(job, session.adapter.trainer(last), session.data, rows[-1][1].loss)
+    leave_outcome(session, session.adapter.trainer(last), rows[-1][1].loss)
     looks.leave()
     coordinator.close()
     session.note("closed")

@@ -9,19 +9,23 @@ from scipy.special import logsumexp
 from horizont.data import ImageData, TextData, window_starts
 from horizont.frameworks.base import Trainer, Windows
 from horizont.records import write_json
-from horizont.spec import ProcessJob, Run
+from horizont.spec import Run
+from horizont.worker.session import Session
 
 BATCH = 500
 #: Streams into which a text is cut for evaluation.
 ROWS = 20
 
 
-def leave_outcome(
-    job: ProcessJob, trainer: Trainer, data: ImageData | TextData, final_loss: float
-) -> None:
+def leave_outcome(session: Session, trainer: Trainer, final_loss: float) -> None:
     """Leave the last loss, how good the network is, and the weights if they are asked for."""
-    found = quality(trainer, data, job.run)
-    write_json(job.folder / "summary.json", {"final_loss": final_loss, **found})
+    job = session.job
+    found = {
+        "final_loss": final_loss,
+        "parameters": sum(weight.size for weight in session.recipe.weights.values()),
+        **quality(trainer, session.data, job.run),
+    }
+    write_json(job.folder / "summary.json", found)
     if job.run.keep_weights:
         np.savez(job.folder / "weights.npz", **trainer.weights())
 

@@ -47,7 +47,7 @@ def work(session: Session) -> None:
     session.note("trained")
     write_table(job.folder / "steps.parquet", loop.log.table())
     if job.rank == 0:
-        leave_outcome(job, trainer, session.data, loop.final_loss())
+        leave_outcome(session, trainer, loop.final_loss())
         looks.leave()
     trainer.close()
     session.note("closed")
