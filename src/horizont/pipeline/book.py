@@ -8,8 +8,11 @@ from horizont.pipeline.paths import Paths
 from horizont.report.book import build_book
 from horizont.spec import Study, read_study
 
-#: Chapters that have a page for each workload of the study, beside those of the experiments.
-PER_WORKLOAD = ("equivalence", "resources")
+#: Experiments whose runs have their resources charted.
+SAMPLED = ("distributed", "cluster")
+
+#: Experiments that are shown by the notebook of another one.
+SHOWN_BY = {"strong_scaling": "scaling"}
 
 
 def assemble_book(paths: Paths) -> Path:
@@ -32,7 +35,19 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     """List chapter and executed notebook of each page."""
     planned = [("overview", "overview")]
     planned += [("data", f"data-{name}") for name in study.datasets]
-    on = dict.fromkeys(PER_WORKLOAD, study.study)
-    on |= {experiment: study.workloads_of(experiment) for experiment in study.experiments}
-    planned += [(chapter, f"{chapter}-{name}") for chapter, names in on.items() for name in names]
+    planned += [("equivalence", f"equivalence-{name}") for name in study.study]
+    for experiment in study.experiments:
+        names = study.workloads_of(experiment)
+        planned += [page_of(experiment, name) for name in names]
+    for experiment in SAMPLED:
+        names = study.workloads_of(experiment)
+        planned += [("resources", f"resources-{name}-{experiment}") for name in names]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
+
+
+def page_of(experiment: str, workload: str) -> tuple[str, str]:
+    """Tell chapter and name of the page of an experiment on a workload."""
+    if experiment in SHOWN_BY:
+        chapter = SHOWN_BY[experiment]
+        return chapter, f"{chapter}-{workload}-{experiment}"
+    return experiment, f"{experiment}-{workload}"

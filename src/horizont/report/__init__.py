@@ -1,5 +1,10 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
+from horizont.report.clusterpictures import (
+    link_picture,
+    scaling_picture,
+    traffic_picture,
+)
 from horizont.report.findings import (
     fault_table,
     verdict,
@@ -60,6 +65,7 @@ __all__ = [
     "facts",
     "fault_table",
     "headline",
+    "link_picture",
     "loss_picture",
     "machine_facts",
     "network_picture",
@@ -72,6 +78,7 @@ __all__ = [
     "resource_table",
     "result_table",
     "sample",
+    "scaling_picture",
     "speed_table",
     "staleness_picture",
     "startup_picture",
@@ -79,6 +86,7 @@ __all__ = [
     "system_facts",
     "table",
     "throughput_picture",
+    "traffic_picture",
     "verdict",
     "workload_title",
     "worst_distances",

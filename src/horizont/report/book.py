@@ -19,6 +19,9 @@ CHAPTERS = {
     "equivalence": "Equivalence",
     "local": "Local training",
     "distributed": "Distributed training",
+    "cluster": "A cluster of hosts",
+    "links": "Ring against servers",
+    "scaling": "Scaling",
     "resources": "Resources",
 }
 

@@ -50,6 +50,7 @@ PAIR_MARKS = ("o", "s", "D", "^", "v", "P")
 
 PROCESS_COLOURS = {
     "worker": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
+    "host": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
     "server": ("#c8413b", "#8f2d56"),
     "chief": ("#6b7280",),
     "scheduler": ("#a9a9a9",),
@@ -115,6 +116,13 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 def framework_colour(framework: str) -> str:
     """Tell the colour of a framework."""
     return FRAMEWORK_COLOURS.get(framework, UNKNOWN_COLOUR)
+
+
+def system_dash(system: str) -> Dash:
+    """Tell the kind of line of a system: whole for all-reduce and one process."""
+    if "/async/" in system:
+        return "--"
+    return "-." if system.endswith("/sync/parameter_server") else "-"
 
 
 def process_colour(name: str) -> str:

@@ -57,6 +57,35 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "ratio_low": ("from", "{:.3f}"),
     "ratio_high": ("to", "{:.3f}"),
     "instrumented_ratio": ("instrumented / bare", "{:.3f}"),
+    "workers": ("workers", "{:.0f}"),
+    "servers": ("servers", "{:.0f}"),
+    "batch": ("batch", "{:,.0f}"),
+    "rate_mbit": ("link, Mbit/s", "{:,.0f}"),
+    "host": ("host", "{}"),
+    "sent_bytes": ("sent, KiB a step", lambda value: f"{value / 1024:,.1f}"),
+    "received_bytes": ("received, KiB a step", lambda value: f"{value / 1024:,.1f}"),
+    "sent_ratio": ("sent / theory", "{:.3f}"),
+    "received_ratio": ("received / theory", "{:.3f}"),
+    "busiest_ratio": ("bytes / theory", "{:.3f}"),
+    "wire_s": ("wire needs, ms", lambda value: f"{value * 1e3:,.1f}"),
+    "step_ratio": ("step / wire", "{:.2f}"),
+    "communication_s": ("transfer, ms", lambda value: f"{value * 1e3:.2f}"),
+    "waiting_s": ("waiting, ms", lambda value: f"{value * 1e3:.2f}"),
+    "twin_s": ("one process, ms", lambda value: f"{value * 1e3:.2f}"),
+    "subtracted_s": ("by subtraction, ms", lambda value: f"{value * 1e3:.2f}"),
+    "measured_s": ("measured, ms", lambda value: f"{value * 1e3:.2f}"),
+    "batches_per_s": ("batches/s", "{:,.1f}"),
+    "speedup": ("speedup", "{:.2f}"),
+    "speedup_low": ("from", "{:.2f}"),
+    "speedup_high": ("to", "{:.2f}"),
+    "efficiency": ("efficiency", "{:.0%}"),
+    "crowded": ("crowded", lambda crowded: "yes" if crowded else ""),
+    "goal": ("loss", "{:.3f}"),
+    "time_s": ("seconds to it", "{:.2f}"),
+    "time_low_s": ("from", "{:.2f}"),
+    "time_high_s": ("to", "{:.2f}"),
+    "examples": ("examples to it", "{:,.0f}"),
+    "reached": ("reached it", "{:.0f}"),
     "name": ("process", "{}"),
     "cpu_mean": ("CPU, % of a core", "{:.0f}"),
     "memory_max": ("most memory, MiB", "{:.0f}"),
@@ -76,7 +105,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
 _TEXT = frozenset(
     {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
     | {"mistake", "framework", "caught"}
-    | {"dtype", "record", "fact", "value", "disturbed"}
+    | {"dtype", "record", "fact", "value", "disturbed", "host", "crowded"}
 )
 
 

@@ -93,6 +93,8 @@ class Experiment(Frozen):
         What the runs differ in beside the system: settings of the topology, `global_batch` or
         `local_batch`, each with its values; every combination is run. A local system among
         systems of several workers is run with one worker's share, as their twin.
+    vary_on
+        Other values for a workload.
     record_updates
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
@@ -113,17 +115,21 @@ class Experiment(Frozen):
     exchange: Exchange = Exchange()
     workloads: tuple[str, ...] | None = None
     vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    vary_on: dict[str, dict[str, tuple[Any, ...]]] = Field(default_factory=dict)
 
-    def variants(self, system: str) -> list[dict[str, Any]]:
+    def variants(self, system: str, workload: str = "") -> list[dict[str, Any]]:
         """List what is run of a system in each block, as fields of :class:`Run` to set.
 
         Points that are the same to the system (one without servers does not see their number)
         are listed once.
         """
-        shaped = [
-            placed(self.topology, self.global_batch, system, point) for point in points(self.vary)
-        ]
+        vary = {**self.vary, **self.vary_on.get(workload, {})}
+        shaped = [placed(self.topology, self.global_batch, system, point) for point in points(vary)]
         return [each for place, each in enumerate(shaped) if each not in shaped[:place]]
+
+    def _shapes(self, system: str) -> list[dict[str, Any]]:
+        """List what is run of a system on any workload."""
+        return [shape for name in ("", *self.vary_on) for shape in self.variants(system, name)]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -142,7 +148,7 @@ class Experiment(Frozen):
         for name in self.systems:
             system = parse_system(name)
             check_exchange(system, self.exchange)
-            for shape in self.variants(name):
+            for shape in self._shapes(name):
                 check_batch(shape["global_batch"], shape["topology"].workers)
                 check_roles(system, shape["topology"])
         return self
@@ -160,6 +166,10 @@ class Study(Frozen):
     equivalence: EquivalenceSettings
     local: Experiment
     distributed: Experiment
+    cluster: Experiment
+    links: Experiment
+    scaling: Experiment
+    strong_scaling: Experiment
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
@@ -176,6 +186,9 @@ class Study(Frozen):
             for workload in settings.workloads or ():
                 if workload not in self.study:
                     raise UserError(f"{name}.workloads", workload, self.study)
+            for workload in settings.vary_on:
+                if workload not in self.workloads:
+                    raise UserError(f"{name}.vary_on", workload, sorted(self.workloads))
         return self
 
     @property
@@ -223,7 +236,7 @@ class Study(Frozen):
         for block in range(settings.blocks):
             for name in settings.systems:
                 plain = self._run_values(experiment, settings, workload_name, name, block)
-                for changes in settings.variants(name):
+                for changes in settings.variants(name, workload_name):
                     yield Run(**{**plain, **changes})
 
     def _run_values(

@@ -6,21 +6,26 @@ from horizont.report.figures.network import architecture
 from horizont.report.figures.phases import phase_bars, stacked_panels
 from horizont.report.figures.resources import resource_charts
 from horizont.report.figures.samples import sample_sheet
+from horizont.report.figures.scaling import scaling_curves
 from horizont.report.figures.staleness import staleness_bars
 from horizont.report.figures.startup import startup_bars
 from horizont.report.figures.throughput import throughput_dots
+from horizont.report.figures.wire import link_curves, traffic_dots
 
 __all__ = [
     "architecture",
     "distances",
+    "link_curves",
     "loss_curves",
     "phase_bars",
     "quality_curves",
     "quality_dots",
     "resource_charts",
     "sample_sheet",
+    "scaling_curves",
     "stacked_panels",
     "staleness_bars",
     "startup_bars",
     "throughput_dots",
+    "traffic_dots",
 ]

@@ -17,11 +17,11 @@ from horizont.report.style import (
     FRAMEWORK_MARKS,
     INK,
     PAPER,
-    Dash,
     drawing,
     framework_colour,
     new_figure,
     only_grid,
+    system_dash,
 )
 
 #: Points of a curve; more cannot be seen and only make the page heavy.
@@ -101,16 +101,10 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str, marker:
             thin["height"],
             marker=marker,
             color=colour,
-            linestyle=_dash(system),
+            linestyle=system_dash(system),
             linewidth=1,
             alpha=0.75,
         )
-
-
-def _dash(system: str) -> Dash:
-    if "/async/" in system:
-        return "--"
-    return "-." if system.endswith("/sync/parameter_server") else "-"
 
 
 def _legend(figure: Figure, systems: list[str]) -> None:
@@ -119,7 +113,7 @@ def _legend(figure: Figure, systems: list[str]) -> None:
             [],
             [],
             color=framework_colour(words.framework_of(system)),
-            linestyle=_dash(system),
+            linestyle=system_dash(system),
             label=words.system(system),
         )
         for system in systems

@@ -23,7 +23,7 @@ from horizont.report.style import (
 _NAMES = {
     "cpu": "CPU, % of a core",
     "memory": "memory, MiB",
-    "network": "network of the host, MiB/s",
+    "network": "network, MiB/s",
     "processes": "processes of the run",
 }
 #: Share of the width below which two names would run into each other.
@@ -68,18 +68,22 @@ def _draw_chart(axes: Axes, quantity: str, table: pd.DataFrame) -> None:
         colour, dash = _NETWORK.get(name, (process_colour(name), "-"))
         axes.plot(own["time_s"], own["value"], color=colour, linestyle=dash, linewidth=1.4)
     if quantity == "network":
-        _legend_network(axes)
+        _legend_network(axes, sorted(names, reverse=not set(names) - set(_NETWORK)))
     axes.set_ylim(bottom=0)
     axes.margins(y=0.15)
 
 
-def _legend_network(axes: Axes) -> None:
-    handles = [
-        Line2D([], [], color=colour, linestyle=dash, label=way)
-        for way, (colour, dash) in _NETWORK.items()
-    ]
+def _legend_network(axes: Axes, names: list[str]) -> None:
+    handles = []
+    for name in names:
+        colour, dash = _NETWORK.get(name, (process_colour(name), "-"))
+        handles.append(Line2D([], [], color=colour, linestyle=dash, label=name))
     axes.legend(
-        handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1
+        handles=handles,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=max(len(names), 1),
+        borderaxespad=0.1,
     )
 
 
