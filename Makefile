@@ -1,6 +1,8 @@
 # `make` alone lists the targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
+# The whole suite goes to two processes (tests/conftest.py deals the tests); some tests to one.
+TESTS ?= --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help env repro test check lab bench format lock clean
 
@@ -15,7 +17,7 @@ env:            ## make .venv, if the lock has changed; WITHOUT=mxnet leaves a f
 repro: env      ## run the study and build the report; PROFILE=name for other settings
 	@$(BIN)/horizont repro $(if $(PROFILE),--profile $(PROFILE))
 
-test: env       ## lint, types, and the test suite
+test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest $(TESTS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from horizont.pipeline.profile import use_profile
 from horizont.spec import Run, parse_system
 
 ROOT = Path(__file__).parents[1]
+
+#: Marks of tests that take long, the longest first.
+URGENT = ("pipeline", "framework")
 
 
 def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
@@ -40,6 +44,54 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
         "deadline_s": 90,
     }
     return Run.model_validate({**values, **changes})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Deal the tests to the processes that share them, with `--dist loadgroup`.
+
+    The tests of a file stay together, for they share fixtures; a mark of their own parts those
+    that take long. The longest come first, so that the many short ones fill what is left.
+    """
+    urgency: dict[str, int] = {}
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        group = _group(item)
+        urgency[group] = min(_urgency(item), urgency.get(group, len(URGENT)))
+    items.sort(key=lambda item: urgency[_group(item)])
+
+
+def _group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    assert mark is not None
+    return str(mark.args[0])
+
+
+def _urgency(item: pytest.Item) -> int:
+    marked = (place for place, mark in enumerate(URGENT) if item.get_closest_marker(mark))
+    return next(marked, len(URGENT))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Show the name of a test without the group that xdist adds, so that it can be run again."""
+    name, _, _ = report.nodeid.rpartition("@")
+    if name and "]" not in report.nodeid[len(name) :]:
+        report.nodeid = name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let what there is one of a machine, the lock of those who measure, be one a test process."""
+    tmp_path_factory.getbasetemp()  # where it was
+    with (
+        tempfile.TemporaryDirectory(prefix="horizont-tests-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture
@@ -79,5 +131,9 @@ def horizont_processes(folder: Path) -> list[psutil.Process]:
 def nothing_left(tmp_path: Path) -> Iterator[None]:
     """Fail if a test leaves a worker or a sampler behind."""
     yield
-    _, alive = psutil.wait_procs(horizont_processes(tmp_path), timeout=3)
+    assert_nothing_left(tmp_path)
+
+
+def assert_nothing_left(folder: Path) -> None:
+    _, alive = psutil.wait_procs(horizont_processes(folder), timeout=3)
     assert not alive, [" ".join(process.cmdline()) for process in alive]

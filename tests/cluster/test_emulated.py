@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -26,13 +27,15 @@ needs_hosts = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def namespaces() -> set[str]:
-    """Tell all network namespaces in which processes live."""
-    found = set()
+    """Tell all network namespaces in which processes live that this test process has started.
+
+    They are known by their folder for temporary files, which they keep as orphans, too.
+    """
+    found = {os.readlink("/proc/self/ns/net")}
     for process in psutil.process_iter():
-        try:
-            found.add(os.readlink(f"/proc/{process.pid}/ns/net"))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError, psutil.Error):
+            if process.environ().get("TMPDIR") == os.environ["TMPDIR"]:
+                found.add(os.readlink(f"/proc/{process.pid}/ns/net"))
     return found
 
 

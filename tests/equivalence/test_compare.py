@@ -91,10 +91,32 @@ def proof_ok(traces: Traces) -> bool:
     return all(row.ok for row in compare(traces))
 
 
+class Read(dict[str, np.ndarray]):
+    """A trace that notes what is read of it."""
+
+    def __init__(self) -> None:
+        super().__init__(trace())
+        self.names: list[str] = []
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.names.append(name)
+        return super().__getitem__(name)
+
+
+def test_each_tensor_is_read_once_and_not_before_its_turn() -> None:
+    traces = [Read() for _ in range(6)]
+    plain, rerun = (dict(zip("abc", part, strict=True)) for part in (traces[:3], traces[3:]))
+    rows = compare(Traces("float64", plain, [rerun]))
+    next(rows)
+    assert [read.names for read in traces] == [["initial/0/conv1.weight"]] * 6
+    assert len(list(rows)) == 4 * 3 - 1
+    assert [read.names for read in traces] == [list(trace())] * 6
+
+
 def test_a_chaotic_training_is_no_evidence() -> None:
     adrift = trace(**{"update__5__conv1.weight": np.array([0.1, 0.1, 0.1, 0.2])})
     one = {"a": trace(), "b": trace()}
-    rows = compare(Traces("float64", one, [{"a": adrift, "b": adrift}]))
+    rows = list(compare(Traces("float64", one, [{"a": adrift, "b": adrift}])))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
     found = proof_of(rows, **about, ground={}, frameworks=("a", "b"), missing={})
     assert all(row.ok for row in rows)

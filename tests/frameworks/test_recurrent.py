@@ -81,6 +81,7 @@ def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
     return values @ weights["fc.weight"].T + weights["fc.bias"]
 
 
+@pytest.mark.xdist_group("sameness of texts")
 def test_all_frameworks_train_the_same_language_model(study_root: Paths) -> None:
     prover = prover_of(WORKLOAD, study_root)
     told = prover.train(dict.fromkeys(FRAMEWORKS, PROOF), "compared")
@@ -98,6 +99,7 @@ def first_words(prover: Prover) -> np.ndarray:
     return np.stack([tokens[row * ((len(tokens) - 1) // 4) :][:10] for row in range(4)])
 
 
+@pytest.mark.xdist_group("sameness of texts")
 def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
     only = {name for name, info in FAULT_INFOS.items() if info.needs == "a text"}
     tried = try_faults(WORKLOAD, study_root, only=only)

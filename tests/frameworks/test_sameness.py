@@ -42,7 +42,9 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     return paths
 
 
-@pytest.mark.parametrize("network", SMALL)
+@pytest.mark.parametrize(
+    "network", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SMALL]
+)
 def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
     prover = prover_of(f"{network}-cifar10", study_root)
     passes, rule = SMALL[network]

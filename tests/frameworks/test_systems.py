@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import ROOT, small_run
+from tests.conftest import ROOT, assert_nothing_left, small_run
 
 from horizont.cluster import Place, execute
 from horizont.equivalence.distance import relative_distance
@@ -23,27 +26,59 @@ pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
 
 
+#: Momentum carries a mistake of one step into the next; Adam divides by what it remembers.
+RULES = {
+    "momentum": {"learning_rate": 0.02, "momentum": 0.9, "weight_decay": 1e-3},
+    "adam": {"name": "adam", "learning_rate": 1e-3, "epsilon": 1e-3},
+}
+
+#: Carries out a run of a system by a rule.
+CarryOut = Callable[[str, str], Record]
+
+
 def carried_out(run: Run, store: Path, data: Path) -> Record:
     if installed_version(run.system.framework) is None:
         pytest.skip(f"{run.system.framework} is not installed")
-    record = execute(run, f"{run.system.slug}", Place(store, data, {}), lambda done, planned: None)
+    key = run.workload.optimizer.name + run.system.slug
+    record = execute(run, key, Place(store, data, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_system_makes_its_steps(name: str, tmp_path: Path, small_cifar: Path) -> None:
-    run = small_run(name, evaluate_examples=64, sampler_hz=5)
-    record = carried_out(run, tmp_path, small_cifar)
-    steps = record.steps().to_pandas()
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> CarryOut:
+    """Make each run once for all tests: starting frameworks is what takes the time."""
+    store = tmp_path_factory.mktemp("trained")
+
+    @functools.cache
+    def carry_out(name: str, rule: str) -> Record:
+        workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
+        asked = {"evaluate_examples": 64, "sampler_hz": 5, "keep_weights": True}
+        record = carried_out(small_run(name, workload=workload, **asked), store, small_cifar)
+        assert_nothing_left(store)
+        return record
+
+    return carry_out
+
+
+def apart(name: str, *values: object) -> Any:
+    """Let the tests of a framework, which share its runs, go to one test process."""
+    group = pytest.mark.xdist_group(f"systems of {parse_system(name).framework}")
+    return pytest.param(name, *values, marks=group)
+
+
+@pytest.mark.parametrize("name", [apart(name) for name in SYSTEMS])
+def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
+    record = trained(name, "momentum")
+    run, steps = record.run, record.steps().to_pandas()
     check_counts(run, steps)
     check_phases(run, steps)
     assert steps["loss"].notna().all()
     assert record.result.test_accuracy is not None
     assert {"interpreter", "framework", "network"} <= set(record.result.startup_s)
     samples = record.samples().to_pandas()
-    trained = {f"worker-{rank}" for rank in range(run.topology.workers)}
-    assert trained <= set(samples["name"])
+    workers = {f"worker-{rank}" for rank in range(run.topology.workers)}
+    assert workers <= set(samples["name"])
     assert not (record.folder / "processes").exists()
 
 
@@ -69,29 +104,16 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
     assert (total <= timed["step_s"] * 1.001).all()
 
 
-#: Momentum carries a mistake of one step into the next; Adam divides by what it remembers.
-RULES = {
-    "momentum": {"learning_rate": 0.02, "momentum": 0.9, "weight_decay": 1e-3},
-    "adam": {"name": "adam", "learning_rate": 1e-3, "epsilon": 1e-3},
-}
-
-
 @pytest.mark.parametrize(
     ("name", "rule"),
     # Servers have to be told the rule, so there both are tried.
-    [*((name, "momentum") for name in SYNC), ("mxnet/sync/parameter_server", "adam")],
+    [*(apart(name, "momentum") for name in SYNC), apart("mxnet/sync/parameter_server", "adam")],
 )
 def test_synchronous_training_is_single_process_training(
-    name: str, rule: str, tmp_path: Path, small_cifar: Path
+    name: str, rule: str, trained: CarryOut
 ) -> None:
-    workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
-    together = small_run(name, keep_weights=True, workload=workload)
-    local = f"{parse_system(name).framework}/local"
-    alone = small_run(local, keep_weights=True, workload=workload)
-    weights = [
-        np.load(carried_out(run, tmp_path, small_cifar).folder / "weights.npz")
-        for run in (together, alone)
-    ]
+    alone = f"{parse_system(name).framework}/local"
+    weights = [np.load(trained(each, rule).folder / "weights.npz") for each in (name, alone)]
     assert set(weights[0]) == set(weights[1])
     for tensor in weights[0]:
         # Sums over two halves of a batch against one sum, in float32, over seven steps.
@@ -119,6 +141,7 @@ def ghost(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> dict[s
     return dict(np.load(folder / "out.npz"))
 
 
+@pytest.mark.xdist_group("systems with batch norm")
 @pytest.mark.parametrize("name", SYNC)
 def test_each_worker_normalises_over_its_own_examples(
     name: str, tmp_path: Path, small_cifar: Path, ghost: dict[str, np.ndarray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -74,17 +74,31 @@ class Comparison:
         return asdict(self)
 
 
-def compare(traces: Traces) -> list[Comparison]:
+def compare(traces: Traces) -> Iterator[Comparison]:
     """Compare all pairs of frameworks, in the order in which training computes.
 
-    A tensor that one framework lacks, or that has another shape, is infinitely far away.
+    A tensor that one framework lacks, or that has another shape, is infinitely far away. No more
+    than one tensor of each trace is looked at, and held, at a time.
     """
-    names = _ordered(traces.plain.values())
-    return [
-        _compare_tensor(traces, name, pair)
-        for name in names
-        for pair in combinations(sorted(traces.plain), 2)
-    ]
+    for name in _ordered(traces.plain.values()):
+        one = _only(traces, name)
+        noise = [_apart(one.plain, rerun, name) for rerun in one.reruns]
+        error = [_apart(one.plain, one.exact, name)]
+        for pair in combinations(sorted(one.plain), 2):
+            yield _compare_tensor(one, name, pair, _of(pair, noise), _of(pair, error))
+
+
+def _only(traces: Traces, name: str) -> Traces:
+    """Read one tensor of all traces."""
+
+    def read(of: Mapping[str, Trace]) -> dict[str, Trace]:
+        return {
+            framework: {name: trace[name]} if name in trace else {}
+            for framework, trace in of.items()
+        }
+
+    reruns = [read(rerun) for rerun in traces.reruns]
+    return Traces(traces.dtype, read(traces.plain), reruns, read(traces.exact))
 
 
 def _ordered(traces: Iterable[Trace]) -> list[str]:
@@ -98,13 +112,11 @@ def _ordered(traces: Iterable[Trace]) -> list[str]:
     return sorted(names, key=place)  # a stable sort keeps the layers as they are
 
 
-def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Comparison:
+def _compare_tensor(
+    traces: Traces, name: str, pair: tuple[str, str], noise: list[float], error: list[float]
+) -> Comparison:
     quantity, step, tensor = name.split("/")
     one, other = (traces.plain[framework].get(name) for framework in pair)
-    noise = [
-        distance for rerun in traces.reruns for distance in _apart(traces.plain, rerun, name, pair)
-    ]
-    error = _apart(traces.plain, traces.exact, name, pair)
     bound = float64_bound(noise) if traces.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
         noise, error, bound = [], [], 0.0  # the same numbers are put in: nothing is computed
@@ -127,15 +139,17 @@ def _compare_tensor(traces: Traces, name: str, pair: tuple[str, str]) -> Compari
 
 
 def _norm(tensor: NDArray[Any]) -> float:
-    return float(np.linalg.norm(tensor.astype(np.float64).ravel()))
+    return float(np.linalg.norm(tensor.astype(np.float64, copy=False).ravel()))
 
 
-def _apart(
-    plain: Mapping[str, Trace], other: Mapping[str, Trace], name: str, pair: tuple[str, str]
-) -> list[float]:
-    """Tell how far a tensor of each framework of a pair is from that of its own other training."""
-    return [
-        relative_distance(plain[framework][name], other[framework][name], plain[framework][name])
-        for framework in pair
-        if name in plain[framework] and name in other.get(framework, {})
-    ]
+def _apart(plain: Mapping[str, Trace], other: Mapping[str, Trace], name: str) -> dict[str, float]:
+    """Tell how far a tensor of each framework is from that of its own other training."""
+    return {
+        framework: relative_distance(trace[name], other[framework][name], trace[name])
+        for framework, trace in plain.items()
+        if name in trace and name in other.get(framework, {})
+    }
+
+
+def _of(pair: tuple[str, str], found: Sequence[Mapping[str, float]]) -> list[float]:
+    return [distances[name] for distances in found for name in pair if name in distances]

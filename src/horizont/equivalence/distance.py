@@ -19,10 +19,14 @@ def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray
     """
     if one.shape != other.shape:
         return float("inf")
-    difference = np.linalg.norm((one.astype(np.float64) - other.astype(np.float64)).ravel())
-    scale = np.linalg.norm(reference.astype(np.float64).ravel())
+    difference = np.linalg.norm((_exact(one) - _exact(other)).ravel())
+    scale = np.linalg.norm(_exact(reference).ravel())
     if difference == 0:
         return 0.0
     if not np.isfinite(difference) or scale == 0:
         return float("inf")
     return float(difference / scale)
+
+
+def _exact(tensor: NDArray[Any]) -> NDArray[np.float64]:
+    return tensor.astype(np.float64, copy=False)

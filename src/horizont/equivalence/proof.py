@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class Proof(Frozen):
         return "proven"
 
 
-def proof_of(comparisons: list[Comparison], **about: Any) -> Proof:
+def proof_of(comparisons: Iterable[Comparison], **about: Any) -> Proof:
     """Make a proof out of comparisons and what they are about, by the fields of a proof."""
     return Proof(rows=tuple(_plain(row.as_row()) for row in comparisons), **about)
 

@@ -118,9 +118,10 @@ def _tried(prover: Prover, told: Mapping[str, Told], fault: str, owner: str) -> 
     }
     # Without noise of its own: against its sound rerun it would look like noise itself.
     compared[owner] = {EXACT: told[owner][_broken(fault)]}
-    row = prover.proof(compared).first_departure
+    departures = (row.as_row() for row in prover.comparisons(compared) if not row.ok)
     info = FAULT_INFOS[fault]
-    found = row or {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
+    nothing: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
+    found = next(departures, nothing)
     keys = ("quantity", "step", "tensor", "pair", "distance")
     return FaultTried(
         mistake=info.mistake,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from horizont.cluster import run_side_by_side
 from horizont.data import About
-from horizont.equivalence import Proof, Traces, compare, proof_of, write_proof
+from horizont.equivalence import Comparison, Proof, Traces, compare, proof_of, write_proof
 from horizont.pipeline.check import checked_study
 from horizont.pipeline.ground import proof_ground
 from horizont.pipeline.paths import Paths, study_paths
@@ -123,12 +123,17 @@ class Prover:
             folder=folder,
         )
 
+    def comparisons(self, told: Mapping[str, Told]) -> Iterator[Comparison]:
+        """Compare what the frameworks told, tensor by tensor, the exact precision first."""
+        for traces in _by_dtype(told):
+            yield from compare(traces)
+
     def proof(self, told: Mapping[str, Told]) -> Proof:
-        """Compare what the frameworks told, the exact precision first."""
+        """Compare all that the frameworks told."""
         workload = self.study.workload(self.workload)
         installed = list(told)
         return proof_of(
-            [row for traces in _by_dtype(told) for row in compare(traces)],
+            self.comparisons(told),
             workload=self.workload,
             network=workload.network,
             dataset=workload.dataset,
@@ -158,6 +163,7 @@ def _by_dtype(told: Mapping[str, Told]) -> list[Traces]:
     return [traces for traces in (exact, rounded) if traces.plain]
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path) as arrays:
-        return dict(arrays)
+def _read(path: Path) -> Mapping[str, NDArray[Any]]:
+    """Open a file of tensors; each is read when it is asked for, although the file is removed."""
+    arrays: Mapping[str, NDArray[Any]] = np.load(path)
+    return arrays

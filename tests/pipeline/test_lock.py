@@ -1,0 +1,35 @@
+"""One measurement at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from horizont.pipeline.lock import measuring_alone
+
+HOLDER = """
+import sys
+from horizont.pipeline.lock import measuring_alone
+with measuring_alone(print):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_one_waits_until_the_first_has_ended_however() -> None:
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+
+        def waiting(text: str) -> None:
+            said.append(text)
+            holder.kill()
+
+        with measuring_alone(waiting):
+            assert said == ["waiting for another measurement on this machine to end"]
+            assert holder.wait(0) != 0
+    with measuring_alone(said.append):
+        assert len(said) == 1
