@@ -24,8 +24,8 @@ def run() -> None:
     paths = study_paths()
     study = read_study(paths.params)
     records: list[Record] = []
-    for experiment in ("local", "distributed"):
-        for workload in study.study:
+    for experiment in study.experiments:
+        for workload in study.workloads_of(experiment):
             found, missing = planned_records(study, experiment, workload, paths)
             records += [record for record in found if record.ok]
             if missing:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from horizont.errors import UserError
+from horizont.pipeline.book import pages
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.profile import profile_names, use_profile
 from horizont.spec import SYSTEMS, Study, parse_system, read_study, validate
@@ -57,6 +58,17 @@ def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
     assert told == {"mxnet/async/parameter_server"}
 
 
+def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
+    values["distributed"]["workloads"] = ["lenet5-cifar10"]
+    study = validate(Study, values)
+    assert study.workloads_of("local") == study.study
+    assert study.experiments_on("lenet5-cifar10") == ["local", "distributed"]
+    assert study.experiments_on("lenet-fashion-mnist") == ["local"]
+    assert [
+        name for _, path in pages(study, Paths(ROOT)) if "distributed" in (name := path.stem)
+    ] == ["distributed-lenet5-cifar10"]
+
+
 def read_overlaid(name: str) -> Study:
     from horizont.pipeline.profile import overlay
 
@@ -89,6 +101,7 @@ def read_overlaid(name: str) -> Study:
         ("distributed.exchange", {"average_every": 0}, ["exchange.average_every", "greater"]),
         ("distributed.exchange", {"average_every": 4}, ["average_every", "tensorflow/sync"]),
         ("distributed.record_updates", "all", ["distributed.record_updates", "gradients"]),
+        ("distributed.workloads", ["vgg"], ["distributed.workloads", "vgg", "lenet5-cifar10"]),
         ("seed", -1, ["seed", "-1"]),
     ],
 )

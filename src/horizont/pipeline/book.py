@@ -8,8 +8,8 @@ from horizont.pipeline.paths import Paths
 from horizont.report.book import build_book
 from horizont.spec import Study, read_study
 
-#: Chapters that have a page for each workload, in the order of the book.
-PER_WORKLOAD = ("equivalence", "local", "distributed", "resources")
+#: Chapters that have a page for each workload of the study, beside those of the experiments.
+PER_WORKLOAD = ("equivalence", "resources")
 
 
 def assemble_book(paths: Paths) -> Path:
@@ -32,5 +32,7 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     """List chapter and executed notebook of each page."""
     planned = [("overview", "overview")]
     planned += [("data", f"data-{name}") for name in study.datasets]
-    planned += [(chapter, f"{chapter}-{name}") for chapter in PER_WORKLOAD for name in study.study]
+    on = dict.fromkeys(PER_WORKLOAD, study.study)
+    on |= {experiment: study.workloads_of(experiment) for experiment in study.experiments}
+    planned += [(chapter, f"{chapter}-{name}") for chapter, names in on.items() for name in names]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]

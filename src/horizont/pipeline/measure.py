@@ -28,7 +28,7 @@ def measure(experiment: str, workload: str, paths: Paths | None = None) -> list[
     Parameters
     ----------
     experiment
-        `local` or `distributed`.
+        The name of an experiment in the study's settings, such as `local`.
     workload
         The name of a workload in the study's settings.
 

@@ -34,7 +34,7 @@ def show_summary(paths: Paths) -> int:
     troubles = 0
     for workload in study.study:
         proof = proof_status(workload, paths)
-        for experiment in ("local", "distributed"):
+        for experiment in study.experiments_on(workload):
             records, missing = planned_records(study, experiment, workload, paths)
             failed = [record for record in records if record.result.status == "failed"]
             troubles += len(failed) + missing

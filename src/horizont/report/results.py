@@ -13,6 +13,7 @@ from horizont.report import words
 from horizont.report.tables import Table, plain_table, shortened
 from horizont.spec import Study
 
+#: What an experiment is called in the titles of results; others go by their own name.
 EXPERIMENTS = {"local": "one process", "distributed": "{} workers"}
 
 #: The metrics of each system, by experiment and workload.
@@ -29,7 +30,7 @@ def read_results(study: Study, place: Callable[[str], Path]) -> Results:
     """
     found = {}
     for workload in study.study:
-        for experiment in EXPERIMENTS:
+        for experiment in study.experiments_on(workload):
             path = place(f"{experiment}-{workload}")
             if path.exists():
                 found[experiment, workload] = read_json(path)
@@ -59,7 +60,8 @@ def _workload(study: Study, name: str, sources: Mapping[str, str]) -> str:
 
 
 def _experiment(study: Study, name: str) -> str:
-    return EXPERIMENTS[name].format(study.experiment(name).topology.workers)
+    title = EXPERIMENTS.get(name, name.replace("_", " "))
+    return title.format(study.experiment(name).topology.workers)
 
 
 def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> Table:

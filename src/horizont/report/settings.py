@@ -18,7 +18,7 @@ def experiment_facts(study: Study, experiment: str) -> Table:
     Parameters
     ----------
     experiment
-        ``local`` or ``distributed``.
+        Its name, such as ``local``.
     """
     settings = study.experiment(experiment)
     steps, topology = settings.steps, settings.topology
@@ -77,7 +77,7 @@ def study_facts(study: Study, sources: Mapping[str, str]) -> Table:
     for name in study.study:
         workload = study.workload(name)
         source = sources.get(workload.dataset, "unknown")
-        for experiment in ("local", "distributed"):
+        for experiment in study.experiments_on(name):
             settings = study.experiment(experiment)
             rows.append(
                 {

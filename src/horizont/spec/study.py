@@ -81,10 +81,13 @@ class EquivalenceSettings(Following):
 
 
 class Experiment(Frozen):
-    """A set of systems to be timed on every workload, in randomised blocks.
+    """A set of systems to be run on every workload, in randomised blocks.
 
     Attributes
     ----------
+    workloads
+        Out of those of the study; nothing takes them all, an empty list leaves the experiment
+        out.
     record_updates
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
@@ -103,6 +106,12 @@ class Experiment(Frozen):
     deadline_s: float = Field(default=120.0, gt=0)
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
+    workloads: tuple[str, ...] | None = None
+
+    def variants(self, system: str) -> list[dict[str, Any]]:
+        """List what is run of a system in each block, as fields of :class:`Run` to set."""
+        del system
+        return [{}]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -123,7 +132,7 @@ class Experiment(Frozen):
 
 
 class Study(Frozen):
-    """All settings of a study."""
+    """All settings of a study. Each field that is an :class:`Experiment` is one of its own."""
 
     profile: str
     seed: int = Field(ge=0)
@@ -146,7 +155,26 @@ class Study(Frozen):
         needed = sorted({self.workloads[name].dataset for name in self.study})
         if sorted(self.datasets) != needed:
             raise UserError("datasets", list(self.datasets), f"what the study needs: {needed}")
+        for name, settings in self.experiments.items():
+            for workload in settings.workloads or ():
+                if workload not in self.study:
+                    raise UserError(f"{name}.workloads", workload, self.study)
         return self
+
+    @property
+    def experiments(self) -> dict[str, Experiment]:
+        """The experiments by name, in the order of the book."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in values.items() if isinstance(value, Experiment)}
+
+    def workloads_of(self, experiment: str) -> tuple[str, ...]:
+        """List the workloads on which an experiment is made."""
+        chosen = self.experiment(experiment).workloads
+        return self.study if chosen is None else chosen
+
+    def experiments_on(self, workload: str) -> list[str]:
+        """List the experiments that are made on a workload."""
+        return [name for name in self.experiments if workload in self.workloads_of(name)]
 
     def workload(self, name: str) -> Workload:
         """Look a workload up by its name.
@@ -161,40 +189,47 @@ class Study(Frozen):
         return self.workloads[name]
 
     def experiment(self, name: str) -> Experiment:
-        """Look an experiment up by its name: `local` or `distributed`."""
-        if name not in ("local", "distributed"):
-            raise UserError("experiment", name, ["local", "distributed"])
-        return self.local if name == "local" else self.distributed
+        """Look an experiment up by its name.
+
+        Raises
+        ------
+        UserError
+            If the study has no such experiment.
+        """
+        if name not in self.experiments:
+            raise UserError("experiment", name, list(self.experiments))
+        return self.experiments[name]
 
     def runs(self, experiment: str, workload_name: str) -> Iterator[Run]:
         """List the runs of an experiment on a workload, block by block, systems in given order."""
         settings = self.experiment(experiment)
         for block in range(settings.blocks):
             for name in settings.systems:
-                yield self._run(experiment, settings, workload_name, name, block)
+                plain = self._run_values(experiment, settings, workload_name, name, block)
+                for changes in settings.variants(name):
+                    yield Run(**{**plain, **changes})
 
-    def _run(
+    def _run_values(
         self, experiment: str, settings: Experiment, workload_name: str, system: str, block: int
-    ) -> Run:
-        return Run(
-            experiment=experiment,
-            workload_name=workload_name,
-            workload=self.workload(workload_name),
-            system=parse_system(system),
-            topology=topology_for(settings.topology, system),
-            steps=settings.steps,
-            global_batch=settings.global_batch,
-            block=block,
-            seed=self.seed,
-            sampler_hz=settings.sampler_hz,
-            evaluate_examples=settings.evaluate_examples,
-            evaluate_every=settings.evaluate_every,
-            exchange=settings.exchange,
-            record_updates=(
-                settings.record_updates if parse_system(system).traits.shows_updates else "none"
-            ),
-            deadline_s=settings.deadline_s,
-        )
+    ) -> dict[str, Any]:
+        parsed = parse_system(system)
+        return {
+            "experiment": experiment,
+            "workload_name": workload_name,
+            "workload": self.workload(workload_name),
+            "system": parsed,
+            "topology": topology_for(settings.topology, system),
+            "steps": settings.steps,
+            "global_batch": settings.global_batch,
+            "block": block,
+            "seed": self.seed,
+            "sampler_hz": settings.sampler_hz,
+            "evaluate_examples": settings.evaluate_examples,
+            "evaluate_every": settings.evaluate_every,
+            "exchange": settings.exchange,
+            "record_updates": settings.record_updates if parsed.traits.shows_updates else "none",
+            "deadline_s": settings.deadline_s,
+        }
 
 
 def topology_for(topology: Topology, system: str) -> Topology:
