@@ -1,6 +1,7 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
 from horizont.analysis.frames import PARTS, PHASES, systems_of
+from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
@@ -17,6 +18,7 @@ __all__ = [
     "RESOURCES",
     "ProofStatus",
     "from_metrics",
+    "incidents",
     "looks",
     "losses",
     "metrics",

@@ -11,13 +11,16 @@ from typing import Any
 
 from horizont.cluster.collect import summarise
 from horizont.cluster.group import ProcessGroup, ending_all
-from horizont.cluster.plan import PROGRESS_FILE, Plan, plan_run, seats
+from horizont.cluster.interrupts import interrupts_later
+from horizont.cluster.ordeal import Ordeal, check_aftermath, second_lives
+from horizont.cluster.plan import PROGRESS_FILE, Plan, PlannedProcess, plan_run, seats
 from horizont.cluster.ports import take_ports
 from horizont.cluster.resources import sampling
+from horizont.cluster.strike import NoLink
 from horizont.cluster.updates import collect_updates
 from horizont.cluster.watch import RunFailed, watch
 from horizont.measure.progress import read_progress
-from horizont.records import Record, RecordWriter, Result, append_event, read_record
+from horizont.records import Aftermath, Record, RecordWriter, Result, append_event, read_record
 from horizont.spec import Run
 
 #: Called with the steps done and the steps planned, of the slowest worker.
@@ -76,7 +79,10 @@ def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Res
     reason = ""
     with sampling(plan, record) as resources:
         try:
-            _train(plan, record, resources.add_root, on_progress)
+            found = _train(plan, record, resources.add_root, on_progress)
+            if found is not None:
+                record.aftermath(found)
+                check_aftermath(plan.run, found)
             if plan.run.record_updates != "none":
                 collect_updates(record, folders)
         except RunFailed as failure:
@@ -84,7 +90,7 @@ def _carry_out(plan: Plan, record: RecordWriter, on_progress: OnProgress) -> Res
         wall_s = time.monotonic() - started
     # The sampler has been stopped here, so its findings are known.
     record.event("failed" if reason else "ended", reason=reason)
-    result = summarise(record, folders, wall_s)
+    result = summarise(record, [*folders, *second_lives(folders)], wall_s)
     update: dict[str, Any] = {"background_cpu": resources.background_cpu}
     update["disturbed"] = resources.disturbed
     if reason:
@@ -97,18 +103,30 @@ def _train(
     record: RecordWriter,
     add_root: Callable[[int, str], None],
     on_progress: OnProgress,
-) -> None:
+) -> Aftermath | None:
     """Start everything, watch it, and leave no process behind."""
     groups: list[ProcessGroup] = []
-    with ending_all(groups):
-        for planned in plan.processes:
-            planned.folder.mkdir(parents=True)
-            append_event(planned.folder / "events.jsonl", "spawned")
+
+    def start(planned: PlannedProcess) -> ProcessGroup:
+        planned.folder.mkdir(parents=True)
+        append_event(planned.folder / "events.jsonl", "spawned")
+        with interrupts_later():
             group = ProcessGroup(planned, record.folder / "logs" / f"{planned.name}.log")
             groups.append(group)
-            add_root(group.process.pid, planned.name)
-            record.event("started", process=planned.name, pid=group.process.pid)
-        watch(groups, plan.run.deadline_s, lambda: _report(plan, on_progress))
+        add_root(group.process.pid, planned.name)
+        record.event("started", process=planned.name, pid=group.process.pid)
+        return group
+
+    def tick() -> None:
+        _report(plan, on_progress)
+
+    with ending_all(groups):
+        for planned in plan.processes:
+            start(planned)
+        if plan.run.incident is not None:
+            return Ordeal(plan, groups, start, record, NoLink()).watch(tick)
+        watch(groups, plan.run.deadline_s, tick, plan.run.patience_s)
+        return None
 
 
 def _report(plan: Plan, on_progress: OnProgress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import selectors
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from horizont.cluster.interrupts import interrupts_later
 from horizont.cluster.plan import JOB_FILE, PlannedProcess
 from horizont.records import write_json
 
@@ -42,6 +44,7 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_die_with_launcher,  # noqa: PLW1509 - it takes no lock
             )
         self.pidfd = os.pidfd_open(self.process.pid)
 
@@ -52,8 +55,10 @@ class ProcessGroup:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, if anyone of it is left."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        # A number that was collected may belong to somebody else by now.
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     def reap(self) -> int:
         """Collect the exit status of a leader that has ended, and end what it left behind.
@@ -71,6 +76,7 @@ class ProcessGroup:
         """Tell in a line why the process ended: the last error it printed, or its last line."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # PyTorch's addition
         errors = [line for line in lines if ERROR.match(line)]
         return (errors or lines or [""])[-1]
 
@@ -82,7 +88,7 @@ def ending_all(groups: list[ProcessGroup]) -> Iterator[None]:
         yield
     finally:
         # A second Ctrl-C must not cut the cleaning short.
-        with _without_interrupts():
+        with interrupts_later():
             end_all(groups)
 
 
@@ -91,6 +97,7 @@ def end_all(groups: list[ProcessGroup], grace_s: float = 2.0) -> None:
     alive = [group for group in groups if group.process.returncode is None]
     for group in alive:
         group.signal(signal.SIGTERM)
+        group.signal(signal.SIGCONT)  # one that is stopped would not hear of it
     wait_for(alive, grace_s)
     for group in alive:
         group.reap()
@@ -119,14 +126,16 @@ def wait_for(
     return ended
 
 
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: interrupts go elsewhere anyway
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+#: Found before anything is started: the child between fork and exec must do next to nothing.
+_PRCTL = ctypes.CDLL(None, use_errno=True).prctl
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_launcher() -> None:
+    """Ask the kernel, before the new program begins, for SIGKILL at the death of the launcher.
+
+    The program asks again (:mod:`horizont.worker.lifeline`), but one that was stopped before it
+    could do so would lie there for ever. SIGKILL ends stopped processes, too. The death that
+    counts is that of the thread that started the process: it has to wait for its end.
+    """
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)

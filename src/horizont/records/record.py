@@ -8,6 +8,7 @@ Layout of a record, format 1::
     samples.parquet   a row per sample and process, if the sampler ran
     events.jsonl      planned, started, ready, failed, killed, ended
     result.json       the summary, with status and reason
+    aftermath.json    what came of the incident, if there was one
     quality.parquet   a row per look at how good the network was, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
@@ -28,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from horizont.errors import UserError
+from horizont.records.aftermath import Aftermath
 from horizont.records.events import append_event
 from horizont.records.files import read_json, read_table, write_json
 from horizont.records.result import Result
@@ -72,6 +74,10 @@ class RecordWriter:
         text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
         (self.folder / "events.jsonl").write_text(text, encoding="utf-8")
 
+    def aftermath(self, found: Aftermath) -> None:
+        """Write down what came of the incident."""
+        write_json(self.folder / "aftermath.json", found.model_dump(mode="json"))
+
     def finish(self, result: Result) -> Path:
         """Write the summary and move the record into place, over an earlier failed one."""
         write_json(self.folder / "result.json", result.model_dump(mode="json"))
@@ -108,6 +114,21 @@ class Record:
     def ok(self) -> bool:
         """Whether the run did all that it was asked to."""
         return self.result.status == "ok"
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to repeat: it went well, or what failed it was the incident."""
+        return self.ok or (self.folder / "aftermath.json").exists()
+
+    @property
+    def troubled(self) -> bool:
+        """Whether it failed for a reason that was not asked for."""
+        return self.result.status == "failed" and not self.settled
+
+    def aftermath(self) -> Aftermath | None:
+        """Read what came of the incident; None if nothing happened."""
+        path = self.folder / "aftermath.json"
+        return validate(Aftermath, read_json(path), path.name) if path.exists() else None
 
     def steps(self) -> pa.Table:
         """Read the steps: a row per step and worker."""

@@ -8,6 +8,9 @@ from horizont.report.findings import (
 from horizont.report.headline import (
     headline,
 )
+from horizont.report.incidents import (
+    incident_table,
+)
 from horizont.report.picture import (
     Picture,
     Title,
@@ -60,6 +63,7 @@ __all__ = [
     "facts",
     "fault_table",
     "headline",
+    "incident_table",
     "loss_picture",
     "machine_facts",
     "network_picture",

@@ -20,6 +20,7 @@ CHAPTERS = {
     "local": "Local training",
     "distributed": "Distributed training",
     "resources": "Resources",
+    "incidents": "Incidents",
 }
 
 #: The chapter that is the front page.

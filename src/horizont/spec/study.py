@@ -10,8 +10,9 @@ import yaml
 from pydantic import Field, model_validator
 
 from horizont.errors import UserError
-from horizont.spec.base import Frozen, validate
+from horizont.spec.base import Frozen, inside, validate
 from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.incident import Incident, check_incident, suits
 from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
@@ -92,6 +93,11 @@ class Experiment(Frozen):
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
         Holds for all systems; one that does not have what it asks for is refused.
+    incidents
+        A run of each for every system that has the role it happens to; without any there is one
+        run, to which nothing happens.
+    patience_s
+        As of :class:`horizont.spec.Run`.
     """
 
     systems: tuple[str, ...] = Field(min_length=1)
@@ -107,11 +113,20 @@ class Experiment(Frozen):
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
     workloads: tuple[str, ...] | None = None
+    incidents: tuple[Incident, ...] = ()
+    patience_s: float | None = Field(default=None, gt=0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its runs are there for their times."""
+        return not self.incidents
 
     def variants(self, system: str) -> list[dict[str, Any]]:
         """List what is run of a system in each block, as fields of :class:`Run` to set."""
-        del system
-        return [{}]
+        if not self.incidents:
+            return [{}]
+        parsed = parse_system(system)
+        return [{"incident": each} for each in self.incidents if suits(each, parsed)]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -128,7 +143,20 @@ class Experiment(Frozen):
             system = parse_system(name)
             check_roles(system, topology_for(self.topology, name))
             check_exchange(system, self.exchange)
+        self._check_incidents()
         return self
+
+    def _check_incidents(self) -> None:
+        """Refuse an incident that no system can have, or that one cannot have as it is."""
+        systems = {name: parse_system(name) for name in self.systems}
+        for place, incident in enumerate(self.incidents):
+            able = [name for name, system in systems.items() if suits(incident, system)]
+            with inside(f"incidents.{place}"):
+                for name in able:
+                    topology = topology_for(self.topology, name)
+                    check_incident(incident, systems[name], topology, self.steps.total)
+                if not able:
+                    raise UserError("role", incident.role, "a role that one of the systems has")
 
 
 class Study(Frozen):
@@ -143,6 +171,7 @@ class Study(Frozen):
     equivalence: EquivalenceSettings
     local: Experiment
     distributed: Experiment
+    incidents: Experiment | None = None
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
@@ -228,6 +257,7 @@ class Study(Frozen):
             "evaluate_every": settings.evaluate_every,
             "exchange": settings.exchange,
             "record_updates": settings.record_updates if parsed.traits.shows_updates else "none",
+            "patience_s": settings.patience_s,
             "deadline_s": settings.deadline_s,
         }
 
