@@ -11,7 +11,6 @@ from typing import Any
 
 from horizont.cluster.collect import summarise
 from horizont.cluster.group import ProcessGroup, ending_all
-from horizont.cluster.interrupts import interrupts_later
 from horizont.cluster.ordeal import Ordeal, check_aftermath, second_lives
 from horizont.cluster.plan import PROGRESS_FILE, Plan, PlannedProcess, plan_run, seats
 from horizont.cluster.ports import take_ports
@@ -19,6 +18,7 @@ from horizont.cluster.resources import sampling
 from horizont.cluster.strike import NoLink
 from horizont.cluster.updates import collect_updates
 from horizont.cluster.watch import RunFailed, watch
+from horizont.measure.interrupts import interrupts_later
 from horizont.measure.progress import read_progress
 from horizont.records import Aftermath, Record, RecordWriter, Result, append_event, read_record
 from horizont.spec import Run
@@ -57,8 +57,10 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
     UserError
         If a port is taken or the results folder cannot be written.
     """
-    record = RecordWriter(place.store, key)
+    record = None
     try:
+        with interrupts_later():
+            record = RecordWriter(place.store, key)
         record.start(run, place.environment)
         hosts = [host for _, _, host in seats(run)]
         ports = take_ports(hosts, run.topology.base_port)
@@ -68,7 +70,9 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
-        record.discard()
+        with interrupts_later():
+            if record is not None:
+                record.discard()
         raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import selectors
@@ -13,8 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from horizont.cluster.interrupts import interrupts_later
 from horizont.cluster.plan import JOB_FILE, PlannedProcess
+from horizont.measure.interrupts import interrupts_later
+from horizont.measure.lifeline import signal_at_parents_death
 from horizont.records import write_json
 
 #: How the last line of a traceback, or our own message, begins.
@@ -44,7 +44,8 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_launcher,  # noqa: PLW1509 - it takes no lock
+                # Takes no lock, so threads of the launcher do not matter.
+                preexec_fn=signal_at_parents_death(signal.SIGKILL),  # noqa: PLW1509
             )
         self.pidfd = os.pidfd_open(self.process.pid)
 
@@ -124,18 +125,3 @@ def wait_for(
                 selector.unregister(key.fd)
                 ended.append(key.data)
     return ended
-
-
-#: Found before anything is started: the child between fork and exec must do next to nothing.
-_PRCTL = ctypes.CDLL(None, use_errno=True).prctl
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_launcher() -> None:
-    """Ask the kernel, before the new program begins, for SIGKILL at the death of the launcher.
-
-    The program asks again (:mod:`horizont.worker.lifeline`), but one that was stopped before it
-    could do so would lie there for ever. SIGKILL ends stopped processes, too. The death that
-    counts is that of the thread that started the process: it has to wait for its end.
-    """
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -84,7 +84,7 @@ class Ordeal:
         self.members = [Member(group) for group in groups]
         seat = self.incident.seat(self.run.system)
         self.victim = next(m for m in self.members if (m.job.role, m.job.rank) == seat)
-        self.signs = Signs([group.planned.folder for group in groups])
+        self.signs = Signs(groups)
         self.struck_s: float | None = None
         self.at_step = 0
         self._pieces: Iterator[float] = iter(())
@@ -172,7 +172,7 @@ class Ordeal:
     def _start_again(self) -> None:
         member = Member(self.start(again(self.victim.group.planned)), life=2)
         self.members.append(member)
-        self.signs.folders.append(member.group.planned.folder)
+        self.signs.groups.append(member.group)
 
     def _over(self, too_late: bool) -> Over | None:
         """Tell why there is nothing to wait for any more; None if there is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 
@@ -38,7 +39,7 @@ def watch(
     tick
         Called about twice a second.
     patience_s
-        Time without any sign of progress after which the run counts as hung; nothing leaves that
+        Time without any sign of life (:mod:`horizont.cluster.signs`) after which the run counts as hung; nothing leaves that
         to the deadline.
 
     Raises
@@ -47,11 +48,12 @@ def watch(
         If a process ends badly, the run hangs, or the deadline passes.
     """
     end = time.monotonic() + deadline_s
-    signs = Signs([group.planned.folder for group in groups])
+    signs = Signs(groups)
     running = list(groups)
     while any(not group.planned.passive for group in running):
         ended = wait_for_any(running, TICK_S)
-        for group in ended:
+        # What was killed comes first: the errors of the others may come of it.
+        for group in sorted(ended, key=lambda group: group.reap() != -signal.SIGKILL):
             running.remove(group)
             check_end(group)
         if time.monotonic() > end:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 
 from horizont.errors import UserError
@@ -92,13 +93,21 @@ class RecordWriter:
     def sweep(store: Path) -> None:
         """Remove what launchers that are dead by now left half-made in a store."""
         for folder in store.glob(".*.tmp"):
-            pid = folder.name.split(".")[-2]
-            if not Path("/proc", pid).exists():
+            if not _alive(int(folder.name.split(".")[-2]), folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove the record in the making."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _alive(pid: int, folder: Path) -> bool:
+    """Whether the maker of a folder lives: its number may belong to a younger process by now."""
+    try:
+        # The clock that processes are dated by may be off by a little.
+        return bool(psutil.Process(pid).create_time() < folder.stat().st_mtime + 10)
+    except (psutil.NoSuchProcess, FileNotFoundError):
+        return False
 
 
 @dataclass(frozen=True)

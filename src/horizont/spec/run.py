@@ -61,8 +61,8 @@ class Run(Frozen):
         What befalls one of the processes on the way. Such a run goes on as long as anything in
         it goes on.
     patience_s
-        Without a step or another sign of progress for so long, the run counts as hung; nothing
-        leaves that to the deadline. Must be longer than the longest step, start-up or evaluation.
+        Without a step for so long, and with next to no processor time used, the run counts as
+        hung; nothing leaves that to the deadline.
     """
 
     experiment: str
