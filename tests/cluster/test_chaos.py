@@ -44,7 +44,8 @@ def cases(system: str) -> list[Case]:
         found += [Case(system, launcher=number) for number in (signal.SIGKILL, signal.SIGTERM)]
         found += [Case(system, f"{role}-0", "frozen", signal.SIGKILL) for role in roles]
     if system == "pytorch/sync/allreduce":
-        found += [Case(system, launcher=signal.SIGINT), Case(system, "sampler", "killed"),
+        found += [Case(system, launcher=signal.SIGINT),
+                  Case(system, "sampler", "killed", steps=200),
                   Case(system, "sampler", "frozen", signal.SIGKILL),
                   Case(system, "worker-1", "killed", signal.SIGINT)]  # fmt: skip
     return found

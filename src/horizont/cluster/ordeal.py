@@ -268,7 +268,7 @@ def check_aftermath(run: Run, found: Aftermath) -> None:
     running = ", ".join(fate.process for fate in found.fates if fate.end == "running")
     came = {
         "ended": "nobody was left to train",
-        "stalled": f"no progress for {run.patience_s} s with {running} still running",
+        "stalled": f"no progress for {run.patience_s or 0:g} s with {running} still running",
         "deadline": f"deadline of {run.deadline_s:g} s passed with {running} still running",
     }[found.over]
     noticed = found.noticed

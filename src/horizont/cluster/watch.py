@@ -39,8 +39,8 @@ def watch(
     tick
         Called about twice a second.
     patience_s
-        Time without any sign of life (:mod:`horizont.cluster.signs`) after which the run counts as hung; nothing leaves that
-        to the deadline.
+        Time without any sign of life (see :mod:`horizont.cluster.signs`) after which the run
+        counts as hung; nothing leaves that to the deadline.
 
     Raises
     ------
