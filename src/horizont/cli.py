@@ -123,7 +123,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         from horizont.pipeline import measure
 
         records = measure(arguments.experiment, arguments.workload)
-    return int(any(record.result.status == "failed" for record in records))
+    return int(any(record.troubled for record in records))
 
 
 def _prove(arguments: argparse.Namespace) -> int:

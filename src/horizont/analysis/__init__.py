@@ -3,6 +3,7 @@
 from horizont.analysis.budget import budget
 from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import common_loss, time_to_loss
+from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
@@ -24,6 +25,7 @@ __all__ = [
     "budget",
     "common_loss",
     "from_metrics",
+    "incidents",
     "is_strong",
     "looks",
     "losses",

@@ -48,6 +48,16 @@ def train_time(record: RecordWriter) -> float | None:
     return float(pc.max(ends).as_py() - pc.min(bare["start_s"]).as_py())
 
 
+def made_steps(folders: list[Path], worker: int, since_s: float) -> bool | None:
+    """Tell whether a worker began a step after a time; None if nobody left any steps."""
+    tables = [read_table(f / "steps.parquet") for f in folders if (f / "steps.parquet").exists()]
+    if not tables:
+        return None
+    steps = pa.concat_tables(tables)
+    own = steps.filter((pc.field("worker") == worker) & (pc.field("start_s") > since_s))
+    return bool(own.num_rows)
+
+
 def collect_summary(folders: list[Path]) -> dict[str, Any]:
     """Read what the leading process found out at the end: loss, accuracy, training time."""
     for folder in folders:

@@ -12,12 +12,14 @@ from typing import Any
 from horizont.cluster.collect import summarise
 from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.hosts import Hosts, open_hosts
-from horizont.cluster.plan import PROGRESS_FILE, Plan, plan_run, seats
+from horizont.cluster.ordeal import Ordeal, check_aftermath, second_lives
+from horizont.cluster.plan import PROGRESS_FILE, Plan, PlannedProcess, plan_run, seats
 from horizont.cluster.resources import sampling
 from horizont.cluster.updates import collect_updates
 from horizont.cluster.watch import RunFailed, watch
+from horizont.measure.interrupts import interrupts_later
 from horizont.measure.progress import read_progress
-from horizont.records import Record, RecordWriter, Result, append_event, read_record
+from horizont.records import Aftermath, Record, RecordWriter, Result, append_event, read_record
 from horizont.spec import Run
 
 #: Called with the steps done and the steps planned, of the slowest worker.
@@ -54,8 +56,10 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
     UserError
         If a port is taken, the hosts cannot be had, or the results folder cannot be written.
     """
-    record = RecordWriter(place.store, key)
+    record = None
     try:
+        with interrupts_later():
+            record = RecordWriter(place.store, key)
         record.start(run, place.environment)
         with open_hosts(run.topology, record.folder) as hosts:
             endpoints = hosts.endpoints([host for _, _, host in seats(run)])
@@ -65,7 +69,9 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
-        record.discard()
+        with interrupts_later():
+            if record is not None:
+                record.discard()
         raise
 
 
@@ -76,7 +82,10 @@ def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnPr
     reason = ""
     with sampling(plan, hosts, record) as resources:
         try:
-            _train(plan, hosts, record, resources.add_root, on_progress)
+            found = _train(plan, hosts, record, resources.add_root, on_progress)
+            if found is not None:
+                record.aftermath(found)
+                check_aftermath(plan.run, found)
             if plan.run.record_updates != "none":
                 collect_updates(record, folders)
         except RunFailed as failure:
@@ -84,7 +93,7 @@ def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnPr
         wall_s = time.monotonic() - started
     # The sampler has been stopped here, so its findings are known.
     record.event("failed" if reason else "ended", reason=reason)
-    result = summarise(record, folders, wall_s)
+    result = summarise(record, [*folders, *second_lives(folders)], wall_s)
     update: dict[str, Any] = {"background_cpu": resources.background_cpu}
     update["disturbed"] = resources.disturbed
     if reason:
@@ -98,19 +107,31 @@ def _train(
     record: RecordWriter,
     add_root: Callable[[int, str], None],
     on_progress: OnProgress,
-) -> None:
+) -> Aftermath | None:
     """Start everything, watch it, and leave no process behind."""
     groups: list[ProcessGroup] = []
-    with ending_all(groups):
-        for planned in plan.processes:
-            planned.folder.mkdir(parents=True)
-            append_event(planned.folder / "events.jsonl", "spawned")
+
+    def start(planned: PlannedProcess) -> ProcessGroup:
+        planned.folder.mkdir(parents=True)
+        append_event(planned.folder / "events.jsonl", "spawned")
+        with interrupts_later():
             log = record.folder / "logs" / f"{planned.name}.log"
             group = ProcessGroup(planned, log, hosts.enter(planned.host, planned.folder))
             groups.append(group)
-            add_root(group.process.pid, planned.name)
-            record.event("started", process=planned.name, pid=group.process.pid)
-        watch(groups, plan.run.deadline_s, lambda: _look(plan, hosts, on_progress))
+        add_root(group.process.pid, planned.name)
+        record.event("started", process=planned.name, pid=group.process.pid)
+        return group
+
+    def tick() -> None:
+        _look(plan, hosts, on_progress)
+
+    with ending_all(groups):
+        for planned in plan.processes:
+            start(planned)
+        if plan.run.incident is not None:
+            return Ordeal(plan, groups, start, record, hosts).watch(tick)
+        watch(groups, plan.run.deadline_s, tick, plan.run.patience_s)
+        return None
 
 
 def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from horizont.cluster.plan import JOB_FILE, PlannedProcess
+from horizont.measure.interrupts import interrupts_later
+from horizont.measure.lifeline import signal_at_parents_death
 from horizont.records import write_json
 
 #: How the last line of a traceback, or our own message, begins.
@@ -47,6 +49,8 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Takes no lock, so threads of the launcher do not matter.
+                preexec_fn=signal_at_parents_death(signal.SIGKILL),  # noqa: PLW1509
             )
         self.pidfd = os.pidfd_open(self.process.pid)
 
@@ -57,8 +61,10 @@ class ProcessGroup:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group, if anyone of it is left."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        # A number that was collected may belong to somebody else by now.
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     def reap(self) -> int:
         """Collect the exit status of a leader that has ended, and end what it left behind.
@@ -76,6 +82,7 @@ class ProcessGroup:
         """Tell in a line why the process ended: the last error it printed, or its last line."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # PyTorch's addition
         errors = [line for line in lines if ERROR.match(line)]
         return (errors or lines or [""])[-1]
 
@@ -87,7 +94,7 @@ def ending_all(groups: list[ProcessGroup]) -> Iterator[None]:
         yield
     finally:
         # A second Ctrl-C must not cut the cleaning short.
-        with _without_interrupts():
+        with interrupts_later():
             end_all(groups)
 
 
@@ -96,6 +103,7 @@ def end_all(groups: list[ProcessGroup], grace_s: float = 2.0) -> None:
     alive = [group for group in groups if group.process.returncode is None]
     for group in alive:
         group.signal(signal.SIGTERM)
+        group.signal(signal.SIGCONT)  # one that is stopped would not hear of it
     wait_for(alive, grace_s)
     for group in alive:
         group.reap()
@@ -122,16 +130,3 @@ def wait_for(
                 selector.unregister(key.fd)
                 ended.append(key.data)
     return ended
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: interrupts go elsewhere anyway
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

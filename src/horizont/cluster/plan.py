@@ -121,7 +121,8 @@ def _worker(
         name=folder.name,
         host=host,
         argv=(sys.executable, "-m", WORKER_MODULE, str(folder / JOB_FILE)),
-        environment=surroundings(threads),
+        # What a framework keeps for itself goes when the folder goes.
+        environment={**surroundings(threads), "TMPDIR": str(folder)},
         folder=folder,
         job=job,
         passive=passive,

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator
 from horizont.cluster.hosts import Hosts
 from horizont.cluster.plan import Plan
 from horizont.measure import SamplerHandle, background_of, start_sampler, watch_background
+from horizont.measure.interrupts import interrupts_later
 from horizont.records import RecordWriter, read_table
+
+#: How long to wait for the first sample, in seconds.
+READY_S = 20.0
 
 
 class Resources:
@@ -57,12 +61,13 @@ def sampling(plan: Plan, hosts: Hosts, record: RecordWriter) -> Iterator[Resourc
         resources.background_cpu, resources.disturbed = load.share, load.disturbed
         yield resources
         return
-    sampler = start_sampler(record.folder, 1.0 / plan.run.sampler_hz)
-    try:
+    with contextlib.ExitStack() as stack:
+        with interrupts_later():
+            sampler = start_sampler(record.folder, 1.0 / plan.run.sampler_hz, ready_s=0)
+            stack.callback(sampler.stop)
+        sampler.wait_ready(READY_S)
         for name, counters in hosts.counters().items():
             sampler.add_host(name, counters)
         resources = Resources(sampler)
         yield resources
         resources.conclude(record)
-    finally:
-        sampler.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any, Self
 import horizont
 from horizont.errors import UserError
 from horizont.measure.control import ControlWriter
+from horizont.measure.interrupts import interrupts_later
+from horizont.measure.lifeline import signal_at_parents_death
 from horizont.measure.reporting import finish
 from horizont.measure.samplerspec import SamplerFiles, SamplerSpec
 from horizont.records.files import read_json
@@ -94,15 +97,17 @@ class SamplerHandle:
     def stop(self) -> SamplerOutcome:
         """End the sampler and return how that went; the same when repeated."""
         if self._outcome is None:
-            errors = self._end()
-            self._control.close()
-            self._outcome = self._conclude(errors)
-            self.files.remove_temporary()
+            with interrupts_later():
+                errors = self._end()
+                self._control.close()
+                self._outcome = self._conclude(errors)
+                self.files.remove_temporary()
         return self._outcome
 
     def _end(self) -> str:
         """Terminate, wait, kill; return what the process has printed to its standard error."""
         self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)  # one that is stopped would not hear of it
         try:
             return self._process.communicate(timeout=_PATIENCE_S)[1]
         except subprocess.TimeoutExpired:
@@ -201,4 +206,5 @@ def _launch(spec: SamplerSpec, prefix: Sequence[str]) -> subprocess.Popen[str]:
         text=True,
         env=environment,
         start_new_session=True,  # a Ctrl-C is for the launcher, which then stops the sampler
+        preexec_fn=signal_at_parents_death(signal.SIGCONT),  # noqa: PLW1509 - takes no lock
     )

@@ -3,7 +3,9 @@
 Started by `horizont.measure.start_sampler` as ``python -m horizont.measure.sampler --spec FILE``.
 It ends on a signal, on the launcher's word, or with its parent, and writes its table each time.
 It polls for the end of the parent at every sample, because the kernel's own notice
-(``PR_SET_PDEATHSIG``) is bound to the parent's thread and would end the sampler with that.
+(``PR_SET_PDEATHSIG``) is bound to the parent's thread and would end the sampler with that. The
+notice is good for one thing: as SIGCONT it does nothing to a sampler that runs, and lets one that
+was stopped look up and see that it is alone.
 """
 
 from __future__ import annotations

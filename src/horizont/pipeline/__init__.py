@@ -7,7 +7,7 @@ from horizont.pipeline.outline import outline_of
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import prepare_dataset
 from horizont.pipeline.prove import prove
-from horizont.pipeline.publish import proof_status, publish
+from horizont.pipeline.publish import proof_status, publish, publish_incidents
 from horizont.pipeline.root import project_root
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "proof_status",
     "prove",
     "publish",
+    "publish_incidents",
     "run_notebook",
     "study_paths",
     "try_faults",

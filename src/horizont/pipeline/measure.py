@@ -81,12 +81,12 @@ class Campaign:
         store = self.paths.records(run.experiment, run.workload_name)
         ground = run_ground(run.system.framework, self.about)
         key = run_key(run, ground)
-        self.progress.begin(f"{run.workload_name} {run.system.name}, block {run.block + 1}")
+        self.progress.begin(title(run))
         if reason := obstacle(run):
             self.progress.end("skipped", counted=False)
             return self._skip(run, key, store, reason)
         found = find_record(store, key)
-        if found is not None and found.ok:
+        if found is not None and found.settled:
             self.progress.end("found finished", counted=False)
             return found
         return self._make(run, key, store, ground)
@@ -106,9 +106,17 @@ class Campaign:
         return record
 
 
+def title(run: Run) -> str:
+    """Name a run where its progress is shown."""
+    happens = f", {run.incident.name}" if run.incident is not None else ""
+    return f"{run.workload_name} {run.system.name}{happens}, block {run.block + 1}"
+
+
 def outcome(record: Record) -> str:
     """Tell in a few words how a run went."""
-    if not record.ok:
+    if not record.ok and not record.settled:
         return f"FAILED: {record.result.reason}"
+    if record.run.incident is not None:
+        return f"{record.run.incident.name}: {record.result.reason or 'went on to its end'}"
     disturbed = ", disturbed" if record.result.disturbed else ""
     return f"{record.result.wall_s:.1f} s{disturbed}"

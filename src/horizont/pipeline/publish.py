@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from horizont.analysis import losses, metrics
+from horizont.analysis import incidents, losses, metrics
 from horizont.data.about import read_about
 from horizont.equivalence import read_proof
 from horizont.pipeline.ground import proof_ground
@@ -31,6 +31,24 @@ def proof_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
     about = read_about(paths.prepared(described.dataset))
     ground = proof_ground(described, about, list(FRAMEWORKS))
     return {framework: proof.stands_for(framework, ground) for framework in FRAMEWORKS}
+
+
+def publish_incidents(
+    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
+) -> Path:
+    """Write what came of the incidents on a workload, by system and incident."""
+    paths = paths or study_paths()
+    out = paths.metrics(f"{experiment}-{workload}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    columns = ["steps", "planned", "noticed_s", "outcome"]
+    table = incidents(records).reindex(columns=["system", "incident", "block", *columns])
+    rows = table.astype(object).where(table.notna(), None).to_dict(orient="records")
+    found: dict[str, dict[str, object]] = {}
+    for row in rows:
+        name = f"{row['incident']}, block {row['block'] + 1}"
+        found.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
+    write_json(out, found)
+    return out
 
 
 def publish(

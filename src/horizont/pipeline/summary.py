@@ -10,12 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from horizont.analysis import printable, summary
+from horizont.analysis import ProofStatus, incidents, printable, summary
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.planned import planned_records
 from horizont.pipeline.publish import proof_status
 from horizont.records import Record
-from horizont.spec import read_study
+from horizont.spec import Experiment, read_study
 
 #: Columns of text where no terminal says how many it has.
 PLAIN_WIDTH = 120
@@ -36,11 +36,11 @@ def show_summary(paths: Paths) -> int:
         proof = proof_status(workload, paths)
         for experiment in study.experiments_on(workload):
             records, missing = planned_records(study, experiment, workload, paths)
-            failed = [record for record in records if record.result.status == "failed"]
+            failed = [record for record in records if record.troubled]
             troubles += len(failed) + missing
             if records:
                 title = f"{workload}, {experiment}"
-                console.print(_table(title, printable(summary(records, proof))))
+                console.print(_table(title, _rows(study.experiment(experiment), records, proof)))
             _name_troubles(console, failed, missing)
         for reason in sorted(set(proof.values()) - {"proven"}):
             console.print(reason, soft_wrap=True)
@@ -48,6 +48,14 @@ def show_summary(paths: Paths) -> int:
     if report.exists():
         console.print(f"The report: {report}", soft_wrap=True)
     return int(troubles > 0)
+
+
+def _rows(experiment: Experiment, records: list[Record], proof: ProofStatus) -> pd.DataFrame:
+    if experiment.is_timed:
+        return printable(summary(records, proof))
+    found = incidents(records)
+    columns = ["system", "incident", "outcome", "how"]
+    return found.reindex(columns=columns).fillna("–").rename(columns={"how": "note"})
 
 
 def _name_troubles(console: Console, failed: Sequence[Record], missing: int) -> None:
@@ -60,7 +68,7 @@ def _name_troubles(console: Console, failed: Sequence[Record], missing: int) -> 
 def _table(title: str, rows: pd.DataFrame) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in rows.columns:
-        text = column in ("system", "note")
+        text = column in ("system", "incident", "outcome", "note")
         table.add_column(str(column), justify="left" if text else "right", no_wrap=column != "note")
     for _, row in rows.iterrows():
         table.add_row(*map(str, row))

@@ -1,5 +1,6 @@
 """What a run leaves on disk: versioned, whole or not there at all, checked on reading."""
 
+from horizont.records.aftermath import Aftermath, Fate
 from horizont.records.events import append_event, read_events
 from horizont.records.files import read_json, read_table, write_json, write_table
 from horizont.records.identity import fingerprint, run_key
@@ -8,6 +9,8 @@ from horizont.records.result import Result
 
 __all__ = [
     "FORMAT",
+    "Aftermath",
+    "Fate",
     "Record",
     "RecordWriter",
     "Result",

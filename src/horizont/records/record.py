@@ -8,6 +8,7 @@ Layout of a record, format 1::
     samples.parquet   a row per sample and process, if the sampler ran
     events.jsonl      planned, started, ready, failed, killed, ended
     result.json       the summary, with status and reason
+    aftermath.json    what came of the incident, if there was one
     quality.parquet   a row per look at how good the network was, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
@@ -25,9 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 
 from horizont.errors import UserError
+from horizont.records.aftermath import Aftermath
 from horizont.records.events import append_event
 from horizont.records.files import read_json, read_table, write_json
 from horizont.records.result import Result
@@ -72,6 +75,10 @@ class RecordWriter:
         text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
         (self.folder / "events.jsonl").write_text(text, encoding="utf-8")
 
+    def aftermath(self, found: Aftermath) -> None:
+        """Write down what came of the incident."""
+        write_json(self.folder / "aftermath.json", found.model_dump(mode="json"))
+
     def finish(self, result: Result) -> Path:
         """Write the summary and move the record into place, over an earlier failed one."""
         write_json(self.folder / "result.json", result.model_dump(mode="json"))
@@ -86,13 +93,21 @@ class RecordWriter:
     def sweep(store: Path) -> None:
         """Remove what launchers that are dead by now left half-made in a store."""
         for folder in store.glob(".*.tmp"):
-            pid = folder.name.split(".")[-2]
-            if not Path("/proc", pid).exists():
+            if not _alive(int(folder.name.split(".")[-2]), folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove the record in the making."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _alive(pid: int, folder: Path) -> bool:
+    """Whether the maker of a folder lives: its number may belong to a younger process by now."""
+    try:
+        # The clock that processes are dated by may be off by a little.
+        return bool(psutil.Process(pid).create_time() < folder.stat().st_mtime + 10)
+    except (psutil.NoSuchProcess, FileNotFoundError):
+        return False
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,21 @@ class Record:
     def ok(self) -> bool:
         """Whether the run did all that it was asked to."""
         return self.result.status == "ok"
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to repeat: it went well, or what failed it was the incident."""
+        return self.ok or (self.folder / "aftermath.json").exists()
+
+    @property
+    def troubled(self) -> bool:
+        """Whether it failed for a reason that was not asked for."""
+        return self.result.status == "failed" and not self.settled
+
+    def aftermath(self) -> Aftermath | None:
+        """Read what came of the incident; None if nothing happened."""
+        path = self.folder / "aftermath.json"
+        return validate(Aftermath, read_json(path), path.name) if path.exists() else None
 
     def steps(self) -> pa.Table:
         """Read the steps: a row per step and worker."""

@@ -13,6 +13,9 @@ from horizont.report.findings import (
 from horizont.report.headline import (
     headline,
 )
+from horizont.report.incidents import (
+    incident_table,
+)
 from horizont.report.picture import (
     Picture,
     Title,
@@ -65,6 +68,7 @@ __all__ = [
     "facts",
     "fault_table",
     "headline",
+    "incident_table",
     "link_picture",
     "loss_picture",
     "machine_facts",

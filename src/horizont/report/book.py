@@ -23,6 +23,7 @@ CHAPTERS = {
     "links": "Ring against servers",
     "scaling": "Scaling",
     "resources": "Resources",
+    "incidents": "Incidents",
 }
 
 #: The chapter that is the front page.

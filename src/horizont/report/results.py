@@ -30,11 +30,17 @@ def read_results(study: Study, place: Callable[[str], Path]) -> Results:
     """
     found = {}
     for workload in study.study:
-        for experiment in study.experiments_on(workload):
+        for experiment in timed(study, workload):
             path = place(f"{experiment}-{workload}")
             if path.exists():
                 found[experiment, workload] = read_json(path)
     return found
+
+
+def timed(study: Study, workload: str) -> list[str]:
+    """List the experiments on a workload that are made for their times."""
+    names = study.experiments_on(workload)
+    return [name for name in names if study.experiment(name).is_timed]
 
 
 def panels(

@@ -4,9 +4,10 @@ from horizont.spec.base import Frozen, validate
 from horizont.spec.exchange import Exchange
 from horizont.spec.faults import FAULT_INFOS, FaultInfo
 from horizont.spec.framework import FRAMEWORKS, installed_version
+from horizont.spec.incident import Incident
 from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.run import Run, Steps
-from horizont.spec.study import EquivalenceSettings, Study, read_study
+from horizont.spec.study import EquivalenceSettings, Experiment, Study, read_study
 from horizont.spec.system import SYSTEMS, System, SystemTraits, parse_system
 from horizont.spec.topology import Link, Topology
 from horizont.spec.workload import Optimizer, Workload
@@ -17,8 +18,10 @@ __all__ = [
     "SYSTEMS",
     "EquivalenceSettings",
     "Exchange",
+    "Experiment",
     "FaultInfo",
     "Frozen",
+    "Incident",
     "Link",
     "Optimizer",
     "ProcessJob",

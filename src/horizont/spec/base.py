@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,6 +17,15 @@ class Frozen(BaseModel):
     """A specification: immutable, and closed to keys that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@contextmanager
+def inside(field: str) -> Iterator[None]:
+    """Put the name of a field before what is wrong inside it."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{field}.{error.field}", error.value, error.allowed) from None
 
 
 def validate(model: type[Model], values: Any, where: str = "") -> Model:

@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from horizont.errors import UserError
-from horizont.spec.base import Frozen
+from horizont.spec.base import Frozen, inside
 from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.incident import Incident, check_incident
 from horizont.spec.system import SYSTEMS, System
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -56,6 +57,12 @@ class Run(Frozen):
         Of asynchronous servers. `order`: which worker's gradient each update came from, and how
         stale it was. `gradients`: the numbers, too, so that the run can be replayed. Either
         costs time in every step: such a run is for looking at updates, not at times.
+    incident
+        What befalls one of the processes on the way. Such a run goes on as long as anything in
+        it goes on.
+    patience_s
+        Without a step for so long, and with next to no processor time used, the run counts as
+        hung; nothing leaves that to the deadline.
     """
 
     experiment: str
@@ -73,6 +80,8 @@ class Run(Frozen):
     keep_weights: bool = False
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
+    incident: Incident | None = None
+    patience_s: float | None = Field(default=None, gt=0)
     deadline_s: float = Field(gt=0)
 
     @property
@@ -87,6 +96,9 @@ class Run(Frozen):
         check_looks(self.evaluate_every, self.evaluate_examples)
         check_updates(self.system, self.record_updates)
         check_exchange(self.system, self.exchange)
+        if self.incident is not None:
+            with inside("incident"):
+                check_incident(self.incident, self.system, self.topology, self.steps.total)
         return self
 
 

@@ -10,8 +10,9 @@ import yaml
 from pydantic import Field, model_validator
 
 from horizont.errors import UserError
-from horizont.spec.base import Frozen, validate
+from horizont.spec.base import Frozen, inside, validate
 from horizont.spec.exchange import Exchange, check_exchange
+from horizont.spec.incident import Incident, check_incident, suits
 from horizont.spec.points import placed, points
 from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
 from horizont.spec.system import parse_system
@@ -99,6 +100,11 @@ class Experiment(Frozen):
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
         Holds for all systems; one that does not have what it asks for is refused.
+    incidents
+        A run of each for every system that has the role it happens to; without any there is one
+        run, to which nothing happens.
+    patience_s
+        As of :class:`horizont.spec.Run`.
     """
 
     systems: tuple[str, ...] = Field(min_length=1)
@@ -116,6 +122,13 @@ class Experiment(Frozen):
     workloads: tuple[str, ...] | None = None
     vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     vary_on: dict[str, dict[str, tuple[Any, ...]]] = Field(default_factory=dict)
+    incidents: tuple[Incident, ...] = ()
+    patience_s: float | None = Field(default=None, gt=0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its runs are there for their times."""
+        return not self.incidents
 
     def variants(self, system: str, workload: str = "") -> list[dict[str, Any]]:
         """List what is run of a system in each block, as fields of :class:`Run` to set.
@@ -123,13 +136,23 @@ class Experiment(Frozen):
         Points that are the same to the system (one without servers does not see their number)
         are listed once.
         """
-        vary = {**self.vary, **self.vary_on.get(workload, {})}
-        shaped = [placed(self.topology, self.global_batch, system, point) for point in points(vary)]
-        return [each for place, each in enumerate(shaped) if each not in shaped[:place]]
+        shaped = self._placed(system, self.vary_on.get(workload, {}))
+        once = [each for place, each in enumerate(shaped) if each not in shaped[:place]]
+        if not self.incidents:
+            return once
+        parsed = parse_system(system)
+        befalling = [{"incident": each} for each in self.incidents if suits(each, parsed)]
+        return [{**shape, **incident} for shape in once for incident in befalling]
 
     def _shapes(self, system: str) -> list[dict[str, Any]]:
-        """List what is run of a system on any workload."""
-        return [shape for name in ("", *self.vary_on) for shape in self.variants(system, name)]
+        """List topology and batch of all points of a system, on any workload."""
+        others = ({}, *self.vary_on.values())
+        return [shape for other in others for shape in self._placed(system, other)]
+
+    def _placed(self, system: str, other: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+        """List topology and batch of all points of a system, with other values for some."""
+        every = points({**self.vary, **other})
+        return [placed(self.topology, self.global_batch, system, point) for point in every]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -151,7 +174,21 @@ class Experiment(Frozen):
             for shape in self._shapes(name):
                 check_batch(shape["global_batch"], shape["topology"].workers)
                 check_roles(system, shape["topology"])
+        self._check_incidents()
         return self
+
+    def _check_incidents(self) -> None:
+        """Refuse an incident that no system can have, or that one cannot have as it is."""
+        systems = {name: parse_system(name) for name in self.systems}
+        for place, incident in enumerate(self.incidents):
+            able = [name for name, system in systems.items() if suits(incident, system)]
+            with inside(f"incidents.{place}"):
+                for name in able:
+                    for shape in self._shapes(name):
+                        topology = shape["topology"]
+                        check_incident(incident, systems[name], topology, self.steps.total)
+                if not able:
+                    raise UserError("role", incident.role, "a role that one of the systems has")
 
 
 class Study(Frozen):
@@ -170,6 +207,7 @@ class Study(Frozen):
     links: Experiment
     scaling: Experiment
     strong_scaling: Experiment
+    incidents: Experiment
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
@@ -256,6 +294,7 @@ class Study(Frozen):
             "evaluate_every": settings.evaluate_every,
             "exchange": settings.exchange,
             "record_updates": settings.record_updates if parsed.traits.shows_updates else "none",
+            "patience_s": settings.patience_s,
             "deadline_s": settings.deadline_s,
         }
 

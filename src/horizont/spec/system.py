@@ -35,6 +35,9 @@ class SystemTraits(Frozen):
         What a reader of the times must know.
     shows_updates
         Whether each update that a server applies can be recorded.
+    weights_on
+        The roles that hold the weights between two steps: each worker all of them, each server
+        its part.
     """
 
     means: str
@@ -43,6 +46,7 @@ class SystemTraits(Frozen):
     measures: tuple[str, ...] = ("load", "forward", "backward", "update")
     note: str = ""
     shows_updates: bool = False
+    weights_on: tuple[RoleName, ...] = ("worker",)
 
 
 class System(Frozen):
@@ -94,6 +98,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         passive_roles=("worker", "server"),
         measures=("load", "forward", "backward", "communication"),
         note="communication holds the pull of the weights and the push with the server's update",
+        weights_on=("server",),
     ),
     "pytorch/sync/allreduce": SystemTraits(
         means="DistributedDataParallel, gloo",
@@ -105,6 +110,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         passive_roles=("server",),
         measures=("load", "forward", "backward", "waiting", "communication"),
         note="communication holds the server's update",
+        weights_on=("server", "worker"),
     ),
     "pytorch/async/parameter_server": SystemTraits(
         means="torch.distributed send and receive, gloo",
@@ -113,6 +119,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         measures=("load", "forward", "backward", "communication"),
         note="communication holds the server's update, and waiting for it behind other workers'",
         shows_updates=True,
+        weights_on=("server", "worker"),
     ),
     "mxnet/sync/parameter_server": SystemTraits(
         means="KVStore dist_sync",
@@ -120,6 +127,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         passive_roles=("scheduler", "server"),
         measures=("load", "forward", "backward", "waiting", "communication"),
         note="communication holds the server's update",
+        weights_on=("server", "worker"),
     ),
     "mxnet/async/parameter_server": SystemTraits(
         means="KVStore dist_async",
@@ -128,6 +136,7 @@ SYSTEMS: dict[str, SystemTraits] = {
         measures=("load", "forward", "backward", "communication"),
         note="communication holds the server's update",
         shows_updates=True,
+        weights_on=("server", "worker"),
     ),
 }
 

@@ -35,6 +35,13 @@ def do(job: dict[str, object]) -> None:
 
         trace(validate(TraceJob, job, "job"))
     else:
+        from horizont.worker.session import note
         from horizont.worker.train import train
 
-        train(validate(ProcessJob, job, "job"))
+        described = validate(ProcessJob, job, "job")
+        try:
+            train(described)
+        except BaseException:
+            # Here and now: a framework may take long to take itself down.
+            note(described, "error")
+            raise

@@ -1,0 +1,76 @@
+"""Every role of every system is killed and frozen at random moments, the launcher included.
+
+Afterwards nothing is left of the run but its record, which says what happened, and the next run
+works. The moments are drawn from a seed for each case.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.cluster.chaos import Case, carry_out
+from tests.conftest import small_run
+
+from horizont.cluster import Place, execute
+from horizont.records import RecordWriter
+from horizont.spec import SYSTEMS
+
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
+
+#: Runs at once: they wait more than they compute.
+AT_ONCE = 3
+
+LAUNCHED = ("tensorflow/async/parameter_server", "pytorch/async/parameter_server",
+            "pytorch/sync/allreduce", "mxnet/async/parameter_server")  # fmt: skip
+
+
+def cases(system: str) -> list[Case]:
+    """List what is tried on a system."""
+    roles = ["worker", *SYSTEMS[system].extra_roles]
+    found = []
+    for role in roles:
+        rank = 1 if role == "worker" and "local" not in system else 0
+        # Where workers go on without each other, the others have to come to their end.
+        steps = 200 if "async" in system else 5000
+        found += [Case(system, f"{role}-{rank}", "killed"),
+                  Case(system, f"{role}-{rank}", "frozen", steps=steps)]  # fmt: skip
+    if "allreduce" in system:  # where the first worker is the meeting place
+        found += [Case(system, "worker-0", "killed"), Case(system, "worker-0", "frozen")]
+    if system in LAUNCHED:
+        found += [Case(system, launcher=number) for number in (signal.SIGKILL, signal.SIGTERM)]
+        found += [Case(system, f"{role}-0", "frozen", signal.SIGKILL) for role in roles]
+    if system == "pytorch/sync/allreduce":
+        found += [Case(system, launcher=signal.SIGINT),
+                  Case(system, "sampler", "killed", steps=200),
+                  Case(system, "sampler", "frozen", signal.SIGKILL),
+                  Case(system, "worker-1", "killed", signal.SIGINT)]  # fmt: skip
+    return found
+
+
+def test_there_are_enough_of_them() -> None:
+    listed = [case for system in SYSTEMS for case in cases(system)]
+    assert len(listed) == len({(case.system, case.key) for case in listed}) >= 50
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_nothing_is_left(
+    system: str, tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, scratch = tmp_path / "records", tmp_path / "scratch"
+    for folder in (store, scratch):
+        folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    tried = cases(system)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        records = list(pool.map(lambda case: carry_out(case, store, small_cifar), tried))
+    assert not list(scratch.iterdir())
+    assert threading.active_count() < 10
+    # The next run works, over the record of one that failed.
+    RecordWriter.sweep(store)
+    key = next(case.key for case, record in zip(tried, records, strict=True) if record)
+    record = execute(small_run(system), key, Place(store, small_cifar, {}), lambda d, p: None)
+    assert record.ok, record.result.reason
