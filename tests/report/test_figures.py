@@ -45,6 +45,45 @@ def test_draws_without_a_warning_and_with_a_caption(records, draw):
     assert "PyTorch" in shown(picture)
 
 
+def test_traffic_is_drawn_by_host_beside_the_theory():
+    row = {"system": "pytorch/sync/allreduce", "sent_bytes": 2.1e6, "received_bytes": 2.2e6}
+    row |= {"sent_theory_bytes": 2e6, "received_theory_bytes": 2e6}
+    table = pd.DataFrame([{**row, "host": host} for host in ("host-0", "host-1")])
+    figure = figures.traffic_dots(table)
+    sent, received = figure.axes
+    assert len(sent.lines) == len(received.lines) == 4
+    assert "MiB sent" in shown(report.Picture(figure, "t", "t"))
+
+
+def test_links_are_drawn_from_slow_to_free():
+    rows = [
+        ("pytorch/sync/allreduce", None, 0.1, 0.0),
+        ("pytorch/sync/allreduce", 100.0, 5.0, 4.7),
+        ("pytorch/sync/parameter_server", 100.0, 9.0, 7.0),
+    ]
+    columns = ["system", "rate_mbit", "step_s", "wire_s"]
+    figure = figures.link_curves(pd.DataFrame(rows, columns=columns))
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["100 Mbit/s", "no limit"]
+    assert "needs at least" in shown(report.Picture(figure, "l", "l"))
+
+
+def test_crowded_points_are_open():
+    rows = [
+        ("mxnet/async/parameter_server", servers, 5, workers, 10.0 * workers, workers / 2, crowded)
+        for servers in (1, 2)
+        for workers, crowded in ((1, False), (8, True))
+    ]
+    columns = ["system", "servers", "batch", "workers", "examples_per_s", "speedup", "crowded"]
+    table = pd.DataFrame(rows, columns=columns)
+    table = table.assign(low=table["examples_per_s"], high=table["examples_per_s"])
+    table = table.assign(speedup_low=table["speedup"], speedup_high=table["speedup"])
+    figure = figures.scaling_curves(table, strong=False)
+    marks = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
+    assert [line.get_markerfacecolor() == style.PAPER for line in marks] == [False, True] * 2
+    assert "2 servers" in shown(report.Picture(figure, "s", "s"))
+
+
 def test_looks_are_drawn_beside_the_best():
     rows = [("pytorch/local", 0, "perplexity", 900.0 / step, step, step / 10) for step in (1, 2, 4)]
     columns = ["system", "block", "measure", "value", "examples", "time_s"]
