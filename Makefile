@@ -1,8 +1,8 @@
 # `make` alone lists the targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
-# The whole suite goes to two processes (tests/conftest.py deals the tests); some tests to one.
-TESTS ?= --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# The whole suite goes to two processes, file by file in the order of tests/conftest.py.
+TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help env repro test check lab bench format lock clean
 

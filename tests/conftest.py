@@ -41,44 +41,23 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
         "seed": 7,
         "sampler_hz": 0,
         "evaluate_examples": 0,
-        "deadline_s": 90,
+        "deadline_s": 240,  # only what hangs should meet it; a busy machine takes its time
     }
     return Run.model_validate({**values, **changes})
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Deal the tests to the processes that share them, with `--dist loadgroup`.
+    """Let the files that take long come first.
 
-    The tests of a file stay together, for they share fixtures; a mark of their own parts those
-    that take long. The longest come first, so that the many short ones fill what is left.
+    So they do not come last in one of several test processes, and the short ones fill what is
+    left. Files stay whole.
     """
-    urgency: dict[str, int] = {}
+    urgency: dict[Path, int] = {}
     for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        group = _group(item)
-        urgency[group] = min(_urgency(item), urgency.get(group, len(URGENT)))
-    items.sort(key=lambda item: urgency[_group(item)])
-
-
-def _group(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("xdist_group")
-    assert mark is not None
-    return str(mark.args[0])
-
-
-def _urgency(item: pytest.Item) -> int:
-    marked = (place for place, mark in enumerate(URGENT) if item.get_closest_marker(mark))
-    return next(marked, len(URGENT))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Show the name of a test without the group that xdist adds, so that it can be run again."""
-    name, _, _ = report.nodeid.rpartition("@")
-    if name and "]" not in report.nodeid[len(name) :]:
-        report.nodeid = name
+        marked = (place for place, mark in enumerate(URGENT) if item.get_closest_marker(mark))
+        own = next(marked, len(URGENT))
+        urgency[item.path] = min(own, urgency.get(item.path, own))
+    items.sort(key=lambda item: urgency[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -95,7 +95,7 @@ import sys
 from pathlib import Path
 from tests.conftest import small_run
 from horizont.cluster import Place, execute
-run = small_run("pytorch/sync/allreduce", steps={steps}, sampler_hz=5, deadline_s=60)
+run = small_run("pytorch/sync/allreduce", steps={steps}, sampler_hz=5, deadline_s=240)
 try:
     execute(run, "key", Place(Path(sys.argv[1]), Path(sys.argv[2]), {{}}), lambda d, p: None)
 except KeyboardInterrupt:
@@ -123,7 +123,7 @@ def own_workers(launcher: int) -> list[psutil.Process]:
     return [child for child in psutil.Process(launcher).children() if _works(child)]
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "it never happened"

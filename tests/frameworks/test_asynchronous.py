@@ -99,7 +99,7 @@ def test_every_gradient_was_computed_on_the_version_that_is_told(
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.frameworks.recompute", record.folder, small_cifar],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.strip().splitlines()[-1])

@@ -21,7 +21,7 @@ def told(request: pytest.FixtureRequest) -> dict[str, Any]:
         pytest.skip(f"{request.param} is not installed")
     done = subprocess.run(
         [sys.executable, "-m", "tests.frameworks.conformance", request.param],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))

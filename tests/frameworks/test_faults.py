@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import yaml
 from tests.conftest import ROOT
 
 from horizont.cluster import RunFailed
@@ -42,6 +43,10 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     shutil.copytree(ROOT / "profiles", root / "profiles")
     paths = Paths(root)
     use_profile(paths, "tiny")
+    values = yaml.safe_load(paths.params.read_text())
+    adam = {"name": "adam", "learning_rate": 1e-3}
+    values["workloads"]["lenet5-cifar10"]["optimizer"] = adam
+    paths.params.write_text(yaml.safe_dump(values))
     return paths
 
 
@@ -54,6 +59,8 @@ def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
         "pytorch-tensorflow",
     }
     assert {row["dtype"] for row in proof.rows} == {"float32", "float64"}
+    remembered = {row["tensor"] for row in proof.rows if row["quantity"] == "optimizer"}
+    assert {"conv1.weight.first", "conv1.weight.second"} <= remembered
 
 
 def test_every_fault_is_caught(study_root: Paths) -> None:
@@ -62,7 +69,6 @@ def test_every_fault_is_caught(study_root: Paths) -> None:
     check(tried)
 
 
-@pytest.mark.xdist_group("faults of batch norm")
 def test_every_fault_of_batch_norm_is_caught(study_root: Paths) -> None:
     tried = try_faults("resnet18-cifar10", study_root, only=NORMED)
     assert len(tried) == len(NORMED)

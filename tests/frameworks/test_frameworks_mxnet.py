@@ -43,7 +43,7 @@ RATE = 0.1
 SIZES = (8, 8, 5)  # the last batch is smaller
 STEPS = 4
 GLOBAL_BATCH = 12
-DEADLINE_S = 90
+DEADLINE_S = 240
 
 
 def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> Recipe:

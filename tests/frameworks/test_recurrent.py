@@ -1,36 +1,24 @@
-"""The language model: the same in every framework, alone and with others; mistakes are caught."""
+"""The language model: the same in every framework, and mistakes are caught."""
 
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from tests.conftest import ROOT, small_run
+from tests.conftest import ROOT
 
-from horizont.cluster import Place, execute
-from horizont.data import prepare
 from horizont.pipeline import Paths, try_faults
 from horizont.pipeline.profile import use_profile
 from horizont.pipeline.prove import PASSES, Prover, prover_of
-from horizont.records import Record
-from horizont.spec import FAULT_INFOS, FRAMEWORKS, SYSTEMS, installed_version, parse_system
+from horizont.spec import FAULT_INFOS, FRAMEWORKS, installed_version
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 WORKLOAD = "lstm-ptb"
-LANGUAGE_MODEL = {
-    "network": "lstm",
-    "dataset": "ptb",
-    "time_steps": 10,
-    "optimizer": {"learning_rate": 0.5, "clip_norm": 5.0},
-}
 #: Float64, and float32 with the examples reversed beside it.
 PROOF = [PASSES[0], *PASSES[2:4]]
-#: The rest of the synchronous systems are servers, to which one weight is like another.
-ALLREDUCE = [name for name in SYSTEMS if name.endswith("/allreduce")]
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +39,6 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     }
     paths.params.write_text(yaml.safe_dump(values))
     return paths
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("prepared")
-    prepare("ptb", "synthetic", out / "raw", out, train_examples=20_000, test_examples=2_000)
-    return out / "ptb"
 
 
 def sigmoid(values: np.ndarray) -> np.ndarray:
@@ -81,7 +62,6 @@ def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
     return values @ weights["fc.weight"].T + weights["fc.bias"]
 
 
-@pytest.mark.xdist_group("sameness of texts")
 def test_all_frameworks_train_the_same_language_model(study_root: Paths) -> None:
     prover = prover_of(WORKLOAD, study_root)
     told = prover.train(dict.fromkeys(FRAMEWORKS, PROOF), "compared")
@@ -99,7 +79,6 @@ def first_words(prover: Prover) -> np.ndarray:
     return np.stack([tokens[row * ((len(tokens) - 1) // 4) :][:10] for row in range(4)])
 
 
-@pytest.mark.xdist_group("sameness of texts")
 def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
     only = {name for name, info in FAULT_INFOS.items() if info.needs == "a text"}
     tried = try_faults(WORKLOAD, study_root, only=only)
@@ -107,36 +86,3 @@ def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
     for row in tried:
         assert row.caught, row
         assert row.tensor in ("logits", "embedding.weight"), row
-
-
-def carried_out(system: str, store: Path, text: Path, **changes: object) -> Record:
-    if installed_version(parse_system(system).framework) is None:
-        pytest.skip(f"{system} cannot run")
-    values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "keep_weights": True, **changes}
-    run = small_run(system, **values)
-    record = execute(run, run.system.slug, Place(store, text, {}), lambda done, planned: None)
-    assert record.ok, record.result.reason
-    return record
-
-
-@pytest.mark.parametrize("name", ALLREDUCE)
-def test_workers_that_share_the_rows_train_as_one_process(
-    name: str, tmp_path: Path, text: Path
-) -> None:
-    together = carried_out(name, tmp_path, text)
-    alone = carried_out(f"{parse_system(name).framework}/local", tmp_path, text)
-    one, other = (np.load(record.folder / "weights.npz") for record in (together, alone))
-    for tensor in one:
-        np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
-
-
-def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
-    steps = {"warmup": 2, "bare": 30, "instrumented": 4}
-    record = carried_out(
-        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluate_examples=40
-    )
-    losses = record.steps().to_pandas()["loss"] / LANGUAGE_MODEL["time_steps"]
-    assert losses.iloc[0] == pytest.approx(np.log(10_000), rel=0.01)
-    assert losses.iloc[-8:].mean() < 0.97 * losses.iloc[0]
-    assert record.result.test_perplexity is not None
-    assert 300 < record.result.test_perplexity < 10_000

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import ROOT, assert_nothing_left, small_run
+from tests.conftest import assert_nothing_left, small_run
 
 from horizont.cluster import Place, execute
-from horizont.equivalence.distance import relative_distance
 from horizont.measure import PHASES
-from horizont.networks import build_network, initial_weights
 from horizont.records import Record
 from horizont.spec import SYSTEMS, Run, installed_version, parse_system
 
@@ -61,13 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Carr
     return carry_out
 
 
-def apart(name: str, *values: object) -> Any:
-    """Let the tests of a framework, which share its runs, go to one test process."""
-    group = pytest.mark.xdist_group(f"systems of {parse_system(name).framework}")
-    return pytest.param(name, *values, marks=group)
-
-
-@pytest.mark.parametrize("name", [apart(name) for name in SYSTEMS])
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
     record = trained(name, "momentum")
     run, steps = record.run, record.steps().to_pandas()
@@ -107,7 +96,7 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("name", "rule"),
     # Servers have to be told the rule, so there both are tried.
-    [*(apart(name, "momentum") for name in SYNC), apart("mxnet/sync/parameter_server", "adam")],
+    [*((name, "momentum") for name in SYNC), ("mxnet/sync/parameter_server", "adam")],
 )
 def test_synchronous_training_is_single_process_training(
     name: str, rule: str, trained: CarryOut
@@ -118,43 +107,3 @@ def test_synchronous_training_is_single_process_training(
     for tensor in weights[0]:
         # Sums over two halves of a batch against one sum, in float32, over seven steps.
         np.testing.assert_allclose(weights[0][tensor], weights[1][tensor], rtol=0, atol=2e-6)
-
-
-NORMED = {"network": "resnet18", "dataset": "cifar10", "optimizer": {"learning_rate": 1e-3}}
-
-
-def normed_run(system: str) -> Run:
-    """Describe two steps of a network with batch norm: more would drown in its rounding."""
-    steps = {"warmup": 1, "bare": 1, "instrumented": 0}
-    return small_run(system, workload=NORMED, steps=steps, keep_weights=True, global_batch=32)
-
-
-@pytest.fixture(scope="module")
-def ghost(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> dict[str, np.ndarray]:
-    """Make the steps by hand, each worker's share on its own."""
-    if installed_version("pytorch") is None:
-        pytest.skip("pytorch is not installed")
-    folder = tmp_path_factory.mktemp("ghost")
-    (folder / "run.json").write_text(normed_run("pytorch/sync/allreduce").model_dump_json())
-    command = [sys.executable, "-m", "tests.frameworks.ghost", str(folder / "run.json")]
-    subprocess.run([*command, str(small_cifar), str(folder / "out.npz")], cwd=ROOT, check=True)
-    return dict(np.load(folder / "out.npz"))
-
-
-@pytest.mark.xdist_group("systems with batch norm")
-@pytest.mark.parametrize("name", SYNC)
-def test_each_worker_normalises_over_its_own_examples(
-    name: str, tmp_path: Path, small_cifar: Path, ghost: dict[str, np.ndarray]
-) -> None:
-    run = normed_run(name)
-    record = carried_out(run, tmp_path, small_cifar)
-    network = build_network("resnet18", (3, 32, 32), 10)
-    first = initial_weights(network, run.seed)
-    weights = np.load(record.folder / "weights.npz")
-    apart = {
-        tensor: relative_distance(weights[tensor] - first[tensor].astype("float32"), update, update)
-        for tensor, update in ghost.items()
-    }
-    # Float32 against float64, so some rounding. Had the whole batch been normalised at once,
-    # the worst tensor would be apart by 1.3.
-    assert max(apart.values()) < 0.02, max(apart.items(), key=lambda item: item[1])

@@ -105,7 +105,7 @@ def tree(plant: Callable[..., Tree]) -> Tree:
     return plant()
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
     """Wait for a condition; the limit only keeps a broken test from hanging."""
     end = time.monotonic() + timeout_s
     while not condition():

@@ -22,7 +22,7 @@ def horizont(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HORIZONT_ROOT": str(root)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -107,7 +107,7 @@ def test_an_interrupt_keeps_what_was_finished(study_folder: Paths) -> None:
     wait_for_records(store, 1)
     time.sleep(2)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert not horizont_processes(study_folder.root)
@@ -123,7 +123,7 @@ def test_an_interrupt_keeps_what_was_finished(study_folder: Paths) -> None:
 
 
 def wait_for_records(store: Path, count: int) -> None:
-    end = time.monotonic() + 90
+    end = time.monotonic() + 300
     while len(list(store.glob("[!.]*"))) < count:
         assert time.monotonic() < end, "no record appeared"
         time.sleep(0.1)

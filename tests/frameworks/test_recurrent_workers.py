@@ -1,0 +1,65 @@
+"""The language model trained by several workers, whose states are their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import small_run
+
+from horizont.cluster import Place, execute
+from horizont.data import prepare
+from horizont.records import Record
+from horizont.spec import SYSTEMS, installed_version, parse_system
+
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
+
+LANGUAGE_MODEL = {
+    "network": "lstm",
+    "dataset": "ptb",
+    "time_steps": 10,
+    "optimizer": {"learning_rate": 0.5, "clip_norm": 5.0},
+}
+#: The rest of the synchronous systems are servers, to which one weight is like another.
+ALLREDUCE = [name for name in SYSTEMS if name.endswith("/allreduce")]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prepared")
+    prepare("ptb", "synthetic", out / "raw", out, train_examples=20_000, test_examples=2_000)
+    return out / "ptb"
+
+
+def carried_out(system: str, store: Path, text: Path, **changes: object) -> Record:
+    if installed_version(parse_system(system).framework) is None:
+        pytest.skip(f"{system} cannot run")
+    values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "keep_weights": True, **changes}
+    run = small_run(system, **values)
+    record = execute(run, run.system.slug, Place(store, text, {}), lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+@pytest.mark.parametrize("name", ALLREDUCE)
+def test_workers_that_share_the_rows_train_as_one_process(
+    name: str, tmp_path: Path, text: Path
+) -> None:
+    together = carried_out(name, tmp_path, text)
+    alone = carried_out(f"{parse_system(name).framework}/local", tmp_path, text)
+    one, other = (np.load(record.folder / "weights.npz") for record in (together, alone))
+    for tensor in one:
+        np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
+
+
+def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
+    steps = {"warmup": 2, "bare": 30, "instrumented": 4}
+    record = carried_out(
+        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluate_examples=40
+    )
+    losses = record.steps().to_pandas()["loss"] / LANGUAGE_MODEL["time_steps"]
+    assert losses.iloc[0] == pytest.approx(np.log(10_000), rel=0.01)
+    assert losses.iloc[-8:].mean() < 0.97 * losses.iloc[0]
+    assert record.result.test_perplexity is not None
+    assert 300 < record.result.test_perplexity < 10_000
