@@ -66,5 +66,11 @@ def test_a_foreign_host_is_named() -> None:
         take_ports(["no-such-host.invalid"], 0)
 
 
+def test_no_outgoing_connection_can_come_before() -> None:
+    """The kernel gives such a port to nobody in the time until a framework listens on it."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert max(take_ports(["127.0.0.1"] * 20, 0)) < first
+
+
 def test_free_ports_differ() -> None:
     assert len(set(take_ports(["127.0.0.1"] * 20, 0))) == 20
