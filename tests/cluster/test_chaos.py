@@ -42,7 +42,8 @@ def cases(system: str) -> list[Case]:
         found += [Case(system, "worker-0", "killed"), Case(system, "worker-0", "frozen")]
     if system in LAUNCHED:
         found += [Case(system, launcher=number) for number in (signal.SIGKILL, signal.SIGTERM)]
-        found += [Case(system, f"{role}-0", "frozen", signal.SIGKILL) for role in roles]
+        lying = SYSTEMS[system].passive_roles or ("worker",)
+        found += [Case(system, f"{role}-0", "frozen", signal.SIGKILL) for role in lying]
     if system == "pytorch/sync/allreduce":
         found += [Case(system, launcher=signal.SIGINT),
                   Case(system, "sampler", "killed", steps=200),
@@ -69,6 +70,8 @@ def test_nothing_is_left(
         records = list(pool.map(lambda case: carry_out(case, store, small_cifar), tried))
     assert not list(scratch.iterdir())
     assert threading.active_count() < 10
+    if system.endswith("local"):
+        return
     # The next run works, over the record of one that failed.
     RecordWriter.sweep(store)
     key = next(case.key for case, record in zip(tried, records, strict=True) if record)

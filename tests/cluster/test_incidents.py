@@ -148,3 +148,27 @@ def test_what_was_collected_is_not_signalled_again(sleeper: ProcessGroup) -> Non
         time.sleep(0.1)
         assert stranger.poll() is None
         stranger.kill()
+
+
+ABANDONED = """
+import os, signal, sys
+from pathlib import Path
+from horizont.cluster import PlannedProcess
+from horizont.cluster.group import ProcessGroup
+from horizont.spec import TraceJob
+folder = Path(sys.argv[1])
+planned = PlannedProcess("p", "", ("sleep", "60"), {}, folder, TraceJob.model_construct())
+group = ProcessGroup(planned, folder.with_suffix(".log"))
+group.signal(signal.SIGSTOP)  # before it could ask for anything by itself
+print(group.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_stopped_process_dies_with_its_launcher(tmp_path: Path) -> None:
+    launcher = subprocess.run(
+        [sys.executable, "-c", ABANDONED, str(tmp_path / "p")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert launcher.returncode == -signal.SIGKILL, launcher.stderr
+    until(lambda: not psutil.pid_exists(int(launcher.stdout)), 5)

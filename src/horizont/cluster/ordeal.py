@@ -42,6 +42,7 @@ class Member:
     end: End | None = None
     end_s: float | None = None
     error_s: float | None = None
+    words: str = ""
     status: int = 0
     steps_before: int | None = None
 
@@ -129,10 +130,18 @@ class Ordeal:
                 raise RunFailed(f"before the incident {how_it_ended(member.group)}")
             return
         member.end_s = now_s - self.struck_s
-        member.error_s = _error_s(member, self.struck_s)
         self.record.event(
             "process_ended", process=member.name, status=member.status, after_s=member.end_s
         )
+
+    def _note_errors(self, struck_s: float) -> None:
+        """Note in whom an error was raised: some need long to end of it, and some hang then."""
+        for member in self.members:
+            if member.error_s is None and member.end not in ("struck", "finished"):
+                for line in read_events(member.group.planned.folder / "events.jsonl"):
+                    if line["event"] == "error":
+                        member.error_s = line["time_s"] - struck_s
+                        member.words = line["words"]
 
     def _carry_on(self) -> None:
         """Let the incident happen when it is time, and take its next piece when that is due."""
@@ -177,7 +186,9 @@ class Ordeal:
 
     def _over(self, too_late: bool) -> Over | None:
         """Tell why there is nothing to wait for any more; None if there is."""
-        leading = [m for m in self.members if m.leads and m.end is None]
+        if self.struck_s is not None:
+            self._note_errors(self.struck_s)
+        leading = [m for m in self.members if m.leads and m.end is None and m.error_s is None]
         if self.struck_s is None:
             if too_late:
                 raise RunFailed(f"deadline of {self.run.deadline_s:g} s passed before the incident")
@@ -241,23 +252,13 @@ class Ordeal:
             role=member.job.role,
             rank=member.job.rank,
             life=member.life,
-            end=member.end or "running",
+            end=member.end or ("running" if member.error_s is None else "failed"),
             end_s=member.end_s,
             error_s=member.error_s,
-            words=member.group.last_words() if member.end == "failed" else "",
+            words=member.words or (member.group.last_words() if member.end == "failed" else ""),
             steps_before=before if known else None,
             steps_after=steps - before if known else None,  # type: ignore[operator]
         )
-
-
-def _error_s(member: Member, struck_s: float) -> float | None:
-    """Tell when an error ended a process: before its end, for which some need long."""
-    times = [
-        line["time_s"] - struck_s
-        for line in read_events(member.group.planned.folder / "events.jsonl")
-        if line["event"] == "error"
-    ]
-    return times[0] if times and member.end == "failed" else None
 
 
 def check_aftermath(run: Run, found: Aftermath) -> None:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from horizont.spec import Frozen
 
-#: How a process ended: it did its work, ended badly by itself, was ended by the incident, or was
-#: still running when the launcher ended it.
+#: How a process ended: it did its work, an error ended it, the incident did, or it was still
+#: running when the launcher ended it.
 End = Literal["finished", "failed", "struck", "running"]
 
 #: Why the launcher stopped waiting: all that train were done, all had ended, nothing moved any
@@ -25,7 +25,7 @@ class Fate(Frozen):
     steps_before, steps_after
         Steps done before the incident and from then on; None where it counts none.
     end_s
-        From the incident until it ended by itself, in seconds.
+        From the incident until it ended, in seconds; None if the launcher had to end it.
     error_s
         From the incident until the error that ended it, where it could tell.
     words

@@ -35,13 +35,14 @@ def do(job: dict[str, object]) -> None:
 
         trace(validate(TraceJob, job, "job"))
     else:
-        from horizont.worker.session import note
+        from horizont.records import append_event
         from horizont.worker.train import train
 
         described = validate(ProcessJob, job, "job")
         try:
             train(described)
-        except BaseException:
+        except BaseException as error:
             # Here and now: a framework may take long to take itself down.
-            note(described, "error")
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            append_event(described.folder / "events.jsonl", "error", words=words[:500])
             raise
