@@ -75,16 +75,22 @@ class Comparison:
 
 
 def compare(traces: Traces) -> list[Comparison]:
-    """Compare all pairs of frameworks, in the order in which training computes.
+    """Compare all pairs of frameworks, and each build with its own framework.
 
-    A tensor that one framework lacks, or that has another shape, is infinitely far away.
+    The rows are in the order in which training computes. A tensor that one of a pair lacks, or
+    that has another shape, is infinitely far away.
     """
     names = _ordered(traces.plain.values())
-    return [
-        _compare_tensor(traces, name, pair)
-        for name in names
-        for pair in combinations(sorted(traces.plain), 2)
-    ]
+    pairs = pairs_of(traces.plain)
+    return [_compare_tensor(traces, name, pair) for name in names for pair in pairs]
+
+
+def pairs_of(trainers: Iterable[str]) -> list[tuple[str, str]]:
+    """Pair all frameworks, and each build (`pytorch+compiled`) with the framework as it is."""
+    names = sorted(trainers)
+    frameworks = [name for name in names if "+" not in name]
+    built = [(name.partition("+")[0], name) for name in names if "+" in name]
+    return [*combinations(frameworks, 2), *built]
 
 
 def _ordered(traces: Iterable[Trace]) -> list[str]:

@@ -13,7 +13,7 @@ from horizont.errors import UserError
 from horizont.spec.base import Frozen, validate
 from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
-from horizont.spec.system import parse_system
+from horizont.spec.system import System, parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
 
@@ -165,6 +165,11 @@ class Study(Frozen):
         if name not in ("local", "distributed"):
             raise UserError("experiment", name, ["local", "distributed"])
         return self.local if name == "local" else self.distributed
+
+    def systems(self) -> list[System]:
+        """List the systems of all experiments, each once."""
+        names = dict.fromkeys([*self.local.systems, *self.distributed.systems])
+        return [parse_system(name) for name in names]
 
     def runs(self, experiment: str, workload_name: str) -> Iterator[Run]:
         """List the runs of an experiment on a workload, block by block, systems in given order."""
