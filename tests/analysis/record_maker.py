@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,13 @@ ENVIRONMENT = {
 }
 
 
-def make_study(blocks: int = 3) -> Study:
-    """The quick profile's study with fewer steps and blocks."""
+def make_study(blocks: int = 3, systems: Sequence[str] = ()) -> Study:
+    """The quick profile's study with fewer steps and blocks, and other systems in one process."""
     values = yaml.safe_load((Path(__file__).parents[2] / "profiles/quick.yaml").read_text())
     for experiment in ("local", "distributed"):
         values[experiment] |= {"steps": SEGMENTS, "blocks": blocks}
+    if systems:
+        values["local"]["systems"] = list(systems)
     return validate(Study, values)
 
 
@@ -45,9 +48,10 @@ def make_records(
     blocks: int = 3,
     failed: tuple[str, ...] = (),
     skipped: tuple[str, ...] = (),
+    systems: Sequence[str] = (),
 ) -> list[Record]:
     """Write a record for each planned run; all runs of the named systems fail or are skipped."""
-    runs = list(make_study(blocks).runs(experiment, workload))
+    runs = list(make_study(blocks, systems).runs(experiment, workload))
     return [_make(store, number, run, failed, skipped) for number, run in enumerate(runs)]
 
 

@@ -59,6 +59,15 @@ def test_a_run_that_does_other_work_is_not_comparable(records, setting):
     assert told.startswith("not comparable: ")
 
 
+def test_a_build_needs_a_proof_of_its_own(tmp_path):
+    systems = ["mxnet/local", "mxnet/local+dynamic_alloc"]
+    records = make_records(tmp_path, "local", blocks=1, systems=systems)
+    table = analysis.runs(records, {"mxnet": "proven"}).set_index("system")["comparable"]
+    assert table["mxnet/local"] == "proven"
+    assert table["mxnet/local+dynamic_alloc"].startswith("not comparable")
+    assert analysis.systems_of(records) == systems
+
+
 @pytest.mark.parametrize("make", [analysis.throughput, analysis.step_times, analysis.summary])
 def test_systems_without_a_good_run_stay(records, make):
     table = make(records)

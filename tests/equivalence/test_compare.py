@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from horizont.equivalence import Traces, compare, proof_of, read_proof, write_proof
+from horizont.equivalence import Proof, Traces, compare, proof_of, read_proof, write_proof
 from horizont.equivalence.bounds import ERROR_CAP, FLOAT64_BOUND, float32_bound
+from horizont.equivalence.compare import pairs_of
 from horizont.equivalence.distance import relative_distance
 
 
@@ -54,6 +55,36 @@ def test_the_first_departure_is_the_first_in_the_order_of_training() -> None:
     assert found.first_departure is not None
     assert found.first_departure["quantity"] == "gradient"
     assert "conv1.weight" in found.verdict
+
+
+def built_proof(built: dict[str, np.ndarray]) -> Proof:
+    """Compare two frameworks that agree, and a build of one of them."""
+    told = {"a": trace(), "b": trace(), "b+fast": built}
+    rows = compare(Traces("float64", told, [{"a": trace(), "b": trace()}]))
+    about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
+    trainers = {"frameworks": ("a", "b"), "builds": ("b+fast",)}
+    return proof_of(rows, **about, ground={"network": "1"}, missing={}, **trainers)
+
+
+def test_a_build_is_compared_with_its_own_framework() -> None:
+    assert pairs_of(["b+fast", "b", "a"]) == [("a", "b"), ("b", "b+fast")]
+    found = built_proof(trace())
+    assert found.stands_for("b+fast", {"network": "1"}) == "proven"
+    assert "b-b+fast" in found.verdict
+
+
+def test_a_departing_build_leaves_the_frameworks_proven() -> None:
+    found = built_proof(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
+    assert found.stands_for("b", {"network": "1"}) == "proven"
+    assert "departure of this build" in found.stands_for("b+fast", {"network": "1"})
+    assert "b-b+fast depart first at update conv1.weight" in found.verdict
+
+
+def test_a_build_without_a_proof_of_its_own_is_not_comparable() -> None:
+    found = built_proof(trace())
+    assert found.stands_for("a+fast", {"network": "1"}) == "not comparable: no proof for this build"
+    mute = built_proof({"initial/0/conv1.weight": np.arange(1.0, 5.0)})
+    assert mute.stands_for("b+fast", {"network": "1"}).startswith("not comparable")
 
 
 def test_a_missing_tensor_is_a_departure() -> None:

@@ -1,6 +1,6 @@
 """Run in a process of its own: one framework against NumPy, told as JSON.
 
-``python -m tests.frameworks.conformance FRAMEWORK``
+``python -m tests.frameworks.conformance FRAMEWORK [BUILD]``
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from horizont.frameworks.base import Examples, Normalisation, Recipe
 from horizont.frameworks.registry import load_adapter
 from horizont.networks import build_network, initial_weights
-from horizont.spec import Optimizer
+from horizont.spec import PLAIN, Build, Optimizer
 
 RATE = 0.1
 BATCH = 6
@@ -50,7 +50,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
 
 
-def main(framework: str) -> None:
+def main(framework: str, build: Build = PLAIN) -> None:
     """Try everything that the protocol promises of a trainer alone."""
     adapter = load_adapter(framework)
     adapter.configure(1)
@@ -61,7 +61,9 @@ def main(framework: str) -> None:
         for name, value in initial_weights(network, 5).items()
     }
     scale = Normalisation(np.array([0.4, 0.5, 0.6]), np.array([0.2, 0.25, 0.3]))
-    recipe = Recipe(network, weights, Optimizer(learning_rate=RATE), scale, dtype="float64")
+    recipe = Recipe(
+        network, weights, Optimizer(learning_rate=RATE), scale, dtype="float64", build=build
+    )
     examples = Examples(
         images=random.integers(0, 256, (4 * BATCH, 3, 32, 32), dtype=np.uint8),
         labels=random.integers(0, 10, 4 * BATCH),
@@ -109,6 +111,7 @@ def steps(plain: Any, timed: Any, examples: Examples, weights: Any) -> dict[str,
         sizes.append(len(batch[1]))
         if first_update is None:
             first_update = plain.weights()
+    timed.rehearse(BATCH)
     for batch in timed.batches(examples):
         losses[1].append(timed.loss_value(timed.timed_step(batch, marks.append)))
     expected = {name: weights[name] - RATE * probed[name] for name in weights}
@@ -122,4 +125,4 @@ def steps(plain: Any, timed: Any, examples: Examples, weights: Any) -> dict[str,
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])  # type: ignore[arg-type]

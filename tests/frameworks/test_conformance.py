@@ -1,8 +1,9 @@
-"""One suite over all adapters: each framework, in float64, does what NumPy does."""
+"""One suite over all adapters and builds: each, in float64, does what NumPy does."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +11,31 @@ from typing import Any
 
 import pytest
 
-from horizont.spec import FRAMEWORKS, installed_version
+from horizont.spec import BUILDS, PLAIN, all_systems, has_compiler, installed_version, parse_system
 
 pytestmark = pytest.mark.framework
 
+ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
-@pytest.fixture(scope="module", params=FRAMEWORKS)
-def told(request: pytest.FixtureRequest) -> dict[str, Any]:
-    if installed_version(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
+
+ALONE = [name for name in all_systems() if "/local" in name]
+
+
+@pytest.fixture(scope="module", params=ALONE)
+def told(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    system = parse_system(request.param)
+    if installed_version(system.framework) is None:
+        pytest.skip(f"{system.framework} is not installed")
+    if system.build != PLAIN and BUILDS[system.build].compiles and not has_compiler():
+        pytest.skip("no C++ compiler is here")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.frameworks.conformance", request.param],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.build],
+        # A folder of its own: what is compiled is left there.
+        cwd=tmp_path_factory.mktemp("alone"), env={**os.environ, "PYTHONPATH": PATH},
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))

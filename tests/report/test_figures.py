@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from record_maker import make_proof
+from record_maker import make_proof, make_records
 
 from horizont import analysis, report
 from horizont.networks import build_network, outline, parameter_count
 from horizont.pipeline.faults import FaultTried
-from horizont.report import figures, style
+from horizont.report import figures, style, words
 from horizont.report.svg import inline_svg
+from horizont.spec import FRAMEWORKS, all_systems
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -82,6 +83,23 @@ def test_crowded_points_are_open():
     marks = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
     assert [line.get_markerfacecolor() == style.PAPER for line in marks] == [False, True] * 2
     assert "2 servers" in shown(report.Picture(figure, "s", "s"))
+
+
+@pytest.mark.parametrize("draw", OF_RECORDS)
+def test_a_build_is_drawn_beside_its_plain_system(tmp_path, draw):
+    names = ["pytorch/local", "pytorch/local+channels_last", "pytorch/local+compiled"]
+    records = make_records(tmp_path, "local", blocks=1, systems=names)
+    assert {"channels last", "torch.compile"} <= set(
+        re.findall("channels last|torch.compile", shown(draw(records)))
+    )
+
+
+def test_no_two_systems_look_alike():
+    for framework in FRAMEWORKS:
+        alone = [name for name in all_systems() if name.startswith(f"{framework}/local")]
+        assert len({style.system_colour(name) for name in alone}) == len(alone)
+        assert len({style.system_mark(name)["fillstyle"] for name in alone}) == len(alone)
+    assert len({words.system(name) for name in all_systems()}) == len(all_systems())
 
 
 def test_looks_are_drawn_beside_the_best():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,20 @@ import yaml
 
 from horizont.errors import UserError
 from horizont.pipeline.book import pages
+from horizont.pipeline.check import checked_study
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.profile import profile_names, use_profile
-from horizont.spec import SYSTEMS, Study, parse_system, read_study, validate
+from horizont.records import run_key
+from horizont.spec import (
+    BUILDS,
+    PLAIN,
+    Study,
+    all_systems,
+    installed_version,
+    parse_system,
+    read_study,
+    validate,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,6 +99,14 @@ def read_overlaid(name: str) -> Study:
         ("distributed.global_batch", 85, ["distributed.global_batch", "85", "2 workers"]),
         ("distributed.local_batch", 41, ["distributed.local_batch", "42"]),
         ("distributed.systems", ["caffe/local"], ["distributed.system", "'caffe/local'"]),
+        ("local.systems", ["pytorch/local+fast"], ["local.system", "+fast", "channels_last"]),
+        ("local.systems", ["mxnet/local+xla"], ["mxnet/local+xla", "xla with tensorflow/local"]),
+        ("local.systems", ["pytorch/local+"], ["local.system", "'pytorch/local+'"]),
+        (
+            "distributed.systems",
+            ["pytorch/sync/allreduce+compiled"],
+            ["pytorch/sync/allreduce+compiled", "compiled with pytorch/local"],
+        ),
         ("distributed.topology.hosts", ["a", "b", "c"], ["hosts", "at most 2"]),
         ("distributed.topology.engine", "cloud", ["topology.engine", "'cloud'", "local"]),
         ("local.topology.workers", 2, ["local.topology.workers", "1 for tensorflow/local"]),
@@ -130,11 +150,51 @@ def test_unreadable_settings_are_named(tmp_path: Path) -> None:
         read_study(broken)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", all_systems())
 def test_a_system_has_one_name(name: str) -> None:
     system = parse_system(name)
     assert system.name == name
-    assert "/" not in system.slug
+    assert not {"/", "+"} & set(system.slug)
+
+
+def test_names_as_paths_are_all_different() -> None:
+    assert len({parse_system(name).slug for name in all_systems()}) == len(all_systems())
+
+
+def test_every_build_is_some_systems() -> None:
+    assert {parse_system(name).build for name in all_systems()} == {PLAIN, *BUILDS}
+
+
+def test_a_build_can_be_measured(values: dict[str, Any]) -> None:
+    values["local"]["systems"] = ["pytorch/local", "pytorch/local+channels_last"]
+    study = validate(Study, values)
+    runs = list(study.runs("local", "lenet5-cifar10"))
+    assert {run.system.trainer for run in runs} == {"pytorch", "pytorch+channels_last"}
+    assert len({run_key(run, {}) for run in runs}) == len(runs)
+
+
+def test_nothing_starts_without_the_compiler_that_a_build_needs(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installed_version("pytorch") is None:
+        pytest.skip("pytorch is not installed")
+    values["local"]["systems"] = ["pytorch/local+compiled"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UserError, match=r"pytorch/local\+compiled.*no-such-compiler"):
+        checked_study(Paths(tmp_path))
+    monkeypatch.setenv("CXX", sys.executable)
+    assert checked_study(Paths(tmp_path)).local.systems == ("pytorch/local+compiled",)
+
+
+def test_a_build_for_images_is_refused_where_a_text_is_read(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
+    values["local"]["systems"] = ["pytorch/local+channels_last"]
+    values |= {"study": ["lstm-ptb"], "datasets": ["ptb"]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
+        checked_study(Paths(tmp_path))
 
 
 def test_specifications_cannot_be_changed(values: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from horizont.records import Record
-from horizont.spec import SYSTEMS
+from horizont.spec import all_systems
 
 #: The phases of a step in the order in which a step passes through them.
 PHASES = ("load", "forward", "backward", "waiting", "communication", "update")
@@ -52,7 +52,7 @@ def _frame(table: Any) -> pd.DataFrame:
 def in_order(systems: Iterable[str]) -> list[str]:
     """Order systems as the table of systems has them, so that all figures agree."""
     present = set(systems)
-    return [name for name in SYSTEMS if name in present]
+    return [name for name in all_systems() if name in present]
 
 
 def systems_of(records: Sequence[Record]) -> list[str]:

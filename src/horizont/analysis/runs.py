@@ -10,7 +10,8 @@ from horizont.analysis.frames import identity, in_order
 from horizont.records import Record
 from horizont.spec import Exchange
 
-#: A status for all systems, or one for each framework: ``proven`` or ``not comparable: ...``.
+#: A status for all systems, or one for each framework and each of its builds: ``proven`` or
+#: ``not comparable: ...``.
 ProofStatus = str | Mapping[str, str]
 
 NO_PROOF = "not comparable: no proof was given"
@@ -27,7 +28,7 @@ def comparable(record: Record, proof: ProofStatus) -> str:
         return "not comparable: its updates were recorded, which slows it"
     if isinstance(proof, str):
         return proof
-    return proof.get(record.run.system.framework, NO_PROOF)
+    return proof.get(record.run.system.trainer, NO_PROOF)
 
 
 def runs(records: Sequence[Record], proof: ProofStatus = NO_PROOF) -> pd.DataFrame:

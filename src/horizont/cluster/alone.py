@@ -42,7 +42,7 @@ def run_side_by_side(
                 check_end(group)
                 ended(_job_of(group))
             if time.monotonic() > end_s:
-                names = ", ".join(_job_of(group).framework for group in running)
+                names = ", ".join(_job_of(group).trainer for group in running)
                 raise RunFailed(f"deadline of {deadline_s:g} s passed with {names} still running")
 
 

@@ -75,16 +75,17 @@ class Comparison:
 
 
 def compare(traces: Traces) -> Iterator[Comparison]:
-    """Compare all pairs of frameworks, in the order in which training computes.
+    """Compare all pairs of frameworks, and each build with its own framework.
 
-    A tensor that one framework lacks, or that has another shape, is infinitely far away. No more
-    than one tensor of each trace is looked at, and held, at a time.
+    The rows are in the order in which training computes. A tensor that one of a pair lacks, or
+    that has another shape, is infinitely far away. No more than one tensor of each trace is
+    looked at, and held, at a time.
     """
     for name in _ordered(traces.plain.values()):
         one = _only(traces, name)
         noise = [_apart(one.plain, rerun, name) for rerun in one.reruns]
         error = [_apart(one.plain, one.exact, name)]
-        for pair in combinations(sorted(one.plain), 2):
+        for pair in pairs_of(one.plain):
             yield _compare_tensor(one, name, pair, _of(pair, noise), _of(pair, error))
 
 
@@ -99,6 +100,14 @@ def _only(traces: Traces, name: str) -> Traces:
 
     reruns = [read(rerun) for rerun in traces.reruns]
     return Traces(traces.dtype, read(traces.plain), reruns, read(traces.exact))
+
+
+def pairs_of(trainers: Iterable[str]) -> list[tuple[str, str]]:
+    """Pair all frameworks, and each build (`pytorch+compiled`) with the framework as it is."""
+    names = sorted(trainers)
+    frameworks = [name for name in names if "+" not in name]
+    built = [(name.partition("+")[0], name) for name in names if "+" in name]
+    return [*combinations(frameworks, 2), *built]
 
 
 def _ordered(traces: Iterable[Trace]) -> list[str]:

@@ -12,7 +12,10 @@ from horizont.equivalence.compare import Comparison
 from horizont.records import read_json, write_json
 from horizont.spec import Frozen, validate
 
-FORMAT = 2
+FORMAT = 3
+
+#: A comparison as a proof keeps it.
+Row = dict[str, Any]
 
 
 class Proof(Frozen):
@@ -25,6 +28,8 @@ class Proof(Frozen):
         only while its own ground says the same.
     rows
         All comparisons, as plain rows.
+    builds
+        Other builds of some frameworks that were compared with them: `pytorch+compiled`.
     missing
         Frameworks that are not installed, with the reason.
     """
@@ -36,40 +41,38 @@ class Proof(Frozen):
     source: str
     ground: dict[str, str]
     frameworks: tuple[str, ...]
+    builds: tuple[str, ...] = ()
     missing: dict[str, str]
     rows: tuple[dict[str, Any], ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every tensor of every pair was within its bound, and that is evidence.
+        """Whether every tensor of every pair of frameworks is within its bound, as evidence.
 
-        It is, if in float64 all gradients and the updates of at least one step are telling.
+        It is evidence if in float64 all gradients and the updates of at least one step are
+        telling. Each build has an answer of its own: see :meth:`stands_for`.
         """
-        return bool(self.rows) and all(row["ok"] for row in self.rows) and self._is_evidence
+        return _first_failed(self._compared) is None and _is_evidence(self._compared)
 
     @property
-    def _is_evidence(self) -> bool:
-        exact = [row for row in self.rows if row["dtype"] == "float64"]
-        gradients = [row["telling"] for row in exact if row["quantity"] == "gradient"]
-        steps: dict[int, bool] = {}
-        for row in exact:
-            if row["quantity"] == "update":
-                steps[row["step"]] = steps.get(row["step"], True) and row["telling"]
-        return bool(gradients) and all(gradients) and any(steps.values())
+    def _compared(self) -> list[Row]:
+        return [row for row in self.rows if "+" not in row["pair"]]
+
+    def _compared_with(self, build: str) -> list[Row]:
+        return [row for row in self.rows if row["pair"].endswith(f"-{build}")]
 
     @property
-    def first_departure(self) -> dict[str, Any] | None:
+    def first_departure(self) -> Row | None:
         """The first comparison that fails, in the order in which training computes."""
-        failed = [row for row in self.rows if not row["ok"]]
-        return failed[0] if failed else None
+        return _first_failed(self.rows)
 
     @property
     def verdict(self) -> str:
         """The finding in a sentence."""
-        if not self.rows:
+        if not self._compared:
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_departure
-        if row is None and not self._is_evidence:
+        if row is None and not all(map(_is_evidence, self._findings)):
             return "Not settled: rounding alone moves the float64 training too far to compare."
         if row is None:
             return f"The same network: {self._agreement}."
@@ -80,28 +83,53 @@ class Proof(Frozen):
         )
 
     @property
+    def _findings(self) -> list[list[Row]]:
+        return [self._compared, *map(self._compared_with, self.builds)]
+
+    @property
     def _agreement(self) -> str:
         pairs = ", ".join(sorted({row["pair"] for row in self.rows}))
         said = f"{pairs} agree on all {len(self.rows)} numbers"
         mute = sum(not row["telling"] for row in self.rows)
         return f"{said}; at {mute} of them rounding alone could hide a mistake" if mute else said
 
-    def stands_for(self, framework: str, ground: dict[str, str]) -> str:
-        """Tell whether a timing of a framework may be compared.
+    def stands_for(self, trainer: str, ground: dict[str, str]) -> str:
+        """Tell whether a timing of a framework, or of one of its builds, may be compared.
 
         Returns
         -------
         str
             ``proven``, or ``not comparable: `` with the reason.
         """
+        framework, _, build = trainer.partition("+")
         if framework not in self.frameworks:
             return "not comparable: no proof for this framework"
+        if build and trainer not in self.builds:
+            return "not comparable: no proof for this build"
         if not self.ok:
             return "not comparable: the comparator found a departure"
+        own = self._compared_with(trainer)
+        if build and (_first_failed(own) or not _is_evidence(own)):
+            return "not comparable: the comparator found a departure of this build"
         for name, value in self.ground.items():
             if ground.get(name, value) != value:
                 return f"not comparable: the proof is of another {name}"
         return "proven"
+
+
+def _first_failed(rows: Iterable[Row]) -> Row | None:
+    return next((row for row in rows if not row["ok"]), None)
+
+
+def _is_evidence(rows: Iterable[Row]) -> bool:
+    """Tell whether the float64 rows of a comparison would show a mistake."""
+    exact = [row for row in rows if row["dtype"] == "float64"]
+    gradients = [row["telling"] for row in exact if row["quantity"] == "gradient"]
+    steps: dict[int, bool] = {}
+    for row in exact:
+        if row["quantity"] == "update":
+            steps[row["step"]] = steps.get(row["step"], True) and row["telling"]
+    return bool(gradients) and all(gradients) and any(steps.values())
 
 
 def proof_of(comparisons: Iterable[Comparison], **about: Any) -> Proof:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.networks import Network
-from horizont.spec import Optimizer, ProcessJob
+from horizont.spec import PLAIN, Build, Optimizer, ProcessJob
 
 #: Tells the clock that a phase of the step has just ended.
 Mark = Callable[[str], None]
@@ -71,6 +71,8 @@ class Recipe:
         catch.
     gradient_factors
         Factors of some gradients, by weight; none are meant, any are for the comparator to catch.
+    build
+        How the framework is to build the network; of :data:`horizont.spec.BUILDS`, or plain.
     """
 
     network: Network
@@ -83,6 +85,7 @@ class Recipe:
     loss_reduction: Literal["mean", "sum"] = "mean"
     decay_all: bool = False
     gradient_factors: Mapping[str, float] = field(default_factory=dict)
+    build: Build = PLAIN
 
     def decay(self, weight: str) -> float:
         """Tell the weight decay of a weight by its name."""
@@ -158,8 +161,14 @@ class Trainer(Protocol):
         """
         ...
 
-    def rehearse(self) -> None:
-        """Get ready for timed steps, so that the first of them is like the others."""
+    def rehearse(self, examples: int) -> None:
+        """Get ready for timed steps, so that the first of them is like the others.
+
+        Parameters
+        ----------
+        examples
+            Of a batch. What compiles for one size of batch compiles for this one.
+        """
         ...
 
     def step(self, batch: Any) -> Any:

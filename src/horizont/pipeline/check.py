@@ -6,11 +6,19 @@ from horizont.data import dataset_info
 from horizont.errors import UserError
 from horizont.networks import network_for
 from horizont.pipeline.paths import Paths
-from horizont.spec import Study, read_study
+from horizont.spec import (
+    BUILDS,
+    PLAIN,
+    Study,
+    System,
+    check_compiler,
+    installed_version,
+    read_study,
+)
 
 
 def checked_study(paths: Paths) -> Study:
-    """Read the settings, and look up each data set and network that they name.
+    """Read the settings, look up each data set and network, and what the builds need.
 
     Raises
     ------
@@ -24,4 +32,17 @@ def checked_study(paths: Paths) -> Study:
             network_for(workload, info.shape, info.classes)
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
+    for system in study.systems():
+        if installed_version(system.framework):
+            check_compiler(system.plain_name, system.build)
+        _check_inputs(study, system)
     return study
+
+
+def _check_inputs(study: Study, system: System) -> None:
+    """Refuse a build that does nothing for a workload of the study."""
+    if system.build == PLAIN or not BUILDS[system.build].images_only:
+        return
+    for name in study.study:
+        if dataset_info(study.workload(name).dataset).kind == "text":
+            raise UserError("system", system.name, f"{system.plain_name} where {name} reads a text")

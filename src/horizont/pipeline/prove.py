@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,15 @@ from horizont.pipeline.ground import proof_ground
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import ensure_data
 from horizont.pipeline.progress import Progress
-from horizont.spec import FRAMEWORKS, Study, TraceJob, TracePass, installed_version
+from horizont.spec import (
+    FRAMEWORKS,
+    PLAIN,
+    Build,
+    Study,
+    TraceJob,
+    TracePass,
+    installed_version,
+)
 
 DEADLINE_S = 1800.0
 
@@ -32,12 +40,17 @@ PASSES = (
     TracePass(dtype="float32", variant="moved"),
 )
 
+#: Those of another build of a framework, whose noise is the framework's.
+BUILT = (TracePass(dtype="float64"), TracePass(dtype="float32"))
+
 #: Tensors by name, of each pass.
 Told = Mapping[TracePass, Mapping[str, NDArray[Any]]]
 
 
 def prove(workload: str, paths: Paths | None = None, faults: dict[str, str] | None = None) -> Proof:
     """Train a little in every framework, compare all tensors, and keep the findings.
+
+    So are the builds that the study times: each is compared with its own framework.
 
     Parameters
     ----------
@@ -53,14 +66,18 @@ def prove(workload: str, paths: Paths | None = None, faults: dict[str, str] | No
     """
     paths = paths or study_paths()
     prover = prover_of(workload, paths)
+    passes: dict[str, Sequence[TracePass]] = {
+        **dict.fromkeys(FRAMEWORKS, PASSES),
+        **dict.fromkeys(builds_of(prover.study), BUILT),
+    }
     told = prover.train(
         {
-            framework: [
-                training.model_copy(update={"fault": (faults or {}).get(framework)})
-                for training in PASSES
+            trainer: [
+                training.model_copy(update={"fault": (faults or {}).get(trainer)})
+                for training in trainings
             ]
-            for framework in FRAMEWORKS
-            if installed_version(framework)
+            for trainer, trainings in passes.items()
+            if installed_version(trainer.partition("+")[0])
         },
         "compared",
     )
@@ -68,6 +85,12 @@ def prove(workload: str, paths: Paths | None = None, faults: dict[str, str] | No
     if not faults:
         write_proof(paths.proof(workload), proof)
     return proof
+
+
+def builds_of(study: Study) -> list[str]:
+    """List the builds that a study times, with their frameworks: `pytorch+compiled`."""
+    built = (system.trainer for system in study.systems() if system.build != PLAIN)
+    return list(dict.fromkeys(built))
 
 
 def prover_of(workload: str, paths: Paths) -> Prover:
@@ -92,7 +115,7 @@ class Prover:
         Parameters
         ----------
         passes
-            The trainings of each framework.
+            The trainings of each framework or build.
         purpose
             What this is for, in a word or two that follow the name of the workload.
         """
@@ -101,7 +124,7 @@ class Prover:
         with tempfile.TemporaryDirectory(prefix="horizont-") as made:
             jobs = {name: self._job(name, own, Path(made) / name) for name, own in passes.items()}
             run_side_by_side(
-                list(jobs.values()), DEADLINE_S, lambda job: progress.end(f"{job.framework} done")
+                list(jobs.values()), DEADLINE_S, lambda job: progress.end(f"{job.trainer} done")
             )
             told: dict[str, Told] = {
                 name: {training: _read(job.folder / training.file) for training in job.passes}
@@ -110,10 +133,12 @@ class Prover:
         progress.close()
         return told
 
-    def _job(self, framework: str, passes: Sequence[TracePass], folder: Path) -> TraceJob:
+    def _job(self, trainer: str, passes: Sequence[TracePass], folder: Path) -> TraceJob:
         following = self.study.equivalence.of(self.workload)
+        framework, _, build = trainer.partition("+")
         return TraceJob(
             framework=framework,
+            build=cast(Build, build or PLAIN),
             workload=self.study.workload(self.workload),
             batch=following.batch,
             at_steps=following.at_steps,
@@ -131,7 +156,7 @@ class Prover:
     def proof(self, told: Mapping[str, Told]) -> Proof:
         """Compare all that the frameworks told."""
         workload = self.study.workload(self.workload)
-        installed = list(told)
+        installed = [name for name in told if "+" not in name]
         return proof_of(
             self.comparisons(told),
             workload=self.workload,
@@ -140,6 +165,7 @@ class Prover:
             source=self.about.source,
             ground=proof_ground(workload, self.about, installed),
             frameworks=tuple(installed),
+            builds=tuple(name for name in told if "+" in name),
             missing={
                 name: f"{name} is not installed" for name in FRAMEWORKS if name not in installed
             },

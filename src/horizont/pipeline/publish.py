@@ -10,27 +10,30 @@ from horizont.data.about import read_about
 from horizont.equivalence import read_proof
 from horizont.pipeline.ground import proof_ground
 from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.prove import builds_of
 from horizont.records import Record, write_json
 from horizont.spec import FRAMEWORKS, read_study
 
 
 def proof_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
-    """Tell for each framework whether its times on a workload may be compared.
+    """Tell for each framework and build whether its times on a workload may be compared.
 
     Returns
     -------
     dict
-        By framework ``proven``, or ``not comparable: `` with the reason. A proof holds as long
-        as network, versions and code are those it was made with.
+        By framework, or framework and build, ``proven``, or ``not comparable: `` with the
+        reason. A proof holds as long as network, versions and code are those it was made with.
     """
     paths = paths or study_paths()
+    study = read_study(paths.params)
+    trainers = [*FRAMEWORKS, *builds_of(study)]
     if not paths.proof(workload).exists():
-        return dict.fromkeys(FRAMEWORKS, "not comparable: no proof was made")
+        return dict.fromkeys(trainers, "not comparable: no proof was made")
     proof = read_proof(paths.proof(workload))
-    described = read_study(paths.params).workload(workload)
+    described = study.workload(workload)
     about = read_about(paths.prepared(described.dataset))
     ground = proof_ground(described, about, list(FRAMEWORKS))
-    return {framework: proof.stands_for(framework, ground) for framework in FRAMEWORKS}
+    return {trainer: proof.stands_for(trainer, ground) for trainer in trainers}
 
 
 def publish_incidents(

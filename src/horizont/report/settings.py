@@ -9,7 +9,7 @@ import pandas as pd
 
 from horizont.report import words
 from horizont.report.tables import Table, facts, plain_table
-from horizont.spec import SYSTEMS, Study
+from horizont.spec import Study, parse_system
 
 
 def experiment_facts(study: Study, experiment: str) -> Table:
@@ -56,10 +56,11 @@ def system_facts(systems: Iterable[str]) -> Table:
 
 
 def _system_row(name: str) -> dict[str, str]:
-    traits = SYSTEMS[name]
+    described = parse_system(name)
+    traits = described.traits
     return {
         "system": words.system(name),
-        "mechanism": traits.means,
+        "mechanism": described.means,
         "phases told apart": ", ".join(traits.measures),
         "note": traits.note,
     }

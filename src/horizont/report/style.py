@@ -18,6 +18,9 @@ import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.typing import FillStyleType
+
+from horizont.report import words
 
 INK = "#24292f"
 FAINT = "#6b7280"
@@ -30,6 +33,16 @@ DARK = {INK: "#e6edf3", FAINT: "#9aa4b0", GRID: "#3a424c", PAPER: "#121820"}
 FRAMEWORK_COLOURS = {"tensorflow": "#e07b12", "pytorch": "#b2387c", "mxnet": "#2a7fba"}
 FRAMEWORK_MARKS = {"tensorflow": "o", "pytorch": "s", "mxnet": "D"}
 UNKNOWN_COLOUR = "#7f7f7f"
+
+#: A build has its framework's colour, lighter or darker, and the mark filled on one side only.
+BUILD_TONES = {"compiled": -0.4, "channels_last": 0.45, "xla": -0.4, "dynamic_alloc": -0.4}
+UNKNOWN_TONE = 0.6
+BUILD_FILLS: dict[str, FillStyleType] = {
+    "compiled": "bottom",
+    "channels_last": "left",
+    "xla": "bottom",
+    "dynamic_alloc": "bottom",
+}
 
 #: Reading and computing are cool and plain, what distribution costs is warm.
 PART_COLOURS = {
@@ -56,7 +69,7 @@ PROCESS_COLOURS = {
     "scheduler": ("#a9a9a9",),
 }
 
-Dash = Literal["-", "--", "-."]
+Dash = Literal["-", "--", "-.", ":"]
 
 #: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.
 WIDTH = 6.8
@@ -120,9 +133,37 @@ def framework_colour(framework: str) -> str:
 
 def system_dash(system: str) -> Dash:
     """Tell the kind of line of a system: whole for all-reduce and one process."""
+    if words.build_of(system):
+        return ":"
     if "/async/" in system:
         return "--"
     return "-." if system.endswith("/sync/parameter_server") else "-"
+
+
+def system_colour(system: str) -> str:
+    """Tell the colour of a system: that of its framework, in a tone of its own for a build."""
+    colour = framework_colour(words.framework_of(system))
+    build = words.build_of(system)
+    if not build:
+        return colour
+    tone = BUILD_TONES.get(build, UNKNOWN_TONE)
+    towards = 255 if tone > 0 else 0
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (towards - part) * abs(tone)):02x}" for part in parts)
+
+
+def system_mark(system: str) -> dict[str, Any]:
+    """Tell how a system is marked: one that waits for the others is filled, a build half."""
+    colour = system_colour(system)
+    half = BUILD_FILLS.get(words.build_of(system), "top") if words.build_of(system) else "full"
+    return {
+        "marker": FRAMEWORK_MARKS.get(words.framework_of(system), "o"),
+        "color": PAPER if "/async/" in system else colour,
+        "fillstyle": half,
+        "markerfacecoloralt": PAPER,
+        "markeredgecolor": colour,
+        "linestyle": "none",
+    }
 
 
 def process_colour(name: str) -> str:

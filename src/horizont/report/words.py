@@ -48,6 +48,12 @@ CLASSES = {
 }
 ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "parameter server"}
 SYNC = {"sync": "synchronous", "async": "asynchronous"}
+BUILDS = {
+    "compiled": "torch.compile",
+    "channels_last": "channels last",
+    "xla": "XLA",
+    "dynamic_alloc": "no static memory",
+}
 PARTS = {
     "load": "load",
     "forward": "forward",
@@ -77,6 +83,11 @@ def framework_of(system: str) -> str:
     return system.split("/", maxsplit=1)[0]
 
 
+def build_of(system: str) -> str:
+    """Tell the build of a system, as it is called in settings; nothing of a plain one."""
+    return system.partition("+")[2]
+
+
 def framework(name: str) -> str:
     """Name a framework."""
     return FRAMEWORKS.get(name, name)
@@ -84,10 +95,12 @@ def framework(name: str) -> str:
 
 def mode(system: str) -> str:
     """Name what sets a system apart within its framework: `synchronous, all-reduce`."""
-    _, sync, *architecture = system.split("/")
-    if not architecture:
-        return "one process"
-    return f"{SYNC.get(sync, sync)}, {ARCHITECTURES.get(architecture[0], architecture[0])}"
+    _, sync, *architecture = system.partition("+")[0].split("/")
+    said = ["one process"]
+    if architecture:
+        said = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
+    build = build_of(system)
+    return ", ".join([*said, BUILDS.get(build, build)] if build else said)
 
 
 def system(name: str) -> str:
@@ -111,5 +124,11 @@ def dataset(name: str) -> str:
 
 
 def pair(name: str) -> str:
-    """Name a pair of frameworks: `MXNet – PyTorch`."""
-    return " – ".join(framework(each) for each in name.split("-"))
+    """Name a pair of frameworks, or of a framework and its build: `MXNet – PyTorch`."""
+    return " – ".join(trainer(each) for each in name.split("-"))
+
+
+def trainer(name: str) -> str:
+    """Name a framework with its build: `PyTorch (torch.compile)`."""
+    plain, _, build = name.partition("+")
+    return f"{framework(plain)} ({BUILDS.get(build, build)})" if build else framework(plain)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from horizont.spec.base import Frozen
+from horizont.spec.build import PLAIN, Build, trainer_name
 from horizont.spec.run import Run
 from horizont.spec.system import RoleName
 from horizont.spec.workload import Workload
@@ -85,6 +86,7 @@ class TraceJob(Frozen):
 
     kind: Literal["trace"] = "trace"
     framework: str
+    build: Build = PLAIN
     workload: Workload
     batch: int
     at_steps: tuple[int, ...]
@@ -93,3 +95,8 @@ class TraceJob(Frozen):
     threads: int = 1
     data_folder: Path
     folder: Path
+
+    @property
+    def trainer(self) -> str:
+        """The framework with its build: `pytorch+compiled`."""
+        return trainer_name(self.framework, self.build)

@@ -15,7 +15,7 @@ from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.incident import Incident, check_incident, suits
 from horizont.spec.points import placed, points
 from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
-from horizont.spec.system import parse_system
+from horizont.spec.system import System, parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
 
@@ -267,6 +267,11 @@ class Study(Frozen):
         if name not in self.experiments:
             raise UserError("experiment", name, list(self.experiments))
         return self.experiments[name]
+
+    def systems(self) -> list[System]:
+        """List the systems of all experiments, each once."""
+        names = dict.fromkeys([*self.local.systems, *self.distributed.systems])
+        return [parse_system(name) for name in names]
 
     def runs(self, experiment: str, workload_name: str) -> Iterator[Run]:
         """List the runs of an experiment on a workload, block by block, systems in given order."""

@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from horizont.errors import UserError
 from horizont.spec.base import Frozen
+from horizont.spec.build import BUILDS, PLAIN, Build, check_build, trainer_name
 
 Sync = Literal["local", "sync", "async"]
 Architecture = Literal["single", "allreduce", "parameter_server"]
@@ -50,27 +51,44 @@ class SystemTraits(Frozen):
 
 
 class System(Frozen):
-    """A framework with a way of synchronising and an architecture."""
+    """A framework with a way of synchronising, an architecture, and a way to build networks."""
 
     framework: str
     sync: Sync
     architecture: Architecture
+    build: Build = PLAIN
 
     @property
     def name(self) -> str:
-        """The name in tables and settings: `pytorch/sync/allreduce`, `mxnet/local`."""
+        """The name in tables and settings: `pytorch/sync/allreduce`, `pytorch/local+compiled`."""
+        return trainer_name(self.plain_name, self.build)
+
+    @property
+    def plain_name(self) -> str:
+        """The name without the build: the system in the table of systems."""
         parts = [self.framework, self.sync]
         return "/".join(parts if self.sync == "local" else [*parts, self.architecture])
 
     @property
+    def trainer(self) -> str:
+        """The framework with its build, of which sameness is proven: `pytorch+compiled`."""
+        return trainer_name(self.framework, self.build)
+
+    @property
     def slug(self) -> str:
         """The name as a part of a path."""
-        return self.name.replace("/", "-").replace("_", "-")
+        return self.name.replace("/", "-").replace("_", "-").replace("+", "-")
+
+    @property
+    def means(self) -> str:
+        """The mechanism, with that of the build."""
+        own = self.traits.means
+        return own if self.build == PLAIN else f"{own}; {BUILDS[self.build].means}"
 
     @property
     def traits(self) -> SystemTraits:
         """What the system consists of."""
-        return SYSTEMS[self.name]
+        return SYSTEMS[self.plain_name]
 
     @property
     def is_local(self) -> bool:
@@ -79,8 +97,9 @@ class System(Frozen):
 
     @model_validator(mode="after")
     def _exists(self) -> System:
-        if self.name not in SYSTEMS:
-            raise UserError("system", self.name, SYSTEMS)
+        if self.plain_name not in SYSTEMS:
+            raise UserError("system", self.plain_name, SYSTEMS)
+        check_build(self.plain_name, self.build)
         return self
 
 
@@ -142,16 +161,37 @@ SYSTEMS: dict[str, SystemTraits] = {
 
 
 def parse_system(name: str) -> System:
-    """Read a system from its name.
+    """Read a system from its name, with its build if it has one behind a plus.
 
     Raises
     ------
     UserError
-        If there is no such system.
+        If there is no such system, or it has no such build.
     """
-    if name not in SYSTEMS:
+    plain, plus, build = name.partition("+")
+    if plain not in SYSTEMS:
         raise UserError("system", name, SYSTEMS)
-    framework, sync, *rest = name.split("/")
+    if plus and build in ("", PLAIN):  # one name for one system
+        raise UserError("system", name, plain)
+    check_build(plain, build or PLAIN)
+    framework, sync, *rest = plain.split("/")
     return System.model_validate(
-        {"framework": framework, "sync": sync, "architecture": rest[0] if rest else "single"}
+        {
+            "framework": framework,
+            "sync": sync,
+            "architecture": rest[0] if rest else "single",
+            "build": build or PLAIN,
+        }
+    )
+
+
+def all_systems() -> tuple[str, ...]:
+    """List the names of all systems, each followed by its builds."""
+    return tuple(
+        name
+        for plain in SYSTEMS
+        for name in (
+            plain,
+            *(f"{plain}+{build}" for build in BUILDS if plain in BUILDS[build].systems),
+        )
     )

@@ -11,7 +11,7 @@ from horizont.frameworks.base import Adapter, Examples, Normalisation, Recipe, W
 from horizont.measure import ProgressWriter
 from horizont.networks import initial_statistics, initial_weights, network_for
 from horizont.records import append_event
-from horizont.spec import ProcessJob, Workload
+from horizont.spec import PLAIN, Build, ProcessJob, Workload
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ def note(job: ProcessJob, event: str) -> None:
     append_event(job.folder / "events.jsonl", event)
 
 
-def recipe_for(workload: Workload, data: ImageData | TextData, seed: int) -> Recipe:
+def recipe_for(
+    workload: Workload, data: ImageData | TextData, seed: int, build: Build = PLAIN
+) -> Recipe:
     """Describe the training of a workload, the same for every framework."""
     about = data.about
     network = network_for(workload, about.shape, about.classes)
@@ -50,6 +52,7 @@ def recipe_for(workload: Workload, data: ImageData | TextData, seed: int) -> Rec
         optimizer=workload.optimizer,
         normalisation=normalisation,
         seed=seed,
+        build=build,
     )
 
 

@@ -53,7 +53,7 @@ def traced(
     if training.variant == "permuted":
         order = [indices[::-1].copy() for indices in examples.order]
         examples = replace(examples, order=order)
-    recipe = recipe_for(job.workload, data, job.seed)
+    recipe = recipe_for(job.workload, data, job.seed, job.build)
     recipe = replace(recipe, dtype=training.dtype, network=with_fed_dropouts(recipe.network))
     if training.variant == "moved":
         recipe = replace(recipe, weights=moved(recipe.weights, training.dtype))

@@ -24,7 +24,7 @@ def train(job: ProcessJob) -> None:
         adapter.serve(job)
         return
     data = load(job.data_folder)
-    recipe = recipe_for(job.run.workload, data, job.run.seed)
+    recipe = recipe_for(job.run.workload, data, job.run.seed, job.run.system.build)
     examples = examples_for(job, data)
     note(job, "data")
     with ProgressWriter(job.progress, job.run.steps.total) as progress:
@@ -39,7 +39,7 @@ def work(session: Session) -> None:
     alone = job.run.system.is_local
     trainer = adapter.trainer(recipe) if alone else adapter.worker(recipe, job)
     if job.run.steps.instrumented:
-        trainer.rehearse()
+        trainer.rehearse(job.run.local_batch)
     session.note("network")
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
     looks = Looks(session)

@@ -58,7 +58,7 @@ class LocalTrainer:
         self.recipe = recipe
         self.net = build_net(recipe)
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        self.loss.hybridize(**HYBRID)
+        self.loss.hybridize(**HYBRID[recipe.build])
         self.parameters = named_parameters(recipe.weights, self.net)
         self.tracked = named_parameters(statistic_shapes(recipe.network), self.net)
         self.data = [parameter.data() for parameter in self.parameters.values()]
@@ -161,7 +161,7 @@ class LocalTrainer:
         """
         return [weight.size_array() for weight in self.receipted]
 
-    def rehearse(self) -> None:
+    def rehearse(self, examples: int) -> None:
         """Do nothing: timed steps are made of what bare steps are made of."""
 
     def settle(self, loss: Promise) -> None:
@@ -232,7 +232,7 @@ class LocalTrainer:
                 # The first mask says how large a batch is; the plan of the block is made anew.
                 parameter._shape = mask.shape
                 parameter.initialize(mx.init.One(), force_reinit=True)
-                self.net.hybridize(**HYBRID)
+                self.net.hybridize(**HYBRID[self.recipe.build])
             parameter.set_data(mx.nd.array(mask, dtype=self.recipe.dtype))
 
     def close(self) -> None:

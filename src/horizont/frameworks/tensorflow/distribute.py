@@ -72,9 +72,9 @@ class AllReduceTrainer(LocalTrainer):
         mark("update")
         return loss
 
-    def rehearse(self) -> None:
+    def rehearse(self, examples: int) -> None:
         """Compile everything, in the same order on all workers."""
-        super().rehearse()
+        super().rehearse(examples)
         self.compiled_meeting()
         self.compiled_exchange([tf.zeros_like(variable) for variable in self.variables])
 

@@ -37,6 +37,11 @@ class Rule:
             tf.Variable(np.array(power, recipe.dtype), trainable=False) for power in powers
         ]
 
+    @property
+    def variables(self) -> list[Any]:
+        """All that is kept beside the weights."""
+        return [*(variable for kept in self.kept for variable in kept), *self.powers]
+
     def apply(self, gradients: Sequence[Any]) -> list[Any]:
         """Clip the gradients, if that is asked for, and change all weights, wherever they lie.
 

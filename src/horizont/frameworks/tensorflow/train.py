@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -37,18 +37,24 @@ class LocalTrainer:
     def _compile(self, recipe: Recipe) -> None:
         """Wrap what a step consists of in compiled functions that fit any size of batch.
 
-        No Python here branches on a tensor, so none has to be rewritten first (autograph).
+        No Python here branches on a tensor, so none has to be rewritten first (autograph). XLA
+        compiles a function once more for each size of batch, when it is called with it.
         """
+        self.jit = recipe.build == "xla"
         inputs = tf.TensorSpec(*_like_input(self.model.network))
         self.labels_shape = recipe.network.time_steps
         batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
-        self.compiled_step = tf.function(self.train, autograph=False, input_signature=batch)
-        self.compiled_forward = tf.function(self.forward, autograph=False, input_signature=batch)
-        self.compiled_update = tf.function(
-            self.update, autograph=False, input_signature=[gradients]
-        )
+        self.compiled_step = self._function(self.train, batch)
+        self.compiled_forward = self._function(self.forward, batch)
+        self.compiled_update = self._function(self.update, [gradients])
+        self.compiled_probe = self._function(self.differentiate, batch)
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
+
+    def _function(self, body: Callable[..., Any], signature: Sequence[Any]) -> Any:
+        """Wrap a part of a training step as the recipe builds it."""
+        jit = self.jit or None
+        return tf.function(body, autograph=False, input_signature=signature, jit_compile=jit)
 
     def score(self, inputs: Any, training: bool = False) -> Any:
         """Compute scores; a recurrent network goes on from the batch before."""
@@ -90,15 +96,29 @@ class LocalTrainer:
         self.update(gradients)
         return loss
 
-    def rehearse(self) -> None:
+    def rehearse(self, examples: int) -> None:
         """Compile the timed step; nothing is learned from it."""
         before = self.model.statistics()
         shape, dtype = _like_input(self.model.network)
-        labels = tf.zeros((1, *self.labels_shape), tf.int64)
-        self.differentiate_timed((tf.zeros((1, *shape[1:]), dtype), labels), lambda phase: None)
+        rows = examples if self.jit else 1
+        inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
+        batch = (tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
+        # XLA compiles once more for the states that the first batch leaves.
+        for _ in range(2 if self.jit and self.carried_states.states else 1):
+            _, gradients = self.differentiate_timed(batch, lambda phase: None)
         self.compiled_update.get_concrete_function()
+        if self.jit:
+            self._rehearse_update(gradients)
         self.model.put_statistics(before)
         self.forget()
+
+    def _rehearse_update(self, gradients: list[Any]) -> None:
+        """Have the update compiled, which XLA does when it is called, and take it back."""
+        touched = [*self.variables, *self.rule.variables]
+        before = [variable.numpy() for variable in touched]
+        self.compiled_update(gradients)
+        for variable, value in zip(touched, before, strict=True):
+            variable.assign(value)
 
     def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
@@ -140,10 +160,12 @@ class LocalTrainer:
     def probe(self, batch: pipeline.Batch) -> Probe:
         """Tell logits, loss and gradients without learning.
 
-        Operator by operator: to compile what is asked for once takes longer than to do it.
+        Operator by operator: to compile what is asked for once takes longer than to do it. What
+        XLA makes of it must be asked of XLA.
         """
         before, states = self.model.statistics(), self.carried_states.copies()
-        logits, loss, gradients = self.differentiate(*batch)
+        differentiate = self.compiled_probe if self.jit else self.differentiate
+        logits, loss, gradients = differentiate(*batch)
         self.model.put_statistics(before)
         self.carried_states.keep(states)
         named = self.model.named([gradient.numpy() for gradient in gradients])

@@ -57,8 +57,9 @@ class WindowDataset(Dataset[Batch]):
 class Normaliser:
     """From bytes to normalised numbers."""
 
-    def __init__(self, normalisation: Normalisation, dtype: torch.dtype) -> None:
+    def __init__(self, normalisation: Normalisation, dtype: torch.dtype, layout: Any) -> None:
         self.dtype = dtype
+        self.layout = layout
         self.enlarge = normalisation.enlarge
         self.scale = torch.from_numpy(normalisation.scale).to(dtype).view(1, -1, 1, 1)
         self.offset = torch.from_numpy(normalisation.offset).to(dtype).view(1, -1, 1, 1)
@@ -67,14 +68,15 @@ class Normaliser:
         """Normalise (examples, channels, height, width) bytes."""
         if self.enlarge > 1:
             images = images.repeat_interleave(self.enlarge, 2).repeat_interleave(self.enlarge, 3)
-        return images.to(self.dtype).mul_(self.scale).add_(self.offset)
+        return images.to(self.dtype, memory_format=self.layout).mul_(self.scale).add_(self.offset)
 
 
 def converter(recipe: Recipe) -> Convert:
     """Tell how what is stored becomes what the network takes."""
     if recipe.normalisation is None:
         return torch.Tensor.long
-    return Normaliser(recipe.normalisation, DTYPES[recipe.dtype])
+    layout = torch.channels_last if recipe.build == "channels_last" else torch.preserve_format
+    return Normaliser(recipe.normalisation, DTYPES[recipe.dtype], layout)
 
 
 def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:

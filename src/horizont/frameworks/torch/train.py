@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
 from horizont.frameworks.torch import input as pipeline
+from horizont.frameworks.torch.build import built
 from horizont.frameworks.torch.input import DTYPES
 from horizont.frameworks.torch.model import (
     build_module,
@@ -39,7 +40,8 @@ class LocalTrainer:
         for name, factor in recipe.gradient_factors.items():
             weight = weights[name]
             weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
-        self.replica: nn.Module = self.module  # what a step calls; distributed trainers wrap it
+        # What a step calls: the module as the recipe builds it; distributed trainers wrap it.
+        self.replica: nn.Module = built(self.module, recipe.build)
         self.reduction = recipe.loss_reduction
         self.convert = pipeline.converter(recipe)
         self.recurrent = recurrent_layers(self.module)
@@ -89,8 +91,8 @@ class LocalTrainer:
         mark("update")
         return loss.detach()
 
-    def rehearse(self) -> None:
-        """Do nothing: eager steps need no preparation."""
+    def rehearse(self, examples: int) -> None:
+        """Do nothing: timed steps call what bare steps call."""
 
     def settle(self, loss: torch.Tensor) -> None:
         """Return at once: the step was over when it returned."""
@@ -113,7 +115,7 @@ class LocalTrainer:
         before = self.statistics()
         states = {name: layer.carried for name, layer in self.recurrent.items()}
         self.optimizer.zero_grad(set_to_none=True)
-        logits = self.module(inputs)
+        logits = self.replica(inputs)
         loss = self.loss(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         put_statistics(self.module, before)

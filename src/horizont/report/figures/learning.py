@@ -14,14 +14,13 @@ from horizont.analysis import smoothed
 from horizont.report import words
 from horizont.report.style import (
     FAINT,
-    FRAMEWORK_MARKS,
     INK,
-    PAPER,
     drawing,
-    framework_colour,
     new_figure,
     only_grid,
+    system_colour,
     system_dash,
+    system_mark,
 )
 
 #: Points of a curve; more cannot be seen and only make the page heavy.
@@ -93,7 +92,7 @@ def _draw_over_both(figure: Figure, table: pd.DataFrame, marker: str = "") -> No
 
 
 def _draw_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str, marker: str) -> None:
-    colour = framework_colour(words.framework_of(system))
+    colour = system_colour(system)
     for _, run in runs.groupby("block"):
         thin = run.iloc[:: math.ceil(len(run) / POINTS)]
         axes.plot(
@@ -112,7 +111,7 @@ def _legend(figure: Figure, systems: list[str]) -> None:
         Line2D(
             [],
             [],
-            color=framework_colour(words.framework_of(system)),
+            color=system_colour(system),
             linestyle=system_dash(system),
             label=words.system(system),
         )
@@ -140,16 +139,13 @@ def quality_dots(qualities: pd.DataFrame, best: float | None = None) -> Figure:
         axes.set_ylim(len(systems) - 0.4, -0.6)
         axes.set_yticks(range(len(systems)), labels=[words.system(name) for name in systems])
         for row, system in enumerate(systems):
-            framework = words.framework_of(system)
             own = qualities.loc[qualities["system"] == system, "value"] * SCALES[measure]
             axes.plot(
                 own,
                 [row] * len(own),
-                FRAMEWORK_MARKS.get(framework, "o"),
-                color=PAPER if "/async/" in system else framework_colour(framework),
-                markeredgecolor=framework_colour(framework),
                 markersize=6,
                 alpha=0.8,
+                **system_mark(system),
             )
         if best is not None:
             axes.axvline(best * SCALES[measure], color=INK, linewidth=1, linestyle=":")

@@ -17,9 +17,9 @@ from horizont.report.style import (
     PAPER,
     Dash,
     drawing,
-    framework_colour,
     new_figure,
     only_grid,
+    system_colour,
     system_dash,
 )
 
@@ -61,7 +61,7 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, value: str, low: str, high: st
     for _, curve in table.groupby(["system", "servers"], sort=False):
         system, servers = str(curve["system"].iloc[0]), int(curve["servers"].iloc[0])
         framework = words.framework_of(system)
-        colour = framework_colour(framework)
+        colour = system_colour(system)
         dash = _dash(system, servers, table)
         axes.plot(curve["workers"], curve[value], color=colour, linestyle=dash, linewidth=1.2)
         axes.vlines(curve["workers"], curve[low], curve[high], color=colour, linewidth=1)
@@ -110,7 +110,7 @@ def _legend(figure: Figure, table: pd.DataFrame) -> None:
             Line2D(
                 [],
                 [],
-                color=framework_colour(framework),
+                color=system_colour(curve["system"]),
                 linestyle=_dash(curve["system"], curve["servers"], table),
                 marker=FRAMEWORK_MARKS.get(framework, "o"),
                 markersize=5,

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from horizont.report import words
-from horizont.report.style import FAINT, PAPER, drawing, framework_colour, new_figure, only_grid
+from horizont.report.style import FAINT, PAPER, drawing, new_figure, only_grid, system_colour
 
 
 def staleness_bars(staleness: pd.DataFrame) -> Figure:
@@ -34,16 +34,13 @@ def staleness_bars(staleness: pd.DataFrame) -> Figure:
                 own["staleness"] + (place + 0.5) * width - 0.4,
                 own["share"],
                 width,
-                color=framework_colour(words.framework_of(system)),
+                color=system_colour(system),
                 edgecolor=PAPER,
             )
         axes.set_xticks(range(int(staleness["staleness"].max()) + 1))
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_xlabel("staleness: updates by others since the worker got its weights")
         axes.set_ylabel("updates")
-        handles = [
-            Patch(color=framework_colour(words.framework_of(name)), label=words.system(name))
-            for name in systems
-        ]
+        handles = [Patch(color=system_colour(name), label=words.system(name)) for name in systems]
         figure.legend(handles=handles, loc="outside upper left", ncols=2)
     return figure

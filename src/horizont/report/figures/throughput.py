@@ -6,16 +6,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from horizont.report import words
 from horizont.report.figures.labels import ROW, name_rows, say_why_empty
 from horizont.report.style import (
-    FRAMEWORK_MARKS,
     INK,
-    PAPER,
     drawing,
-    framework_colour,
     new_figure,
     only_grid,
+    system_colour,
+    system_mark,
 )
 
 
@@ -49,21 +47,16 @@ def _draw_row(axes: Axes, row: int, estimate: pd.Series, runs: pd.Series) -> Non
     if not estimate["examples_per_s"] > 0:
         say_why_empty(axes, row, estimate["reason"])
         return
-    framework = words.framework_of(estimate["system"])
-    colour = framework_colour(framework)
+    colour = system_colour(estimate["system"])
     axes.plot([0, estimate["examples_per_s"]], [row, row], color=colour, alpha=0.35, linewidth=3)
     axes.plot(runs, [row + 0.22] * len(runs), "|", color=colour, markersize=7, markeredgewidth=1.2)
     axes.plot([estimate["low"], estimate["high"]], [row, row], color=INK, linewidth=1.8, zorder=4)
-    # A filled mark waits for the others, an open one does not.
-    waits = "/async/" not in estimate["system"]
     axes.plot(
         estimate["examples_per_s"],
         row,
-        FRAMEWORK_MARKS.get(framework, "o"),
-        color=colour if waits else PAPER,
-        markeredgecolor=colour,
         markeredgewidth=1.8,
         markersize=8,
+        **system_mark(estimate["system"]),
     )
     axes.annotate(
         f"{estimate['examples_per_s']:,.0f}",

@@ -14,9 +14,9 @@ from horizont.report.style import (
     FRAMEWORK_MARKS,
     INK,
     drawing,
-    framework_colour,
     new_figure,
     only_grid,
+    system_colour,
     system_dash,
 )
 
@@ -71,7 +71,7 @@ def _draw_hosts(axes: Axes, row: int, hosts: pd.DataFrame, way: str) -> None:
             own[f"{way}_bytes"] / _MIB,
             [height] * len(own),
             FRAMEWORK_MARKS.get(framework, "o"),
-            color=framework_colour(framework),
+            color=system_colour(str(hosts["system"].iloc[0])),
             markersize=4.5,
             alpha=0.85,
         )
@@ -116,7 +116,7 @@ def rate_name(rate_mbit: float) -> str:
 
 def _draw_system(axes: Axes, system: str, table: pd.DataFrame, places: dict[float, int]) -> None:
     framework = words.framework_of(system)
-    colour = framework_colour(framework)
+    colour = system_colour(system)
     where = [places[rate] for rate in table["rate_mbit"].fillna(0)]
     axes.plot(
         where,
@@ -137,7 +137,7 @@ def _legend(figure: Figure, systems: list[str]) -> None:
         Line2D(
             [],
             [],
-            color=framework_colour(words.framework_of(system)),
+            color=system_colour(system),
             linestyle=system_dash(system),
             marker=FRAMEWORK_MARKS.get(words.framework_of(system), "o"),
             markersize=5,
