@@ -16,7 +16,8 @@ In float32 no fixed bound can be honest: how fast rounding grows depends on the 
 bound is derived from what each framework shows of itself, per tensor and step:
 
 - its *noise*, the distance between trainings that differ in nothing but rounding: the examples
-  of each batch come in reverse, or the initial weights are one unit in the last place larger;
+  of each batch come in reverse, the initial weights are one unit in the last place larger, or
+  two threads compute in the place of one;
 - its *error*, the distance to its own training in float64. A library may compute an exponential
   or a batch norm less exactly than its neighbour, the same way at every call, and no rerun would
   show it. As the error may also hide a mistake that exists in float32 only, it counts up to

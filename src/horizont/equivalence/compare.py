@@ -30,7 +30,8 @@ class Traces:
         By framework.
     reruns
         Trainings that differ from the plain ones by nothing but rounding, each by framework:
-        the batches reversed, the initial weights moved by one unit in the last place.
+        the batches reversed, the initial weights moved by one unit in the last place, another
+        number of threads.
     exact
         By framework: the same training in float64. Needed in float32 only.
     """

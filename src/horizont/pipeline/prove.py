@@ -38,7 +38,12 @@ PASSES = (
     TracePass(dtype="float32"),
     TracePass(dtype="float32", variant="permuted"),
     TracePass(dtype="float32", variant="moved"),
+    TracePass(dtype="float32", variant="threads"),
 )
+
+#: Compute threads of the trainings, and of those with another number.
+THREADS = 1
+OTHER_THREADS = 2
 
 #: Those of another build of a framework, whose noise is the framework's.
 BUILT = (TracePass(dtype="float64"), TracePass(dtype="float32"))
@@ -110,7 +115,7 @@ class Prover:
     data_folder: Path
 
     def train(self, passes: Mapping[str, Sequence[TracePass]], purpose: str) -> dict[str, Told]:
-        """Train in some frameworks, each in a process of its own, and tell all tensors.
+        """Train in some frameworks, each in processes of its own, and tell all tensors.
 
         Parameters
         ----------
@@ -119,21 +124,37 @@ class Prover:
         purpose
             What this is for, in a word or two that follow the name of the workload.
         """
-        progress = Progress("framework", len(passes))
-        progress.begin(f"{self.workload} {purpose}")
         with tempfile.TemporaryDirectory(prefix="horizont-") as made:
-            jobs = {name: self._job(name, own, Path(made) / name) for name, own in passes.items()}
-            run_side_by_side(
-                list(jobs.values()), DEADLINE_S, lambda job: progress.end(f"{job.trainer} done")
-            )
-            told: dict[str, Told] = {
-                name: {training: _read(job.folder / training.file) for training in job.passes}
-                for name, job in jobs.items()
+            jobs = [
+                job for name, own in passes.items() for job in self._jobs(name, own, Path(made))
+            ]
+            progress = Progress("training", len(jobs))
+            progress.begin(f"{self.workload} {purpose}")
+            run_side_by_side(jobs, DEADLINE_S, lambda job: progress.end(f"{job.trainer} done"))
+            told: dict[str, dict[TracePass, Mapping[str, NDArray[Any]]]] = {
+                name: {} for name in passes
             }
+            for job in jobs:
+                told[job.trainer] |= {
+                    training: _read(job.folder / training.file) for training in job.passes
+                }
         progress.close()
         return told
 
-    def _job(self, trainer: str, passes: Sequence[TracePass], folder: Path) -> TraceJob:
+    def _jobs(self, trainer: str, passes: Sequence[TracePass], folder: Path) -> list[TraceJob]:
+        """Deal trainings to processes: one for all, and one for another number of threads."""
+        usual = [training for training in passes if training.variant != "threads"]
+        other = [training for training in passes if training.variant == "threads"]
+        dealt = ((usual, THREADS), (other, OTHER_THREADS))
+        return [
+            self._job(trainer, own, threads, folder / f"{trainer}-{threads}")
+            for own, threads in dealt
+            if own
+        ]
+
+    def _job(
+        self, trainer: str, passes: Sequence[TracePass], threads: int, folder: Path
+    ) -> TraceJob:
         following = self.study.equivalence.of(self.workload)
         framework, _, build = trainer.partition("+")
         return TraceJob(
@@ -144,6 +165,7 @@ class Prover:
             at_steps=following.at_steps,
             passes=tuple(passes),
             seed=self.study.seed,
+            threads=threads,
             data_folder=self.data_folder,
             folder=folder,
         )
@@ -184,7 +206,7 @@ def _by_dtype(told: Mapping[str, Told]) -> list[Traces]:
         }
 
     exact = Traces("float64", all_of("float64"), [all_of("float64", "permuted")])
-    reruns = [all_of("float32", "permuted"), all_of("float32", "moved")]
+    reruns = [all_of("float32", variant) for variant in ("permuted", "moved", "threads")]
     rounded = Traces("float32", all_of("float32"), reruns, exact.plain)
     return [traces for traces in (exact, rounded) if traces.plain]
 

@@ -58,13 +58,14 @@ class TracePass(Frozen):
     variant
         `plain`, or a way of moving the rounding without changing the mathematics:
         `permuted` reverses the examples of each batch, `moved` starts from weights one unit
-        in the last place larger.
+        in the last place larger, `threads` computes with another number of threads, which
+        frameworks are told before they start: such a pass needs a process of its own.
     fault
         The name of a deliberate mistake, or nothing.
     """
 
     dtype: Literal["float32", "float64"]
-    variant: Literal["plain", "permuted", "moved"] = "plain"
+    variant: Literal["plain", "permuted", "moved", "threads"] = "plain"
     fault: str | None = None
 
     @property
