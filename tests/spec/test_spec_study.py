@@ -73,12 +73,10 @@ def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
 def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
     values["distributed"]["workloads"] = ["lenet5-cifar10"]
     study = validate(Study, values)
-    assert study.workloads_of("local") == study.study
     assert study.experiments_on("lenet5-cifar10")[:2] == ["local", "distributed"]
     assert study.experiments_on("lenet-fashion-mnist") == ["local"]
-    assert [
-        name for _, path in pages(study, Paths(ROOT)) if "distributed" in (name := path.stem)
-    ] == ["distributed-lenet5-cifar10"]
+    named = [path.stem for _, path in pages(study, Paths(ROOT)) if "distributed" in path.stem]
+    assert named == ["distributed-lenet5-cifar10", "resources-lenet5-cifar10-distributed"]
 
 
 def read_overlaid(name: str) -> Study:
@@ -192,6 +190,8 @@ def test_a_build_for_images_is_refused_where_a_text_is_read(
 ) -> None:
     values["local"]["systems"] = ["pytorch/local+channels_last"]
     values |= {"study": ["lstm-ptb"], "datasets": ["ptb"]}
+    for experiment in ("local", "distributed", "links", "scaling"):
+        values[experiment]["workloads"] = ["lstm-ptb"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
         checked_study(Paths(tmp_path))
