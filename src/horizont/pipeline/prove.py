@@ -114,7 +114,7 @@ class Prover:
     about: About
     data_folder: Path
 
-    def train(self, passes: Mapping[str, Sequence[TracePass]], purpose: str) -> dict[str, Told]:
+    def train(self, passes: Mapping[str, Sequence[TracePass]], purpose: str) -> Mapping[str, Told]:
         """Train in some frameworks, each in processes of its own, and tell all tensors.
 
         Parameters
