@@ -131,13 +131,10 @@ class Prover:
             progress = Progress("training", len(jobs))
             progress.begin(f"{self.workload} {purpose}")
             run_side_by_side(jobs, DEADLINE_S, lambda job: progress.end(f"{job.trainer} done"))
-            told: dict[str, dict[TracePass, Mapping[str, NDArray[Any]]]] = {
-                name: {} for name in passes
-            }
+            told: dict[str, Told] = {name: {} for name in passes}
             for job in jobs:
-                told[job.trainer] |= {
-                    training: _read(job.folder / training.file) for training in job.passes
-                }
+                own = {training: _read(job.folder / training.file) for training in job.passes}
+                told[job.trainer] = {**told[job.trainer], **own}
         progress.close()
         return told
 
