@@ -9,7 +9,7 @@ import pandas as pd
 
 from horizont.report import words
 from horizont.report.tables import Table, facts, plain_table
-from horizont.spec import Study, parse_system
+from horizont.spec import Experiment, Link, Study, Topology, parse_system
 
 
 def experiment_facts(study: Study, experiment: str) -> Table:
@@ -23,14 +23,14 @@ def experiment_facts(study: Study, experiment: str) -> Table:
     settings = study.experiment(experiment)
     steps, topology = settings.steps, settings.topology
     sharing = {"by_batch": "each global batch is dealt out", "by_shard": "each has its own part"}
-    local = settings.global_batch // topology.workers
+    several = topology.workers > 1 or "workers" in settings.vary
     values: dict[str, object] = {
         "workers": topology.workers,
         "servers": f"{topology.servers}, for parameter servers" if topology.servers else None,
-        "hosts": ", ".join(topology.hosts),
+        **_host_facts(topology),
         "compute threads of each process": topology.threads,
-        "examples of a global batch": f"{settings.global_batch}, {local} for each worker",
-        "data among workers": sharing[topology.sharding] if topology.workers > 1 else None,
+        "examples of a global batch": _batch(settings),
+        "data among workers": sharing[topology.sharding] if several else None,
         "weights averaged": (
             f"every {settings.exchange.average_every} steps"
             if settings.exchange.average_every > 1
@@ -45,8 +45,45 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         "blocks": settings.blocks,
         "examples in the final test": f"{settings.evaluate_examples:,}",
         "resource samples": f"{settings.sampler_hz:g} a second",
+        **{f"varied: {words.setting(name)}": _listed(v) for name, v in settings.vary.items()},
     }
+    for name in ("workers", "servers"):
+        if name in settings.vary:
+            del values[name]
     return facts({name: value for name, value in values.items() if value is not None})
+
+
+def _batch(settings: Experiment) -> str | None:
+    if "local_batch" in settings.vary or "global_batch" in settings.vary:
+        return None
+    if "workers" in settings.vary:
+        return f"{settings.global_batch}"
+    each = settings.global_batch // settings.topology.workers
+    return f"{settings.global_batch}, {each} for each worker"
+
+
+def _host_facts(topology: Topology) -> dict[str, object]:
+    """Tell where the processes are."""
+    if not topology.is_emulated:
+        return {"hosts": ", ".join(topology.hosts)}
+    together = "servers on the workers' hosts" if topology.placement == "together" else None
+    apart = "servers on hosts of their own" if topology.placement == "apart" else None
+    machines = f"{topology.machines}" if topology.machines else "one for each worker"
+    placed = (together or apart) if topology.servers else None
+    share = topology.host_cpus
+    return {
+        "emulated hosts": ", ".join(filter(None, [machines, placed])),
+        "link of each host": words.link(topology.link),
+        "processors of each host": "all" if share is None else f"{share:g}",
+    }
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Write the values of a setting; a link is a mapping."""
+    return ", ".join(
+        words.link(Link.model_validate(value)) if isinstance(value, Mapping) else str(value)
+        for value in values
+    )
 
 
 def system_facts(systems: Iterable[str]) -> Table:
@@ -80,19 +117,26 @@ def study_facts(study: Study, sources: Mapping[str, str]) -> Table:
         source = sources.get(workload.dataset, "unknown")
         for experiment in study.experiments_on(name):
             settings = study.experiment(experiment)
+            runs = list(study.runs(experiment, name))
             rows.append(
                 {
                     "workload": words.workload(workload.network, workload.dataset),
                     "data": "real" if source == "real" else "synthetic stand-in",
                     "experiment": experiment,
-                    "workers": str(settings.topology.workers),
-                    "global batch": str(settings.global_batch),
+                    "workers": _span(run.topology.workers for run in runs),
+                    "global batch": _span(run.global_batch for run in runs),
                     "systems": str(len(settings.systems)),
                     "runs of each": str(settings.blocks),
                 }
             )
     numbers = {"workers", "global batch", "systems", "runs of each"}
     return plain_table(pd.DataFrame(rows), numbers)
+
+
+def _span(values: Iterable[int]) -> str:
+    """Write the least and the most of some numbers."""
+    known = sorted(set(values))
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
 
 
 def machine_facts(environment: Mapping[str, Any]) -> Table:

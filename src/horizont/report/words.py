@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from horizont.spec import Link
+
 FRAMEWORKS = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}
 NETWORKS = {
     "alexnet": "AlexNet",
@@ -132,3 +134,35 @@ def trainer(name: str) -> str:
     """Name a framework with its build: `PyTorch (torch.compile)`."""
     plain, _, build = name.partition("+")
     return f"{framework(plain)} ({BUILDS.get(build, build)})" if build else framework(plain)
+
+
+SETTINGS = {
+    "global_batch": "examples of a global batch",
+    "local_batch": "examples of each worker in a step",
+    "link": "link of each host",
+    "host_cpus": "processors of each host",
+    "placement": "place of the servers",
+    "machines": "hosts",
+}
+
+
+def setting(name: str) -> str:
+    """Name a setting that an experiment varies."""
+    return SETTINGS.get(name, name)
+
+
+def rate(rate_mbit: float | None) -> str:
+    """Write the rate of a link: `100 Mbit/s`, `1 Gbit/s`; nothing is no limit."""
+    if rate_mbit is None or not rate_mbit > 0:
+        return "no limit"
+    return f"{rate_mbit / 1000:g} Gbit/s" if rate_mbit >= 1000 else f"{rate_mbit:g} Mbit/s"
+
+
+def link(described: Link) -> str:
+    """Write a link of an emulated host."""
+    said = rate(described.rate_mbit)
+    if described.up_mbit is not None:
+        said += f" to the host, {rate(described.up_mbit)} from it"
+    if described.latency_ms:
+        said += f", {described.latency_ms:g} ms to another"
+    return said

@@ -94,7 +94,7 @@ def link_curves(transfers: pd.DataFrame) -> Figure:
             return figure
         rates = list(dict.fromkeys(known["rate_mbit"].fillna(0)))
         places = {rate: place for place, rate in enumerate(rates)}
-        axes.set_xticks(range(len(rates)), labels=[rate_name(rate) for rate in rates])
+        axes.set_xticks(range(len(rates)), labels=[words.rate(rate) for rate in rates])
         axes.set_xlim(-0.4, len(rates) - 0.6)
         for system, own in known.groupby("system", sort=False):
             _draw_system(axes, str(system), own, places)
@@ -105,13 +105,6 @@ def link_curves(transfers: pd.DataFrame) -> Figure:
         only_grid(axes, "y")
         _legend(figure, list(dict.fromkeys(known["system"])))
     return figure
-
-
-def rate_name(rate_mbit: float) -> str:
-    """Write a rate: `100 Mbit/s`, `1 Gbit/s`; nothing is no limit."""
-    if not rate_mbit > 0:
-        return "no limit"
-    return f"{rate_mbit / 1000:g} Gbit/s" if rate_mbit >= 1000 else f"{rate_mbit:g} Mbit/s"
 
 
 def _draw_system(axes: Axes, system: str, table: pd.DataFrame, places: dict[float, int]) -> None:
