@@ -63,12 +63,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def own_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let what there is one of a machine, the lock of those who measure, be one a test process."""
-    tmp_path_factory.getbasetemp()  # where it was
-    with (
-        tempfile.TemporaryDirectory(prefix="horizont-tests-") as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("TMPDIR", folder)
+    folder = tmp_path_factory.mktemp("tmp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", None)
         yield
 
