@@ -149,16 +149,18 @@ def _strike(case: Case, store: Path, seen: Seen, over: Callable[[], bool]) -> No
     dice = random.Random(f"{case.system} {case.key}")
     stage = dice.choices(STAGES, WEIGHTS)[0]
     watched = case.victim if case.victim not in ("", "sampler") else "worker-0"
-    if watched.rsplit("-", 1)[0] in SYSTEMS[case.system].passive_roles:
-        # It tells no more once it serves.
-        stage = min(stage, "framework", key=STAGES.index)
+    traits = SYSTEMS[case.system]
+    serves = watched.rsplit("-", 1)[0] in traits.passive_roles
+    if serves and STAGES.index(stage) > STAGES.index("framework"):
+        # It tells no more once it serves: the moment goes by whoever leads.
+        watched = "chief-0" if "chief" in traits.extra_roles else "worker-0"
     while not (folder := _reached(store, case.key, watched, stage)):
         if over():
             return
         time.sleep(0.02)
-    delay_s = dice.uniform(0, 1.5 if stage == "framework" else 0.4)
+    delay_s = dice.uniform(0, 0.5)
     time.sleep(delay_s)
-    seen.moment = f"{delay_s:.2f} s after {stage}"
+    seen.moment = f"{delay_s:.2f} s after {stage} of {watched}"
     try:
         while (case.victim or "worker-0") not in seen.pids and not over():
             look_around(folder, seen)

@@ -241,7 +241,8 @@ class Ordeal:
             return bool(second.steps())
         leaders = [m.group.planned.folder for m in self.members if m.leads]
         back_s = self.struck_s + (self.incident.for_s or 0.0)
-        return made_steps(leaders, second.job.rank, back_s)
+        # One that is led may just have come too late to be handed any.
+        return made_steps(leaders, second.job.rank, back_s) or None
 
     def _fate(self, member: Member) -> Fate:
         steps = member.steps()
