@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 
 from horizont.cluster.plan import surroundings
-from horizont.spec import FRAMEWORKS, installed_version
+from horizont.spec import FRAMEWORKS, PLAIN, Build, installed_version
+from horizont.spec.build import trainer_name
 
 GOAL = 0.98
 
@@ -27,27 +28,33 @@ def run() -> None:
         compare(framework, "lenet5", GOAL)
 
 
-def compare(framework: str, network: str, goal: float) -> None:
-    """Compare in a fresh process, and print a row for each peer of ours."""
+def compare(framework: str, network: str, goal: float | None = None, build: Build = PLAIN) -> None:
+    """Compare in a fresh process, and print a row for each peer of ours.
+
+    Without a goal the ratio is told and not judged.
+    """
+    name = trainer_name(framework, build)
     if installed_version(framework) is None:
-        print(f"  {framework:<12} skipped: not installed")
+        print(f"  {name:<21} skipped: not installed")
         return
     done = subprocess.run(
-        [sys.executable, "-m", "bench.own", framework, network],
+        [sys.executable, "-m", "bench.own", framework, network, build],
         env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        print(f"  {framework:<12} failed: {done.stderr.strip().splitlines()[-1]}")
+        print(f"  {name:<21} failed: {done.stderr.strip().splitlines()[-1]}")
         return
     for row in json.loads(done.stdout.strip().splitlines()[-1]):
-        verdict = "ok" if row["ratio"] >= goal else "BELOW"
+        verdict = ""
+        if goal is not None:
+            verdict = f" (goal {goal:.2f}) {'ok' if row['ratio'] >= goal else 'BELOW'}"
         print(
-            f"  {framework:<12} {network:<9} against {row['peer']:<22} "
+            f"  {name:<21} {network:<13} against {row['peer']:<22} "
             f"ours {row['ours']:8.2f} steps/s, theirs {row['theirs']:8.2f}: "
-            f"ratio {row['ratio']:.3f} (goal {goal:.2f}) {verdict}",
+            f"ratio {row['ratio']:.3f}{verdict}",
             flush=True,
         )
 

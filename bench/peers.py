@@ -1,8 +1,70 @@
-"""ResNets as each framework's own means offer them, to hold ours against."""
+"""ResNets and Inception as each framework's own means offer them, to hold ours against."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from bench import plain
+
+
+def torch_peer(network: str) -> Any:
+    """Build what PyTorch offers for one of our networks."""
+    if network in plain.NETWORKS:
+        return plain.torch_plain(network)
+    if network == "inception":
+        return torch_inception(10)
+    return torch_resnet(int(network[-2:]), 10)
+
+
+#: Channels of the modules: 1x1, before 3x3, 3x3, before 5x5, 5x5, behind the pool; "M" halves.
+INCEPTION: list[Any] = [
+    (64, 96, 128, 16, 32, 32),
+    (128, 128, 192, 32, 96, 64),
+    "M",
+    (192, 96, 208, 16, 48, 64),
+    (160, 112, 224, 24, 64, 64),
+    (128, 128, 256, 24, 64, 64),
+    (112, 144, 288, 32, 64, 64),
+    (256, 160, 320, 32, 128, 128),
+    "M",
+    (256, 160, 320, 32, 128, 128),
+    (384, 192, 384, 48, 128, 128),
+]
+
+
+def torch_inception(classes: int) -> Any:
+    """Build GoogLeNet with batch norm, for 32x32 images, of plain modules."""
+    import torch
+    from torch import nn
+
+    def normed(inside: int, outside: int, kernel: int) -> Any:
+        conv = nn.Conv2d(inside, outside, kernel, padding=kernel // 2, bias=False)
+        return nn.Sequential(conv, nn.BatchNorm2d(outside), nn.ReLU())
+
+    class Module(nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self, inside: int, widths: tuple[int, ...]) -> None:
+            super().__init__()
+            one, before_three, three, before_five, five, pooled = widths
+            self.one = normed(inside, one, 1)
+            self.three = nn.Sequential(
+                normed(inside, before_three, 1), normed(before_three, three, 3)
+            )
+            self.five = nn.Sequential(normed(inside, before_five, 1), normed(before_five, five, 5))
+            self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), normed(inside, pooled, 1))
+
+        def forward(self, images: Any) -> Any:
+            branches = (self.one, self.three, self.five, self.pooled)
+            return torch.cat([branch(images) for branch in branches], dim=1)
+
+    layers, inside = [normed(3, 192, 3)], 192
+    for widths in INCEPTION:
+        if widths == "M":
+            layers.append(nn.MaxPool2d(3, 2, 1))
+        else:
+            layers.append(Module(inside, widths))
+            inside = widths[0] + widths[2] + widths[4] + widths[5]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.4), nn.Linear(inside, classes)]
+    return nn.Sequential(*layers, *head)
 
 
 def torch_resnet(depth: int, classes: int) -> Any:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from horizont.frameworks.base import Recipe, Weights
 from horizont.frameworks.torch.input import DTYPES
+from horizont.frameworks.torch.pool import OpaqueMaxPool
 from horizont.networks import (
     GATES,
     INPUT,
@@ -33,6 +34,7 @@ from horizont.networks import (
     rearranged,
     statistic_shapes,
 )
+from horizont.spec import PLAIN, Build
 
 
 class FlattenLast(nn.Module):
@@ -143,11 +145,13 @@ class Recurrent(nn.LSTM):
 class Graph(nn.Module):
     """The layers of a network, each applied to what it receives."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, build: Build = PLAIN) -> None:
         super().__init__()
         self.plan: list[tuple[str, tuple[str, ...], nn.Module]] = []
         for place in network.places:
             module = _module(place.layer, place.shape)
+            if build == "compiled" and isinstance(module, nn.MaxPool2d):
+                module = OpaqueMaxPool(module)
             self.add_module(place.layer.name, module)
             self.plan.append((place.layer.name, place.sources, module))
 
@@ -172,7 +176,7 @@ STATISTICS = {"mean": "running_mean", "variance": "running_var"}
 
 def build_module(recipe: Recipe) -> nn.Module:
     """Build the network and put weights and statistics into it."""
-    module = Graph(recipe.network).to(DTYPES[recipe.dtype])
+    module = Graph(recipe.network, recipe.build).to(DTYPES[recipe.dtype])
     with torch.no_grad():
         for name, parameter in named_weights(module):
             value = recipe.weights[name]

@@ -1,0 +1,107 @@
+"""The networks that are timed against the frameworks' own: shapes, and lengths of the segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from horizont.data import window_starts
+from horizont.frameworks.base import Examples, Normalisation, Recipe, Trainer, Windows
+from horizont.measure.progress import ProgressWriter
+from horizont.networks import build_network, initial_statistics, initial_weights
+from horizont.spec import PLAIN, Build, Optimizer, Steps
+from horizont.worker.loop import StepLoop
+
+RATE = 0.01
+CLIP_NORM = 5.0
+WORDS = 10_000
+
+Loop = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, what it is given, and how long its segments are.
+
+    Attributes
+    ----------
+    shape
+        Of an image as it is stored; of a text (time steps,).
+    enlarge
+        As of a workload.
+    """
+
+    network: str
+    steps: int
+    rounds: int
+    shape: tuple[int, ...] = (3, 32, 32)
+    enlarge: int = 1
+    batch: int = 42
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether it is a language model."""
+        return len(self.shape) == 1
+
+    def recipe(self, build: Build = PLAIN) -> Recipe:
+        """Describe the network and its training."""
+        sides = tuple(side * self.enlarge for side in self.shape[1:])
+        classes = WORDS if self.reads_text else 10
+        network = build_network(self.network, (*self.shape[:1], *sides), classes)
+        grey = np.full(self.shape[0], 0.5)
+        return Recipe(
+            network=network,
+            weights=initial_weights(network, 1),
+            statistics=initial_statistics(network),
+            optimizer=Optimizer(
+                learning_rate=RATE, clip_norm=CLIP_NORM if self.reads_text else None
+            ),
+            normalisation=None if self.reads_text else Normalisation(grey, grey / 2, self.enlarge),
+            build=build,
+        )
+
+    def examples(self) -> Examples | Windows:
+        """Draw what is learned from in a segment."""
+        random = np.random.default_rng(0)
+        count = self.steps * self.batch
+        if self.reads_text:
+            words = random.integers(0, WORDS, count * self.shape[0] + 1, dtype=np.int32)
+            order = window_starts(
+                words=len(words),
+                time_steps=self.shape[0],
+                global_batch=self.batch,
+                workers=1,
+                rank=0,
+                steps=self.steps,
+            )
+            return Windows(words, self.shape[0], list(order))
+        return Examples(
+            images=random.integers(0, 256, (count, *self.shape), dtype=np.uint8),
+            labels=random.integers(0, 10, count),
+            order=list(random.permutation(count).reshape(self.steps, self.batch)),
+        )
+
+    def our_loop(self, trainer: Trainer, ready: list[Any]) -> Loop:
+        """Make the worker's own loop, as a run makes its bare steps."""
+        steps = Steps(warmup=1, bare=self.steps - 1, instrumented=0)
+
+        def loop() -> None:
+            with ProgressWriter(Path("progress"), self.steps) as progress:
+                StepLoop(trainer, steps, 0, progress).run(iter(ready), lambda: None)
+
+        return loop
+
+
+CASES = {
+    "lenet5": Case("lenet5", steps=60, rounds=25),
+    "lenet": Case("lenet", steps=20, rounds=15, shape=(1, 28, 28)),
+    "alexnet-small": Case("alexnet-small", steps=3, rounds=9, enlarge=2),
+    "resnet18": Case("resnet18", steps=4, rounds=11),
+    "resnet50": Case("resnet50", steps=3, rounds=9),
+    "inception": Case("inception", steps=2, rounds=7),
+    "lstm": Case("lstm", steps=6, rounds=11, shape=(30,), batch=20),
+}

@@ -1,0 +1,110 @@
+"""The LSTM language model as each framework's own layers offer it: two layers of 200 units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.cases import CLIP_NORM, RATE, WORDS, Loop
+
+UNITS = 200
+
+
+def torch_lstm(ready: list[Any]) -> Loop:
+    """Train PyTorch's two-layer LSTM, the state carried from batch to batch."""
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(WORDS, UNITS)
+            self.lstm = nn.LSTM(UNITS, UNITS, num_layers=2, batch_first=True)
+            self.head = nn.Linear(UNITS, WORDS)
+
+        def forward(self, words: Any, state: Any) -> Any:
+            outputs, state = self.lstm(self.embedding(words), state)
+            return self.head(outputs), state
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    criterion = nn.CrossEntropyLoss()
+
+    def plain() -> None:
+        state = None
+        for words, targets in ready:
+            optimizer.zero_grad()
+            scores, state = model(words, state)
+            state = tuple(part.detach() for part in state)
+            criterion(scores.flatten(0, 1), targets.flatten()).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+            optimizer.step()
+
+    return plain
+
+
+def keras_lstm(ready: list[Any]) -> Loop:
+    """Train Keras' LSTM layers, which carry their state themselves, by `fit`."""
+    import keras
+    import tensorflow as tf
+
+    words, targets = (tf.concat(parts, axis=0) for parts in zip(*ready, strict=True))
+    rows, time_steps = ready[0][0].shape
+    model = keras.Sequential(
+        [
+            keras.layers.Input(batch_shape=(rows, time_steps), dtype="int64"),
+            keras.layers.Embedding(WORDS, UNITS),
+            keras.layers.LSTM(UNITS, return_sequences=True, stateful=True),
+            keras.layers.LSTM(UNITS, return_sequences=True, stateful=True),
+            keras.layers.Dense(WORDS),
+        ]
+    )
+    model.compile(
+        keras.optimizers.SGD(RATE, global_clipnorm=CLIP_NORM),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+
+    def fit() -> None:
+        model.fit(words, targets, batch_size=rows, shuffle=False, verbose=0)
+
+    return fit
+
+
+def gluon_lstm(ready: list[Any]) -> Loop:
+    """Train Gluon's two-layer LSTM, the state carried from batch to batch."""
+    import mxnet as mx
+
+    gluon = mx.gluon
+    rows = ready[0][0].shape[0]
+
+    class Model(gluon.HybridBlock):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = gluon.nn.Embedding(WORDS, UNITS)
+            self.lstm = gluon.rnn.LSTM(UNITS, num_layers=2, layout="NTC", input_size=UNITS)
+            self.head = gluon.nn.Dense(WORDS, in_units=UNITS, flatten=False)
+
+        def hybrid_forward(self, F: Any, words: Any, hidden: Any, cell: Any) -> Any:
+            del F
+            outputs, after = self.lstm(self.embedding(words), [hidden, cell])
+            return self.head(outputs), *after
+
+    model = Model()
+    model.initialize(mx.init.Xavier())
+    model.hybridize(static_alloc=True, static_shape=True)
+    trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": RATE})
+    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def plain() -> None:
+        states = [mx.nd.zeros((2, rows, UNITS)) for _ in range(2)]
+        for words, targets in ready:
+            with mx.autograd.record():
+                scores, *states = model(words, *states)
+                loss = criterion(scores, targets)
+            loss.backward()
+            states = [state.detach() for state in states]
+            gradients = [parameter.grad() for parameter in model.collect_params().values()]
+            gluon.utils.clip_global_norm(gradients, CLIP_NORM * rows, check_isfinite=False)
+            trainer.step(rows)
+        mx.nd.waitall()
+
+    return plain
