@@ -2,6 +2,8 @@
 
 from horizont.report.findings import (
     fault_table,
+    replay_table,
+    staleness_table,
     verdict,
     worst_distances,
 )
@@ -68,12 +70,14 @@ __all__ = [
     "phase_table",
     "quality_picture",
     "read_results",
+    "replay_table",
     "resource_pictures",
     "resource_table",
     "result_table",
     "sample",
     "speed_table",
     "staleness_picture",
+    "staleness_table",
     "startup_picture",
     "study_facts",
     "system_facts",
