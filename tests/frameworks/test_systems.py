@@ -16,11 +16,12 @@ from horizont.equivalence.distance import relative_distance
 from horizont.measure import PHASES
 from horizont.networks import build_network, initial_weights
 from horizont.records import Record
-from horizont.spec import SYSTEMS, Run, installed_version, parse_system
+from horizont.spec import SYSTEMS, Run, all_systems, installed_version, parse_system
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
+BUILT = [name for name in all_systems() if "+" in name and "/local" not in name]
 
 
 def carried_out(run: Run, store: Path, data: Path) -> Record:
@@ -79,7 +80,10 @@ RULES = {
 @pytest.mark.parametrize(
     ("name", "rule"),
     # Servers have to be told the rule, so there both are tried.
-    [*((name, "momentum") for name in SYNC), ("mxnet/sync/parameter_server", "adam")],
+    [
+        *((name, "momentum") for name in (*SYNC, *BUILT)),
+        ("mxnet/sync/parameter_server", "adam"),
+    ],
 )
 def test_synchronous_training_is_single_process_training(
     name: str, rule: str, tmp_path: Path, small_cifar: Path
