@@ -8,10 +8,12 @@ import pytest
 import yaml
 from tests.conftest import ROOT
 
+from horizont.equivalence import write_proof
 from horizont.networks import NETWORKS
 from horizont.pipeline import Paths
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prove import PASSES, prover_of
+from horizont.pipeline.prove import BUILT, PASSES, builds_of, prover_of
+from horizont.pipeline.publish import proof_status
 from horizont.spec import FRAMEWORKS, installed_version
 
 pytestmark = pytest.mark.framework
@@ -53,6 +55,19 @@ def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) 
     assert {"gradient", "update"} <= quantities
     assert ("optimizer" in quantities) == (len(rule) > 1)
     assert ("statistics" in quantities) == (network != "alexnet-small")
+
+
+def test_a_build_is_proven_for_itself(study_root: Paths) -> None:
+    values = yaml.safe_load(study_root.params.read_text())
+    values["local"]["systems"] += ["mxnet/local+dynamic_alloc", "pytorch/local+channels_last"]
+    study_root.params.write_text(yaml.safe_dump(values))
+    prover = prover_of("lenet5-cifar10", study_root)
+    assert builds_of(prover.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
+    told = prover.train(dict.fromkeys([*FRAMEWORKS, "mxnet+dynamic_alloc"], BUILT[:1]), "compared")
+    write_proof(study_root.proof("lenet5-cifar10"), prover.proof(told))
+    status = proof_status("lenet5-cifar10", study_root)
+    assert status["mxnet+dynamic_alloc"] == "proven"
+    assert status["pytorch+channels_last"] == "not comparable: no proof for this build"
 
 
 def test_every_kind_of_network_is_followed_somewhere() -> None:

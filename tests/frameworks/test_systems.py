@@ -14,11 +14,12 @@ from tests.conftest import assert_nothing_left, small_run
 from horizont.cluster import Place, execute
 from horizont.measure import PHASES
 from horizont.records import Record
-from horizont.spec import SYSTEMS, Run, installed_version, parse_system
+from horizont.spec import SYSTEMS, Run, all_systems, installed_version, parse_system
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
+BUILT = [name for name in all_systems() if "+" in name and "/local" not in name]
 
 
 #: Momentum carries a mistake of one step into the next; Adam divides by what it remembers.
@@ -96,7 +97,10 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("name", "rule"),
     # Servers have to be told the rule, so there both are tried.
-    [*((name, "momentum") for name in SYNC), ("mxnet/sync/parameter_server", "adam")],
+    [
+        *((name, "momentum") for name in (*SYNC, *BUILT)),
+        ("mxnet/sync/parameter_server", "adam"),
+    ],
 )
 def test_synchronous_training_is_single_process_training(
     name: str, rule: str, trained: CarryOut

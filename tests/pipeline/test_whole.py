@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT, horizont_processes
 
 from horizont.pipeline import Paths
-from horizont.spec import FRAMEWORKS, installed_version, read_study
+from horizont.spec import FRAMEWORKS, SYSTEMS, installed_version, read_study
 
 pytestmark = pytest.mark.pipeline
 
@@ -102,6 +102,15 @@ def test_every_planned_run_has_its_record(copy: Path) -> None:
 
 def missing() -> list[str]:
     return [name for name in FRAMEWORKS if installed_version(name) is None]
+
+
+@pytest.mark.usefixtures("done")
+def test_asynchronous_training_was_replayed(copy: Path) -> None:
+    found = Paths(copy).records("replay", "lenet5-cifar10").glob("*/updates.parquet")
+    able = [name for name, traits in SYSTEMS.items() if traits.shows_updates]
+    assert len(list(found)) == sum(name.split("/")[0] not in missing() for name in able)
+    chapter = (copy / "reports/notebooks/equivalence-lenet5-cifar10.ipynb").read_text()
+    assert ("replayed to the same weights" in chapter) == bool(set(FRAMEWORKS) - set(missing()))
 
 
 @pytest.mark.usefixtures("done")

@@ -263,6 +263,24 @@ def test_mistakes_are_told_with_what_became_of_them():
     assert "no mistakes were tried" in report.fault_table([])._repr_mimebundle_()["text/plain"]
 
 
+def test_replays_are_told_with_what_became_of_them(records):
+    worst = {"tensor": "fc1.weight", "distance": 1e-7, "bound": 8e-6, "updates": 40}
+    rows = [
+        {"system": "mxnet/async/parameter_server", "replayed": True, "reason": None, **worst},
+        {
+            "system": "pytorch/async/parameter_server",
+            "replayed": False,
+            "reason": "a port is taken",
+        },
+    ]
+    told = [SimpleNamespace(as_row=lambda row=row: row) for row in rows]
+    page = report.replay_table(told).html()
+    assert "fc1.weight" in page
+    assert "no port" in page
+    assert "nothing was replayed" in report.replay_table([])._repr_mimebundle_()["text/plain"]
+    assert "No updates" in report.staleness_table(records)._repr_mimebundle_()["text/plain"]
+
+
 def test_the_grey_of_a_distance_is_the_noise():
     rows = make_proof().assign(noise=2e-7)
     plain, noisy = figures.distances(make_proof()), figures.distances(rows)

@@ -115,6 +115,7 @@ def read_overlaid(name: str) -> Study:
         ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "less than 1"]),
         ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
         ("workloads.lenet5-cifar10.enlarge", 0, ["enlarge", "0"]),
+        ("equivalence.replays", ["vgg"], ["equivalence.replays", "vgg", "lenet5-cifar10"]),
         ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
         ("distributed.exchange", {"average_every": 0}, ["exchange.average_every", "greater"]),
         ("distributed.exchange", {"average_every": 4}, ["average_every", "tensorflow/sync"]),

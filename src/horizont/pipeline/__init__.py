@@ -8,6 +8,7 @@ from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import prepare_dataset
 from horizont.pipeline.prove import prove
 from horizont.pipeline.publish import proof_status, publish, publish_incidents
+from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "prove",
     "publish",
     "publish_incidents",
+    "replay_updates",
     "run_notebook",
     "study_paths",
     "try_faults",

@@ -40,7 +40,7 @@ def checked_study(paths: Paths) -> Study:
 
 
 def _check_inputs(study: Study, system: System) -> None:
-    """Refuse a build that does nothing for a workload of the study."""
+    """Refuse a build that is not for a workload of the study."""
     if system.build == PLAIN or not BUILDS[system.build].images_only:
         return
     for name in study.study:

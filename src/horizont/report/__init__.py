@@ -7,6 +7,8 @@ from horizont.report.clusterpictures import (
 )
 from horizont.report.findings import (
     fault_table,
+    replay_table,
+    staleness_table,
     verdict,
     worst_distances,
 )
@@ -78,6 +80,7 @@ __all__ = [
     "phase_table",
     "quality_picture",
     "read_results",
+    "replay_table",
     "resource_pictures",
     "resource_table",
     "result_table",
@@ -85,6 +88,7 @@ __all__ = [
     "scaling_picture",
     "speed_table",
     "staleness_picture",
+    "staleness_table",
     "startup_picture",
     "study_facts",
     "system_facts",

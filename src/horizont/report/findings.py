@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from horizont.analysis import staleness
+from horizont.records import Record
 from horizont.report import words
 from horizont.report.tables import Table, table
 
@@ -58,6 +60,31 @@ def fault_table(tried: Sequence[Any]) -> Table | Remark:
     frame["caught"] = frame["caught"].map({True: "yes", False: "no"})
     columns = ["mistake", "framework", "caught", "quantity", "step", "tensor", "distance"]
     return table(frame[columns])
+
+
+def replay_table(replayed: Sequence[Any]) -> Table | Remark:
+    """Show what came of replaying asynchronous runs.
+
+    Parameters
+    ----------
+    replayed
+        Each has ``as_row()``: ``system, replayed, reason``, and of a run that went well
+        ``updates, tensor, distance, bound``.
+    """
+    if not replayed:
+        return Remark("On this workload nothing was replayed; params.yaml names where it is.")
+    frame = pd.DataFrame([each.as_row() for each in replayed])
+    frame["replayed"] = frame["replayed"].map({True: "yes", False: "no"})
+    columns = ["system", "replayed", "updates", "tensor", "distance", "bound", "reason"]
+    return table(frame.reindex(columns=columns))
+
+
+def staleness_table(records: Sequence[Record]) -> Table | Remark:
+    """Show how many updates were how stale, of all runs whose updates were recorded."""
+    counted = staleness(records)
+    if counted.empty:
+        return Remark("No updates were recorded.")
+    return table(counted)
 
 
 def worst_distances(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:

@@ -92,6 +92,10 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "pair": ("pair", lambda name: words.pair(str(name))),
     "mistake": ("mistake", "{}"),
     "caught": ("caught", "{}"),
+    "replayed": ("replayed to the same weights", "{}"),
+    "updates": ("updates", "{:,.0f}"),
+    "staleness": ("staleness", "{:.0f}"),
+    "share": ("share", "{:.0%}"),
     "quantity": ("quantity", "{}"),
     "tensor": ("tensor", "{}"),
     "step": ("step", "{:.0f}"),
@@ -104,7 +108,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
 #: Columns of text; the others are numbers and stand at the right.
 _TEXT = frozenset(
     {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
-    | {"mistake", "framework", "caught"}
+    | {"mistake", "framework", "caught", "replayed"}
     | {"dtype", "record", "fact", "value", "disturbed", "host", "crowded"}
 )
 

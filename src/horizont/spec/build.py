@@ -31,7 +31,8 @@ class BuildTraits(Frozen):
     systems
         The systems that have it.
     images_only
-        Whether it is about images and does nothing for texts.
+        Whether it leaves out networks that read texts: the layout is of images, PyTorch does not
+        compile its LSTM, and XLA does not keep a state whose size it does not know.
     compiles
         Whether it needs a C++ compiler on the machine.
     """
@@ -46,6 +47,7 @@ BUILDS: dict[str, BuildTraits] = {
     "compiled": BuildTraits(
         means="torch.compile, Inductor",
         systems=("pytorch/local",),
+        images_only=True,
         compiles=True,
     ),
     "channels_last": BuildTraits(
@@ -56,6 +58,7 @@ BUILDS: dict[str, BuildTraits] = {
     "xla": BuildTraits(
         means="tf.function with XLA (jit_compile)",
         systems=("tensorflow/local",),
+        images_only=True,
     ),
     "dynamic_alloc": BuildTraits(
         means="Gluon, hybridized without static_alloc and static_shape",

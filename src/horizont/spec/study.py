@@ -72,10 +72,13 @@ class EquivalenceSettings(Following):
         Where it is another way for a workload.
     faults
         Workloads on which the comparator is tried with deliberate mistakes.
+    replays
+        Workloads on which asynchronous training is recorded and replayed.
     """
 
     workloads: dict[str, Following] = Field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    replays: tuple[str, ...] = ()
 
     def of(self, workload: str) -> Following:
         """Tell how far the frameworks are followed on a workload."""
@@ -211,8 +214,12 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
-        followed = self.equivalence.workloads
-        named = {"equivalence.workloads": followed, "equivalence.faults": self.equivalence.faults}
+        proven = self.equivalence
+        named = {
+            "equivalence.workloads": proven.workloads,
+            "equivalence.faults": proven.faults,
+            "equivalence.replays": proven.replays,
+        }
         for field, names in {"study": self.study, **named}.items():
             for name in names:
                 if name not in self.workloads:

@@ -103,9 +103,7 @@ class LocalTrainer:
         rows = examples if self.jit else 1
         inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
         batch = (tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
-        # XLA compiles once more for the states that the first batch leaves.
-        for _ in range(2 if self.jit and self.carried_states.states else 1):
-            _, gradients = self.differentiate_timed(batch, lambda phase: None)
+        _, gradients = self.differentiate_timed(batch, lambda phase: None)
         self.compiled_update.get_concrete_function()
         if self.jit:
             self._rehearse_update(gradients)
