@@ -29,7 +29,7 @@ check: env      ## lint and types only
 lab: env        ## open JupyterLab on the notebooks
 	@$(BIN)/horizont lab
 
-bench: env      ## benchmarks, on a quiet machine; ONLY="loops networks quality sampler study" for some
+bench: env      ## benchmarks, on a quiet machine; ONLY="loops networks wire ..." for some
 	@$(BIN)/python -m bench $(ONLY)
 
 format: env     ## format the code, and strip the notebooks of outputs

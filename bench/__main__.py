@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import loops, networks, quality, sampler, study
+from bench import loops, networks, quality, sampler, study, wire
 
 BENCHMARKS = {
     "loops": loops.run,
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "quality": quality.run,
     "sampler": sampler.run,
     "study": study.run,
+    "wire": wire.run,
 }
 
 

@@ -276,8 +276,9 @@ class Study(Frozen):
         return self.experiments[name]
 
     def systems(self) -> list[System]:
-        """List the systems of all experiments, each once."""
-        names = dict.fromkeys([*self.local.systems, *self.distributed.systems])
+        """List the systems of all experiments that are made on some workload, each once."""
+        made = [each for name, each in self.experiments.items() if self.workloads_of(name)]
+        names = dict.fromkeys(name for settings in made for name in settings.systems)
         return [parse_system(name) for name in names]
 
     def runs(self, experiment: str, workload_name: str) -> Iterator[Run]:

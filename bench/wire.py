@@ -1,0 +1,110 @@
+"""Bytes and steps on emulated hosts against what the wire needs in theory; needs root."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from horizont.analysis import traffic, transfers
+from horizont.cluster import Place, execute
+from horizont.cluster.emulated import lacking
+from horizont.data import prepare
+from horizont.records import Record
+from horizont.spec import Run, Topology, parse_system
+
+#: Measured to theoretical bytes on links without a limit.
+BYTES_GOAL = 0.01
+#: Step to time on the wire at 100 Mbit/s, for the ring.
+STEP_GOAL = 1.15
+
+RING = ("pytorch/sync/allreduce", "tensorflow/sync/allreduce")
+SERVERS = (
+    "pytorch/sync/parameter_server",
+    "pytorch/async/parameter_server",
+    "tensorflow/async/parameter_server",
+    "mxnet/sync/parameter_server",
+    "mxnet/async/parameter_server",
+)
+
+
+def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) -> Run:
+    """Describe a run of a network of eleven million weights, two examples a worker."""
+    servers = 1 if "parameter_server" in system else 0
+    values: dict[str, Any] = {
+        "experiment": "bench",
+        "workload_name": "resnet18-cifar10",
+        "workload": {
+            "network": "resnet18",
+            "dataset": "cifar10",
+            "optimizer": {"learning_rate": 0.001},
+        },
+        "system": parse_system(system),
+        "topology": {
+            "engine": "emulated",
+            "workers": workers,
+            "servers": servers,
+            "placement": "apart" if servers else "together",
+            "link": {"rate_mbit": rate_mbit},
+        },
+        "steps": {"warmup": 3, "bare": steps, "instrumented": 0},
+        "global_batch": 2 * workers,
+        "block": 0,
+        "seed": 1,
+        "sampler_hz": 20,
+        "evaluate_examples": 0,
+        "deadline_s": 600,
+    }
+    return Run.model_validate(values)
+
+
+def run() -> None:
+    """Print bytes against theory, and the step against the wire."""
+    if reason := lacking(Topology(engine="emulated")):
+        print(f"  left out: {reason}")
+        return
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
+        place = Path(folder)
+        prepare("cifar10", "synthetic", place / "raw", place, train_examples=2000, test_examples=10)
+        where = Place(place / "records", place / "cifar10", {})
+        for system in (*RING, *SERVERS):
+            for workers in (2, 3):
+                _bytes(_record(wired_run(system, workers, 60, None), where))
+        for system in RING:
+            _step(_record(wired_run(system, 3, 6, 100.0), where))
+
+
+def _record(run: Run, place: Place) -> Record:
+    topology = run.topology
+    key = f"{run.system.slug}-{topology.workers}-{topology.link.rate_mbit}"
+    return execute(run, key, place, lambda done, planned: None)
+
+
+def _bytes(record: Record) -> None:
+    head = f"  {record.run.system.name}, {record.run.topology.workers} workers: "
+    if not record.ok:
+        print(f"{head}failed: {record.result.reason}", flush=True)
+        return
+    table = traffic([record])
+    ratios = table[["sent_ratio", "received_ratio"]].stack()
+    worst = float(ratios[(ratios - 1).abs().idxmax()])
+    verdict = "ok" if abs(worst - 1) <= BYTES_GOAL else "BEYOND"
+    print(
+        f"{head}bytes / theory {ratios.min():.4f} to {ratios.max():.4f} over hosts and directions "
+        f"(goal 1 within {BYTES_GOAL}) {verdict}",
+        flush=True,
+    )
+
+
+def _step(record: Record) -> None:
+    head = f"  {record.run.system.name}, 100 Mbit/s: "
+    if not record.ok:
+        print(f"{head}failed: {record.result.reason}", flush=True)
+        return
+    (row,) = transfers([record]).to_dict("records")
+    verdict = "ok" if row["step_ratio"] <= STEP_GOAL else "ABOVE"
+    print(
+        f"{head}step {row['step_s']:.2f} s, wire {row['wire_s']:.2f} s, "
+        f"ratio {row['step_ratio']:.3f} (goal {STEP_GOAL}) {verdict}",
+        flush=True,
+    )
