@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
 TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help env repro test check lab bench format lock clean
+.PHONY: help env repro test chaos check lab bench format lock clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -20,6 +20,9 @@ repro: env      ## run the study and build the report; PROFILE=name for other se
 test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest $(TESTS)
+
+chaos: env      ## all cases of killed and frozen processes; the test suite has two of each system
+	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/cluster/test_chaos.py
 
 check: env      ## lint and types only
 	@$(BIN)/ruff check --quiet .

@@ -33,7 +33,7 @@ WEIGHTS = (3, 3, 2, 1, 1, 2)
 SIGNALS = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
 
 #: Nobody waits longer than this for anything.
-PATIENCE_S, DEADLINE_S = 5, 90
+PATIENCE_S, DEADLINE_S = 10, 90
 
 LAUNCHER = """
 import signal, sys

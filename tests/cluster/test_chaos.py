@@ -1,11 +1,13 @@
 """Every role of every system is killed and frozen at random moments, the launcher included.
 
 Afterwards nothing is left of the run but its record, which says what happened, and the next run
-works. The moments are drawn from a seed for each case.
+works. The moments are drawn from a seed for each case. `make chaos` tries all cases, a quarter of
+an hour of two cores; without it the first and the last of each system stand for the others.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +68,8 @@ def test_nothing_is_left(
         folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     tried = cases(system)
+    if os.environ.get("HORIZONT_CHAOS") != "all":
+        tried = [tried[0], tried[-1]]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         records = list(pool.map(lambda case: carry_out(case, store, small_cifar), tried))
     assert not list(scratch.iterdir())
