@@ -9,7 +9,8 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-NAMES = {"data", "equivalence", "local", "distributed", "resources", "overview"}
+NAMES = {"data", "equivalence", "local", "distributed", "cluster", "links", "scaling"}
+NAMES |= {"incidents", "resources", "overview"}
 
 
 def test_all_are_there():

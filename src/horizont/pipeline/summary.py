@@ -15,6 +15,7 @@ from horizont.pipeline.paths import Paths
 from horizont.pipeline.planned import planned_records
 from horizont.pipeline.publish import proof_status
 from horizont.records import Record
+from horizont.report import words
 from horizont.spec import Experiment, read_study
 
 #: Columns of text where no terminal says how many it has.
@@ -51,11 +52,28 @@ def show_summary(paths: Paths) -> int:
 
 
 def _rows(experiment: Experiment, records: list[Record], proof: ProofStatus) -> pd.DataFrame:
+    if experiment.vary:
+        return _by_point(records, proof)
     if experiment.is_timed:
         return printable(summary(records, proof))
     found = incidents(records)
     columns = ["system", "incident", "outcome", "how"]
     return found.reindex(columns=columns).fillna("–").rename(columns={"how": "note"})
+
+
+def _by_point(records: list[Record], proof: ProofStatus) -> pd.DataFrame:
+    """Sum up what was varied point by point: so many workers times so many examples."""
+    points: dict[str, list[Record]] = {}
+    for record in records:
+        topology = record.run.topology
+        point = f"{topology.workers} x {record.run.local_batch}"
+        point += f", {topology.servers} servers" if topology.servers > 1 else ""
+        point += "" if topology.link.is_free else f", {words.link(topology.link)}"
+        points.setdefault(point, []).append(record)
+    tables = [printable(summary(own, proof)).assign(point=point) for point, own in points.items()]
+    table = pd.concat(tables)
+    table["system"] += ": " + table.pop("point")
+    return table
 
 
 def _name_troubles(console: Console, failed: Sequence[Record], missing: int) -> None:

@@ -47,10 +47,20 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         "resource samples": f"{settings.sampler_hz:g} a second",
         **{f"varied: {words.setting(name)}": _listed(v) for name, v in settings.vary.items()},
     }
-    for name in ("workers", "servers"):
-        if name in settings.vary:
-            del values[name]
+    for setting, name in VARIED.items():
+        if setting in settings.vary:
+            values.pop(name, None)
     return facts({name: value for name, value in values.items() if value is not None})
+
+
+#: Settings that are not told as fixed where they vary.
+VARIED = {
+    "workers": "workers",
+    "servers": "servers",
+    "link": "link of each host",
+    "host_cpus": "processors of each host",
+    "threads": "compute threads of each process",
+}
 
 
 def _batch(settings: Experiment) -> str | None:

@@ -99,7 +99,8 @@ def link_curves(transfers: pd.DataFrame) -> Figure:
         for system, own in known.groupby("system", sort=False):
             _draw_system(axes, str(system), own, places)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,g}")
+        for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            ticks("{x:,g}")
         axes.set_ylabel("milliseconds a step")
         axes.set_xlabel("rate of each link")
         only_grid(axes, "y")
