@@ -126,8 +126,8 @@ def test_hosts_are_cut_off_by_their_engine(sleeper: ProcessGroup) -> None:
         def __init__(self) -> None:
             self.told: list[tuple[str, str]] = []
 
-        def cut(self, host: str) -> None:
-            self.told.append(("cut", host))
+        def cut_off(self, host: str) -> None:
+            self.told.append(("cut off", host))
 
         def join(self, host: str) -> None:
             self.told.append(("join", host))
@@ -135,7 +135,7 @@ def test_hosts_are_cut_off_by_their_engine(sleeper: ProcessGroup) -> None:
     link = Recorder()
     incident = Incident(kind="cut_off", role="worker", for_s=3)
     assert list(strike(incident, sleeper, lambda: None, link)) == [3]
-    assert link.told == [("cut", "127.0.0.1"), ("join", "127.0.0.1")]
+    assert link.told == [("cut off", "127.0.0.1"), ("join", "127.0.0.1")]
 
 
 def test_what_was_collected_is_not_signalled_again(sleeper: ProcessGroup) -> None:

@@ -17,8 +17,9 @@ from tests.conftest import ROOT, small_run
 from tests.frameworks.rules import RULES
 
 from horizont.analysis import staleness
-from horizont.cluster import Place, RunFailed, execute, holding_ports, plan_run
+from horizont.cluster import Place, RunFailed, execute, plan_run
 from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster.hosts import open_hosts
 from horizont.cluster.plan import seats
 from horizont.cluster.updates import match
 from horizont.cluster.watch import watch
@@ -180,8 +181,9 @@ def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifa
     run = small_run("tensorflow/async/parameter_server", workload=workload, steps=steps)
     hosts = [host for _, _, host in seats(run)]
     groups: list[ProcessGroup] = []
-    with holding_ports(hosts, 0) as ports, ending_all(groups):
-        for process in plan_run(run, tmp_path, small_cifar.resolve(), ports).processes:
+    with open_hosts(run.topology, tmp_path) as machine, ending_all(groups):
+        places = machine.endpoints(hosts)
+        for process in plan_run(run, tmp_path, small_cifar.resolve(), places).processes:
             planned = process
             if process.name == "chief-0":
                 words = (sys.executable, "-m", "tests.frameworks.turns", process.argv[-1])

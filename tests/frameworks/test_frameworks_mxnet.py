@@ -20,8 +20,8 @@ import pytest
 from numpy.typing import NDArray
 
 from horizont.cluster.group import ProcessGroup, ending_all, wait_for
+from horizont.cluster.hosts import open_hosts
 from horizont.cluster.plan import PlannedProcess, plan_run, seats
-from horizont.cluster.ports import holding_ports
 from horizont.cluster.watch import RunFailed, watch
 from horizont.errors import UserError
 from horizont.frameworks.base import Examples, Normalisation, Recipe, Trainer
@@ -393,8 +393,8 @@ def distributed(system: str) -> Run:
 def planning(system: str, folder: Path, word: str = "train") -> Iterator[list[PlannedProcess]]:
     run = distributed(system)
     argv = (sys.executable, __file__, word)
-    with holding_ports([host for _, _, host in seats(run)], 0) as ports:
-        plan = plan_run(run, folder, folder, ports)
+    with open_hosts(run.topology, folder) as hosts:
+        plan = plan_run(run, folder, folder, hosts.endpoints([host for _, _, host in seats(run)]))
         yield [dataclasses.replace(process, argv=argv) for process in plan.processes]
 
 

@@ -276,7 +276,7 @@ def test_replays_are_told_with_what_became_of_them(records):
     told = [SimpleNamespace(as_row=lambda row=row: row) for row in rows]
     page = report.replay_table(told).html()
     assert "fc1.weight" in page
-    assert "no port" in page
+    assert "a port is taken" in page
     assert "nothing was replayed" in report.replay_table([])._repr_mimebundle_()["text/plain"]
     assert "No updates" in report.staleness_table(records)._repr_mimebundle_()["text/plain"]
 
