@@ -71,6 +71,7 @@ def test_hosts_have_names_and_reach_each_other(tmp_path: Path) -> None:
         assert (name, folder) == ("host-1", str(tmp_path))
         assert hosts.endpoints(["host-0"]) == [f"{address}:4000"]
         assert send(hosts, tmp_path, 1000) == 1000
+        assert not list(tmp_path.iterdir())
 
 
 SEND = """
@@ -224,6 +225,7 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ({"link": {"rate_mbit": 100}}, "link"),
+        ({"engine": "emulated", "link": {"latency_ms": 5}}, "latency_ms"),
         ({"machines": 2}, "machines"),
         ({"placement": "apart"}, "placement"),
         ({"host_cpus": 0.5}, "host_cpus"),

@@ -39,7 +39,7 @@ class EmulatedHosts:
     Parameters
     ----------
     folder
-        Where their table of names is kept.
+        Where their table of names is written for a moment.
     """
 
     def __init__(self, topology: Topology, folder: Path) -> None:
@@ -71,6 +71,7 @@ class EmulatedHosts:
             self._settle(name, namespace)
             limit(namespace, "eth0", self.link.sent_mbit)
             limit(self.switch, name, self.link.rate_mbit)
+        self.table.unlink()  # the hosts keep it in their mounts; the record is none of its places
 
     def _names(self) -> str:
         lines = [f"{self.address(name)} {name}" for name in self.names]
@@ -114,10 +115,6 @@ class EmulatedHosts:
     def counters(self) -> dict[str, Path]:
         """Tell where the byte counters of each host are read, from outside."""
         return {name: Path(f"/proc/{host.pid}/net/dev") for name, host in self.hosts.items()}
-
-    def pids(self) -> dict[str, int]:
-        """Tell the keepers of the switch and the hosts."""
-        return {"switch": self.switch.pid, **{n: host.pid for n, host in self.hosts.items()}}
 
     def hold_to_shares(self) -> None:
         """Allow the hosts no more than their share of the processors from now on."""

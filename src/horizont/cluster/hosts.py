@@ -36,10 +36,6 @@ class Hosts(Protocol):
         """Tell where the byte counters of each host of its own are read."""
         ...
 
-    def pids(self) -> dict[str, int]:
-        """Tell the processes, by name, that keep the hosts; they are no part of the training."""
-        ...
-
     def hold_to_shares(self) -> None:
         """Allow each host no more than its share of the processors from now on."""
         ...
@@ -78,10 +74,6 @@ class LocalHosts:
 
     def counters(self) -> dict[str, Path]:
         """Tell nothing: the machine's own counters are read anyway."""
-        return {}
-
-    def pids(self) -> dict[str, int]:
-        """Tell nothing: no process is needed."""
         return {}
 
     def hold_to_shares(self) -> None:
