@@ -2,7 +2,7 @@
 
 from horizont.analysis.budget import budget
 from horizont.analysis.frames import PARTS, PHASES, systems_of
-from horizont.analysis.goal import common_loss, time_to_loss
+from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
@@ -23,7 +23,6 @@ __all__ = [
     "RESOURCES",
     "ProofStatus",
     "budget",
-    "common_loss",
     "from_metrics",
     "incidents",
     "is_strong",

@@ -12,14 +12,6 @@ from horizont.records import Record
 from horizont.stats import median_interval
 
 
-def common_loss(records: Sequence[Record]) -> float:
-    """Find the lowest loss that every run came to; NaN without runs."""
-    table = smoothed(losses(records))
-    if table.empty:
-        return float("nan")
-    return float(table.groupby(["system", "block"])["smooth"].min().max())
-
-
 def time_to_loss(records: Sequence[Record], goal: float | None = None) -> pd.DataFrame:
     """Tell how soon each system came to a loss, from its first step.
 
@@ -35,7 +27,8 @@ def time_to_loss(records: Sequence[Record], goal: float | None = None) -> pd.Dat
         runs), ``examples`` that it took (median), ``reached`` of ``planned`` runs.
     """
     table = smoothed(losses(records))
-    goal = common_loss(records) if goal is None else goal
+    if goal is None:
+        goal = float(table.groupby(["system", "block"])["smooth"].min().max())
     rows = []
     for system in in_order(table["system"].unique()):
         runs = [run for _, run in table[table["system"] == system].groupby("block")]

@@ -49,7 +49,12 @@ def measure(experiment: str, workload: str, paths: Paths | None = None) -> list[
     planned = [grounded(run) for run in study.runs(experiment, workload)]
     runs = interleaved(planned, study.seed)
     about = ensure_data(study, runs[0].workload.dataset, paths)
-    RecordWriter.sweep(paths.records(experiment, workload))
+    return carry_out(runs, about, paths)
+
+
+def carry_out(runs: Sequence[Run], about: About, paths: Paths) -> list[Record]:
+    """Make the runs of an experiment on a workload one after the other, each if it is missing."""
+    RecordWriter.sweep(paths.records(runs[0].experiment, runs[0].workload_name))
     campaign = Campaign(paths, about, Progress("run", len(runs)))
     try:
         return [campaign.record(run) for run in runs]

@@ -10,11 +10,10 @@ from horizont.data import About
 from horizont.equivalence import ReplayedTensor, compare_replay
 from horizont.networks import initial_weights, network_for
 from horizont.pipeline.check import checked_study
-from horizont.pipeline.measure import Campaign
+from horizont.pipeline.measure import carry_out
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import ensure_data
-from horizont.pipeline.progress import Progress
-from horizont.records import Record, RecordWriter
+from horizont.records import Record
 from horizont.spec import SYSTEMS, Run, Steps, Study, Topology, installed_version, parse_system
 
 EXPERIMENT = "replay"
@@ -69,12 +68,7 @@ def replay_updates(workload: str, paths: Paths | None = None) -> list[Replayed]:
     if not runs:
         return []
     about = ensure_data(study, runs[0].workload.dataset, paths)
-    RecordWriter.sweep(store)
-    campaign = Campaign(paths, about, Progress("run", len(runs)))
-    try:
-        return [_replayed(campaign.record(run), about) for run in runs]
-    finally:
-        campaign.progress.close()
+    return [_replayed(record, about) for record in carry_out(runs, about, paths)]
 
 
 def _runs(study: Study, workload: str) -> Iterator[Run]:

@@ -27,6 +27,10 @@ def _disturbed(found: object) -> str:
     return str(found or "")
 
 
+def _milliseconds(value_s: float) -> str:
+    return f"{value_s * 1e3:.2f}"
+
+
 #: Column in a data frame -> heading and how to write a value.
 COLUMNS: dict[str, tuple[str, Format]] = {
     "system": ("system", lambda name: words.system(str(name))),
@@ -48,11 +52,11 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "level": ("level", lambda level: f"{level:.0%}" if level else "–"),
     "ok": ("runs", "{:.0f}"),
     "planned": ("planned", "{:.0f}"),
-    "step_s": ("bare step, ms", lambda value: f"{value * 1e3:.2f}"),
-    "bare_s": ("bare step, ms", lambda value: f"{value * 1e3:.2f}"),
-    "bare_low_s": ("from", lambda value: f"{value * 1e3:.2f}"),
-    "bare_high_s": ("to", lambda value: f"{value * 1e3:.2f}"),
-    "instrumented_s": ("instrumented, ms", lambda value: f"{value * 1e3:.2f}"),
+    "step_s": ("bare step, ms", _milliseconds),
+    "bare_s": ("bare step, ms", _milliseconds),
+    "bare_low_s": ("from", _milliseconds),
+    "bare_high_s": ("to", _milliseconds),
+    "instrumented_s": ("instrumented, ms", _milliseconds),
     "ratio": ("ratio", "{:.3f}"),
     "ratio_low": ("from", "{:.3f}"),
     "ratio_high": ("to", "{:.3f}"),
@@ -69,11 +73,11 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "busiest_ratio": ("bytes / theory", "{:.3f}"),
     "wire_s": ("wire needs, ms", lambda value: f"{value * 1e3:,.1f}"),
     "step_ratio": ("step / wire", "{:.2f}"),
-    "communication_s": ("transfer, ms", lambda value: f"{value * 1e3:.2f}"),
-    "waiting_s": ("waiting, ms", lambda value: f"{value * 1e3:.2f}"),
-    "twin_s": ("one process, ms", lambda value: f"{value * 1e3:.2f}"),
-    "subtracted_s": ("by subtraction, ms", lambda value: f"{value * 1e3:.2f}"),
-    "measured_s": ("measured, ms", lambda value: f"{value * 1e3:.2f}"),
+    "communication_s": ("transfer, ms", _milliseconds),
+    "waiting_s": ("waiting, ms", _milliseconds),
+    "twin_s": ("one process, ms", _milliseconds),
+    "subtracted_s": ("by subtraction, ms", _milliseconds),
+    "measured_s": ("measured, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),
