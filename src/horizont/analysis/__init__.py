@@ -6,6 +6,13 @@ from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
+from horizont.analysis.operators import (
+    OUTSIDE,
+    operator_classes,
+    operators,
+    ordered_classes,
+    profile_times,
+)
 from horizont.analysis.phases import phases, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
@@ -18,6 +25,7 @@ from horizont.analysis.wire import volumes, wire_s
 
 __all__ = [
     "NO_PROOF",
+    "OUTSIDE",
     "PARTS",
     "PHASES",
     "RESOURCES",
@@ -29,8 +37,12 @@ __all__ = [
     "looks",
     "losses",
     "metrics",
+    "operator_classes",
+    "operators",
+    "ordered_classes",
     "phases",
     "printable",
+    "profile_times",
     "qualities",
     "resource_totals",
     "resources",

@@ -11,6 +11,9 @@ from horizont.spec import Study, read_study
 #: Experiments whose runs have their resources charted.
 SAMPLED = ("distributed", "cluster")
 
+#: The experiment whose runs end with steps under the frameworks' profilers.
+PROFILED = "local"
+
 #: Experiments that are shown by the notebook of another one.
 SHOWN_BY = {"strong_scaling": "scaling"}
 
@@ -39,6 +42,8 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in study.experiments:
         names = study.workloads_of(experiment)
         planned += [page_of(experiment, name) for name in names]
+        if experiment == PROFILED:
+            planned += [("operators", f"operators-{name}") for name in names]
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
