@@ -23,6 +23,8 @@ from horizont.spec import Link, Topology
 
 EMULATED = Topology(engine="emulated", workers=2)
 REASON = lacking(EMULATED.model_copy(update={"host_cpus": 1.0, "link": Link(rate_mbit=100)}))
+SLOW = EMULATED.model_copy(update={"link": Link(latency_ms=20)})
+SLOW_REASON = lacking(SLOW)
 needs_hosts = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
@@ -121,6 +123,43 @@ def test_a_link_is_no_faster_than_its_rate(tmp_path: Path) -> None:
     burst = 1 << 16
     assert came == size
     assert took_s > 0.9 * (size - 2 * burst) * 8 / 20e6
+
+
+CALL = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 4000), timeout=5) as there:
+    there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    start = time.monotonic()
+    there.sendall(b"x")
+    there.recv(1)
+    print(time.monotonic() - start)
+"""
+
+ANSWER = """
+import socket
+here = socket.create_server((socket.gethostbyname(socket.gethostname()), 4000))
+print("listening", flush=True)
+there, _ = here.accept()
+there.sendall(there.recv(1))
+"""
+
+
+@needs_hosts
+@pytest.mark.skipif(bool(SLOW_REASON), reason=SLOW_REASON)
+@pytest.mark.usefixtures("nothing_of_hosts_left")
+def test_an_answer_takes_the_latency_twice(tmp_path: Path) -> None:
+    """A lower bound of a time: a busy machine can only be slower."""
+    with open_hosts(SLOW, tmp_path) as hosts:
+        command = [*hosts.enter("host-0", tmp_path), sys.executable, "-c", ANSWER]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as answering:
+            assert answering.stdout is not None
+            assert answering.stdout.readline() == "listening\n"
+            took_s = float(said(hosts, "host-1", tmp_path, CALL, "host-0"))
+        assert took_s >= 2 * 0.020
+        assert send(hosts, tmp_path, 3_000_000) == 3_000_000
+        hosts.cut_off("host-1")
+        with pytest.raises(subprocess.CalledProcessError):
+            said(hosts, "host-1", tmp_path, TAKE, "host-0", "1")
 
 
 @needs_hosts
@@ -225,7 +264,7 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ({"link": {"rate_mbit": 100}}, "link"),
-        ({"engine": "emulated", "link": {"latency_ms": 5}}, "latency_ms"),
+        ({"engine": "emulated", "link": {"latency_ms": -5}}, "latency_ms"),
         ({"machines": 2}, "machines"),
         ({"placement": "apart"}, "placement"),
         ({"host_cpus": 0.5}, "host_cpus"),

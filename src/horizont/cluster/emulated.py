@@ -1,13 +1,15 @@
 """A cluster on one machine: each host a network namespace, all on one switch.
 
 The switch is a bridge in a namespace of its own. From it a cable (a pair of virtual interfaces)
-leads to each host. Its rate is limited at both ends, each for what leaves there.
+leads to each host. Its rate is limited at both ends, each for what leaves there. Cables with
+latency go through a process of ours, `horizont.cluster.cables`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +17,8 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from horizont.cluster.links import limit
-from horizont.cluster.namespaces import TOOLS, HostsError, Namespace
+from horizont.cluster.links import AT_HOST, limit
+from horizont.cluster.namespaces import TOOLS, HostsError, Keeper, Namespace
 from horizont.cluster.shares import Share
 from horizont.errors import UserError
 from horizont.spec import Link, Topology
@@ -53,6 +55,7 @@ class EmulatedHosts:
         removal = "".join(share.removal for share in self.shares.values())
         self.switch = Namespace(afterwards=removal)
         self.hosts = {name: Namespace() for name in self.names}
+        self.cables: Keeper | None = None
         self.table = folder / "hosts"
 
     def make(self) -> None:
@@ -66,10 +69,10 @@ class EmulatedHosts:
         for namespace in (self.switch, *self.hosts.values()):
             namespace.wait_kept()
         self.table.write_text(self._names(), encoding="utf-8")
-        self.switch.ip(self._cables())
+        self._lay_cables()
         for name, namespace in self.hosts.items():
             self._settle(name, namespace)
-            limit(namespace, "eth0", self.link.sent_mbit)
+            limit(namespace, AT_HOST, self.link.sent_mbit)
             limit(self.switch, name, self.link.rate_mbit)
         self.table.unlink()  # the hosts keep it in their mounts; the record is none of its places
 
@@ -77,20 +80,32 @@ class EmulatedHosts:
         lines = [f"{self.address(name)} {name}" for name in self.names]
         return "\n".join(["127.0.0.1 localhost", *lines]) + "\n"
 
-    def _cables(self) -> list[str]:
-        lines = ["link add switch type bridge", "link set switch up"]
-        for name, namespace in self.hosts.items():
-            lines.append(f"link add {name} type veth peer name eth0 netns {namespace.pid}")
-            lines.append(f"link set {name} master switch up")
-        return lines
+    def _lay_cables(self) -> None:
+        self.switch.ip(["link add switch type bridge", "link set switch up"])
+        if self.link.latency_ms:
+            self._lay_slow_cables()
+        else:
+            self.switch.ip(
+                f"link add {name} type veth peer name {AT_HOST} netns {namespace.pid}"
+                for name, namespace in self.hosts.items()
+            )
+        self.switch.ip(f"link set {name} master switch up" for name in self.hosts)
+
+    def _lay_slow_cables(self) -> None:
+        """Lay cables that hold every packet back; on its way it goes through two of them."""
+        delay_s = self.link.latency_ms / 2e3
+        ends = [f"{name}={namespace.pid}" for name, namespace in self.hosts.items()]
+        program = (sys.executable, "-m", "horizont.cluster.cables")
+        self.cables = Keeper((*program, str(delay_s), str(self.switch.pid), *ends))
+        self.cables.wait_kept()
 
     def _settle(self, name: str, namespace: Namespace) -> None:
         """Give a host its address, its name, and a table of all names."""
         namespace.ip(
             [
-                f"address add {self.address(name)}/24 dev eth0",
+                f"address add {self.address(name)}/24 dev {AT_HOST}",
                 "link set lo up",
-                "link set eth0 up",
+                f"link set {AT_HOST} up",
             ]
         )
         script = (
@@ -131,10 +146,12 @@ class EmulatedHosts:
 
     def release(self) -> None:
         """Take everything down; the processes inside have ended."""
-        for namespace in (*self.hosts.values(), self.switch):
-            namespace.release()
-        for namespace in (*self.hosts.values(), self.switch):
-            namespace.wait_released()
+        kept: list[Keeper] = [*self.hosts.values(), self.switch]
+        kept += [self.cables] if self.cables else []
+        for keeper in kept:
+            keeper.release()
+        for keeper in kept:
+            keeper.wait_released()
 
 
 @contextmanager

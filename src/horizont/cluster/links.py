@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from horizont.cluster.namespaces import Namespace
 
+#: The name of the interface that a host has.
+AT_HOST = "eth0"
+
 #: How long the kernel may hold packets back; the queue of a middling switch.
 QUEUE_MS = 50
 

@@ -9,7 +9,7 @@ down, its interfaces with it. So nothing has to be swept, and runs cannot collid
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 #: What the system must offer: iproute2 and util-linux.
@@ -20,8 +20,55 @@ class HostsError(Exception):
     """Hosts that could not be made, with the reason in a sentence."""
 
 
-class Namespace:
-    """A kept namespace.
+class Keeper:
+    """A process that keeps something until its standard input ends, which is a pipe of ours."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.keeper = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C is for the launcher
+        )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.keeper.pid
+
+    def wait_kept(self) -> None:
+        """Return when it is there.
+
+        Raises
+        ------
+        HostsError
+            If the system does not let us make it.
+        """
+        assert self.keeper.stdout is not None
+        said = self.keeper.stdout.readline().decode().strip()
+        if said != "kept":
+            rest = self.keeper.stdout.read().decode().strip().splitlines()
+            raise HostsError((rest or [said])[-1] or "the keeper ended without a word")
+
+    def release(self) -> None:
+        """Let the process go."""
+        assert self.keeper.stdin is not None
+        self.keeper.stdin.close()
+
+    def wait_released(self, timeout_s: float = 10.0) -> None:
+        """Wait for its end."""
+        assert self.keeper.stdout is not None
+        try:
+            self.keeper.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.keeper.kill()
+            self.keeper.wait()
+        self.keeper.stdout.close()
+
+
+class Namespace(Keeper):
+    """A kept namespace, entered by the number of its keeper; it ends with the last process inside.
 
     Parameters
     ----------
@@ -31,31 +78,7 @@ class Namespace:
 
     def __init__(self, afterwards: str = "") -> None:
         script = f"echo kept; cat >/dev/null; {afterwards}"
-        self.keeper = subprocess.Popen(
-            ["unshare", "--net", "--uts", "--mount", "sh", "-c", script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C is for the launcher
-        )
-
-    @property
-    def pid(self) -> int:
-        """The number of the keeper: what the namespace is entered by."""
-        return self.keeper.pid
-
-    def wait_kept(self) -> None:
-        """Return when the namespace is there.
-
-        Raises
-        ------
-        HostsError
-            If the system does not let us make one.
-        """
-        assert self.keeper.stdout is not None
-        said = self.keeper.stdout.readline().decode().strip()
-        if said != "kept":
-            raise HostsError(said or "unshare ended without a word")
+        super().__init__(["unshare", "--net", "--uts", "--mount", "sh", "-c", script])
 
     def inside(self, *words: str, stdin: str | None = None) -> None:
         """Carry out a command inside.
@@ -79,18 +102,3 @@ class Namespace:
         """Tell the words in front of a command that is to run inside, in `folder`."""
         words = ("nsenter", "--target", str(self.pid), "--net", "--uts", "--mount")
         return (*words, f"--wd={folder}", "--") if folder else (*words, "--")
-
-    def release(self) -> None:
-        """Let the keeper go; the namespace ends with the last process inside."""
-        assert self.keeper.stdin is not None
-        self.keeper.stdin.close()
-
-    def wait_released(self, timeout_s: float = 10.0) -> None:
-        """Wait for the keeper's end."""
-        assert self.keeper.stdout is not None
-        try:
-            self.keeper.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.keeper.kill()
-            self.keeper.wait()
-        self.keeper.stdout.close()

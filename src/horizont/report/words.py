@@ -172,4 +172,6 @@ def link(described: Link) -> str:
     said = rate(described.rate_mbit)
     if described.up_mbit is not None:
         said += f" to the host, {rate(described.up_mbit)} from it"
+    if described.latency_ms:
+        said += f", {described.latency_ms:g} ms"
     return said

@@ -29,10 +29,13 @@ class Link(Frozen):
         10^6 bits a second, each way; None for as fast as the machine can.
     up_mbit
         What a host may send, if it is another rate than what it may receive.
+    latency_ms
+        How long a packet is under way from one host to another, beside what the rate makes of it.
     """
 
     rate_mbit: float | None = Field(default=None, ge=1, le=100_000)
     up_mbit: float | None = Field(default=None, ge=1, le=100_000)
+    latency_ms: float = Field(default=0.0, ge=0, le=1000)
 
     @property
     def sent_mbit(self) -> float | None:
