@@ -58,10 +58,18 @@ def test_workers_of_their_own_pace_count_by_their_steps():
 
 
 def test_a_share_of_several_servers_is_not_guessed():
-    run = run_on("pytorch/sync/parameter_server", servers=2, placement="apart")
+    run = run_on("mxnet/sync/parameter_server", servers=2, placement="apart")
     found = sent(run)
     assert found["host-0"] == (4000.0, 4000.0)
     assert math.isnan(found["host-3"][0])
+
+
+def test_equal_slices_share_what_goes_to_the_servers():
+    apart = sent(run_on("pytorch/sync/parameter_server", servers=2, placement="apart"))
+    assert [apart[f"host-{n}"][0] for n in range(5)] == [4000.0] * 3 + [6000.0] * 2
+    # A host with a server exchanges half with the other server, and half for each other worker.
+    together = sent(run_on("pytorch/sync/parameter_server", servers=2))
+    assert [together[f"host-{n}"][0] for n in range(3)] == [6000.0, 6000.0, 4000.0]
 
 
 def test_fewer_and_shorter_messages_are_less():

@@ -26,7 +26,10 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
         A row a distributed system, in seconds of a worker's step: ``bare_s``; ``twin_s``, the
         bare step of its framework's single process, NaN if there is none; ``subtracted_s`` = bare
         - twin; ``communication_s`` and ``waiting_s`` of the instrumented steps and
-        ``measured_s``, their sum.
+        ``measured_s``, their sum; ``hidden_s``, how much shorter the bare step is than the
+        instrumented one without its waiting. There everything comes after the other, so this is
+        what the bare step does at once (less what looking costs): the exchange behind the
+        backward pass, and the queue of an engine.
     """
     times = step_times(records).set_index("system")["bare_s"]
     parts = phases(records).pivot(index="system", columns="part", values="mean_s")
@@ -36,7 +39,8 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
         if parsed.is_local:
             continue
         twin_s = float(times.get(f"{parsed.framework}/local", nan))
-        measured = parts.loc[system, ["communication", "waiting"]]
+        own = parts.loc[system]
+        measured = own[["communication", "waiting"]]
         rows.append(
             {
                 "system": system,
@@ -46,6 +50,7 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
                 "communication_s": measured["communication"],
                 "waiting_s": measured["waiting"],
                 "measured_s": measured.sum(min_count=1),
+                "hidden_s": own.drop("waiting").sum(min_count=1) - times[system],
             }
         )
     return pd.DataFrame(rows)

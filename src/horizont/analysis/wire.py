@@ -19,6 +19,10 @@ from horizont.spec import Run, Topology
 NUMBER_BYTES = {"none": 4, "float16": 2}
 
 
+#: Frameworks whose servers each keep an equally long slice of all weights.
+EQUAL_SLICES = ("pytorch",)
+
+
 @dataclass(frozen=True)
 class Volume:
     """Bytes that a host sends and receives; NaN if unknown."""
@@ -45,7 +49,7 @@ def volumes(run: Run, parameters: int, steps: Sequence[float]) -> dict[str, Volu
         return {host: Volume(0.0, 0.0) for host in topology.all_hosts}
     if run.system.architecture == "allreduce":
         return _ring(topology, size * min(steps) / run.exchange.average_every)
-    return _servers(topology, size, steps)
+    return _servers(topology, size, steps, equal=run.system.framework in EQUAL_SLICES)
 
 
 def _ring(topology: Topology, size: float) -> dict[str, Volume]:
@@ -59,11 +63,13 @@ def _ring(topology: Topology, size: float) -> dict[str, Volume]:
     return {host: Volume(going[host] * share, coming[host] * share) for host in topology.all_hosts}
 
 
-def _servers(topology: Topology, size: float, steps: Sequence[float]) -> dict[str, Volume]:
+def _servers(
+    topology: Topology, size: float, steps: Sequence[float], *, equal: bool
+) -> dict[str, Volume]:
     """Each worker sends its gradient to the servers and receives the weights.
 
-    How the weights are dealt to several servers is the framework's affair: what a host with one
-    of several servers sends and receives is not known.
+    How the weights are dealt to several servers is the framework's affair: unless they are
+    `equal` slices, what a host with one of several servers sends and receives is not known.
     """
     by_host: dict[str, float] = dict.fromkeys(topology.all_hosts, 0.0)
     for host, made in zip(_dealt(topology.worker_hosts, topology.workers), steps, strict=True):
@@ -71,11 +77,10 @@ def _servers(topology: Topology, size: float, steps: Sequence[float]) -> dict[st
     servers = Counter(_dealt(topology.server_hosts, topology.servers))
     found = {}
     for host, own in by_host.items():
-        if servers[host] == 0:
-            exchanges = own
-        elif servers[host] == topology.servers:
-            exchanges = sum(steps) - own  # with the workers elsewhere
-        else:
+        here = servers[host] / topology.servers
+        # Its workers with the servers elsewhere, its servers with the workers elsewhere.
+        exchanges = own * (1 - here) + (sum(steps) - own) * here
+        if 0 < here < 1 and not equal:
             exchanges = nan
         found[host] = Volume(exchanges * size, exchanges * size)
     return found

@@ -84,6 +84,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "twin_s": ("one process, ms", _milliseconds),
     "subtracted_s": ("by subtraction, ms", _milliseconds),
     "measured_s": ("measured, ms", _milliseconds),
+    "hidden_s": ("at once, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),
