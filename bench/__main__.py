@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from bench import loops, networks, quality, sampler, study, wire
+from bench import hosts, loops, networks, phases, quality, sampler, study, wire
 
 BENCHMARKS = {
+    "hosts": hosts.run,
     "loops": loops.run,
     "networks": networks.run,
+    "phases": phases.run,
     "quality": quality.run,
     "sampler": sampler.run,
     "study": study.run,

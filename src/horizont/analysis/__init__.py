@@ -11,6 +11,7 @@ from horizont.analysis.operators import (
     operator_classes,
     operators,
     ordered_classes,
+    profile_phases,
     profile_times,
 )
 from horizont.analysis.phases import phases, step_times
@@ -42,6 +43,7 @@ __all__ = [
     "ordered_classes",
     "phases",
     "printable",
+    "profile_phases",
     "profile_times",
     "qualities",
     "resource_totals",

@@ -14,6 +14,9 @@ from horizont.stats import median
 #: What a step takes beyond its operators: the interpreter, the dispatch, the scheduling.
 OUTSIDE = "outside operators"
 
+#: The phases that a profile tells apart.
+PROFILED_PHASES = ("forward", "backward", "update")
+
 _KEYS = ["operator_class", "operator", "phase"]
 
 
@@ -87,25 +90,54 @@ def profile_times(records: Sequence[Record]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row for each profiled system: ``computing_s`` (a bare step without its load),
-        ``profiled_s``, ``profile_ratio`` of both, ``operators_s`` (the sum of all operators),
-        ``covered`` (its share of the profiled step), ``other_share`` (of unplaced operators in
-        all operators). Medians over steps, then over runs.
+        A row for each profiled system: ``bare_s``, ``computing_s`` (a bare step without its
+        load), ``profiled_s``, ``profile_ratio`` of both, ``operators_s`` (the sum of all of
+        them), ``covered`` (its share of the profiled step), ``other_share`` (of unplaced
+        operators in all operators). Medians over steps, then over runs.
     """
     rows = []
     for system in systems_of(records):
         runs = [r for r in of_system(records, system) if r.ok and r.operators() is not None]
         if runs:
             rows.append({"system": system, **_times(runs)})
-    columns = ["computing_s", "profiled_s", "profile_ratio", "operators_s", "covered"]
+    columns = ["bare_s", "computing_s", "profiled_s", "profile_ratio", "operators_s", "covered"]
     return pd.DataFrame(rows, columns=["system", *columns, "other_share"])
 
 
+def profile_phases(records: Sequence[Record]) -> pd.DataFrame:
+    """Take the bare step apart by the profile: what it calls is what profiled steps call.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each profiled system, in seconds: ``bare_s``, ``load_s`` of the bare step,
+        ``forward_s``, ``backward_s`` and ``update_s``, the sums of the operators, ``outside_s``,
+        what a profiled step takes beyond them, and ``left_s`` = bare less all of these. Below zero
+        it is what the profiler costs, or what happens at the same time.
+    """
+    found = operators(records)
+    times = profile_times(records).set_index("system").to_dict("index")
+    rows = []
+    for system, own in found.groupby("system", sort=False):
+        sums = own.groupby("phase")["self_s"].sum()
+        time = times[str(system)]
+        parts = {f"{phase}_s": float(sums.get(phase, 0.0)) for phase in PROFILED_PHASES}
+        outside_s = float(time["profiled_s"] - sum(parts.values()))
+        bare_s, load_s = float(time["bare_s"]), float(time["bare_s"] - time["computing_s"])
+        left_s = bare_s - load_s - sum(parts.values()) - outside_s
+        rows.append(
+            {"system": system, "bare_s": bare_s, "load_s": load_s, **parts}
+            | {"outside_s": outside_s, "left_s": left_s}
+        )
+    return pd.DataFrame(rows)
+
+
 def _times(runs: Sequence[Record]) -> dict[str, float]:
-    computing, profiled, sums, other = [], [], [], []
+    whole, computing, profiled, sums, other = [], [], [], [], []
     for record in runs:
         steps = steps_of(record)
         bare, seen = (steps[steps["kind"] == kind] for kind in ("bare", "profiled"))
+        whole.append(float(bare["step_s"].median()))
         computing.append(float((bare["step_s"] - bare["load_s"]).median()))
         profiled.append(float(seen["step_s"].mean()))
         table = record.operators()
@@ -114,6 +146,7 @@ def _times(runs: Sequence[Record]) -> dict[str, float]:
         sums.append(float(own["self_s"].sum()))
         other.append(float(own.loc[own["operator_class"] == OTHER, "self_s"].sum()))
     return {
+        "bare_s": median(whole),
         "computing_s": median(computing),
         "profiled_s": median(profiled),
         "profile_ratio": median([a / b for a, b in zip(profiled, computing, strict=True)]),

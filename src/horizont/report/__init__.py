@@ -21,6 +21,7 @@ from horizont.report.incidents import (
 from horizont.report.operators import (
     operator_class_table,
     operator_picture,
+    profile_phase_table,
     profile_table,
     slowest_table,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "panels",
     "phase_picture",
     "phase_table",
+    "profile_phase_table",
     "profile_table",
     "quality_picture",
     "read_results",

@@ -69,4 +69,10 @@ def slowest_table(records: Sequence[Record], count: int = 10) -> Table:
 
 def profile_table(records: Sequence[Record]) -> Table:
     """Tell what the profilers cost and what they saw."""
-    return table(analysis.profile_times(records))
+    columns = ["system", "computing_s", "profiled_s", "profile_ratio", "operators_s", "covered"]
+    return table(analysis.profile_times(records), [*columns, "other_share"])
+
+
+def profile_phase_table(records: Sequence[Record]) -> Table:
+    """Take the bare step apart by the profile."""
+    return table(analysis.profile_phases(records))

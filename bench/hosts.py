@@ -1,0 +1,74 @@
+"""Three emulated hosts: start-up by role, share of measured steps, cost of the instruments."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+from bench.wire import wired_run
+from horizont.analysis import step_times
+from horizont.cluster import Place, execute
+from horizont.cluster.collect import startup_parts
+from horizont.cluster.emulated import lacking
+from horizont.data import prepare
+from horizont.records import Record, read_events
+from horizont.spec import SYSTEMS, Run, Topology, parse_system
+
+#: Instrumented to bare throughput.
+GOAL = 0.99
+
+
+def run() -> None:
+    """Print a paragraph for each distributed system, on links of 1 Gbit/s."""
+    if reason := lacking(Topology(engine="emulated")):
+        print(f"  left out: {reason}")
+        return
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
+        place = Path(folder)
+        prepare("cifar10", "synthetic", place / "raw", place, train_examples=2000, test_examples=10)
+        where = Place(place / "records", place / "cifar10", {})
+        for name in SYSTEMS:
+            if not parse_system(name).is_local:
+                described = _described(name)
+                _report(
+                    execute(described, described.system.slug, where, lambda done, planned: None)
+                )
+
+
+def _described(system: str) -> Run:
+    """Describe thirty bare and thirty instrumented steps of 42 examples a worker."""
+    plain = wired_run(system, 3, 30, 1000.0)
+    steps = plain.steps.model_copy(update={"instrumented": 30})
+    return plain.model_copy(update={"steps": steps, "global_batch": 126})
+
+
+def _report(record: Record) -> None:
+    print(f"  {record.run.system.name}", flush=True)
+    if not record.ok:
+        print(f"    failed: {record.result.reason}", flush=True)
+        return
+    events = read_events(record.folder / "events.jsonl")
+    for role in dict.fromkeys(_role(line) for line in events if line.get("process")):
+        parts = startup_parts([line for line in events if _role(line) == role])
+        told = ", ".join(f"{part} {spent_s:.1f}" for part, spent_s in parts.items())
+        print(f"    start-up of a {role}, s: {told or 'tells nothing'}")
+    (step,) = step_times([record]).to_dict("records")
+    ratio = 1 / step["ratio"]
+    print(
+        f"    measured steps: {_measured_s(record) / (record.result.wall_s or 1):.0%} of the wall "
+        f"time; instrumented / bare throughput {ratio:.3f} ({'ok' if ratio >= GOAL else 'BELOW'})",
+        flush=True,
+    )
+
+
+def _role(line: dict[str, object]) -> str:
+    return str(line.get("process", "")).rpartition("-")[0]
+
+
+def _measured_s(record: Record) -> float:
+    """Tell the seconds from the first measured step to the last, of all workers."""
+    steps: pd.DataFrame = record.steps().to_pandas()
+    measured = steps[steps["kind"] != "warmup"]
+    return float((measured["start_s"] + measured["step_s"]).max() - measured["start_s"].min())
