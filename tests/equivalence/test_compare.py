@@ -174,3 +174,18 @@ def test_a_proof_survives_the_disk(tmp_path: Path) -> None:
     found = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
     write_proof(tmp_path / "proof.json", found)
     assert read_proof(tmp_path / "proof.json") == found
+
+
+def test_a_kink_in_any_framework_is_noise_for_all_in_float32_only() -> None:
+    told = {name: trace() for name in ("a", "b", "c")}
+    told["b"] = trace(**{"gradient__0__conv1.weight": np.full(4, 1.01)})
+    flipped = trace(**{"gradient__0__conv1.weight": np.full(4, 1.01)})
+    rerun = {"a": trace(), "b": told["b"], "c": flipped}
+
+    def of_ab(dtype: str) -> bool:
+        rows = compare(Traces(dtype, told, [rerun]))
+        (row,) = [row for row in rows if (row.pair, row.quantity) == ("a-b", "gradient")]
+        return row.ok
+
+    assert of_ab("float32")
+    assert not of_ab("float64")
