@@ -10,7 +10,8 @@ from pathlib import Path
 
 from horizont.errors import UserError
 from horizont.report.pages import Page, read_page
-from horizont.report.site import build_site, slim_down
+from horizont.report.printed import print_book
+from horizont.report.site import TITLE, build_site, slim_down
 
 #: Chapter -> its heading in the table of contents, in the order of the book.
 CHAPTERS = {
@@ -26,6 +27,9 @@ CHAPTERS = {
     "resources": "Resources",
     "incidents": "Incidents",
 }
+
+#: The printed book, beside the site's pages.
+PRINTED = "horizont.pdf"
 
 #: The chapter that is the front page.
 FRONT = "overview"
@@ -67,6 +71,7 @@ def build_book(executed: Sequence[tuple[str, Path]], out: Path) -> Path:
         for fault in build_site(source, built, Path(folder, "doctrees")):
             print(f"book: {fault}", file=sys.stderr)
         slim_down(built)
+        print_book(pages, built / PRINTED, TITLE)
         _replace(built, out)
     return out / "index.html"
 
@@ -80,7 +85,7 @@ def write_sources(pages: Sequence[Page], source: Path) -> None:
 
 def _contents(pages: Sequence[Page]) -> str:
     """Write the table of contents: a part a chapter, its pages below."""
-    parts = []
+    parts = [f'<p class="hz-printed"><a href="{PRINTED}">This book as a PDF</a></p>']
     for chapter, heading in CHAPTERS.items():
         own = [page for page in pages if page.chapter == chapter and chapter != FRONT]
         if own:

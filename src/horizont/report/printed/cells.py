@@ -1,0 +1,167 @@
+"""From the cells of a page to Typst: text by Pandoc, tables and figures by hand."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from horizont.report.svg import FONT
+
+#: The font of figures on paper; Matplotlib brings it along, in Latin and Greek.
+FIGURE_FONT = "DejaVu Sans"
+
+#: A block of Typst in Markdown, which Pandoc hands through.
+_RAW = "\n\n```{{=typst}}\n{}\n```\n\n"
+
+#: The line under the head of a table.
+_LINE = "table.hline(stroke: 0.6pt)"
+
+#: Tables with more columns than this are set on a smaller size.
+_WIDE = 6
+
+
+def markdown_of(cells: list[dict[str, Any]], pictures: Path) -> str:
+    """Write the cells of a page as Markdown with blocks of Typst.
+
+    Parameters
+    ----------
+    pictures
+        A folder for the figures.
+    """
+    pieces = []
+    for place, cell in enumerate(cells):
+        if cell["cell_type"] == "markdown":
+            pieces.append(_plain("".join(cell["source"])))
+        for number, output in enumerate(cell.get("outputs", [])):
+            pieces.append(_output(cell, output, pictures / f"{place}-{number}.svg"))
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def _plain(text: str) -> str:
+    """Leave out what only a site has: its table of contents, and addresses of its pages."""
+    text = re.sub(r"^```\{toctree\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^:::+.*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
+def _output(cell: dict[str, Any], output: dict[str, Any], picture: Path) -> str:
+    data = output.get("data", {})
+    if "text/markdown" in data:
+        return _plain("".join(data["text/markdown"]))
+    page = "".join(data.get("text/html", ""))
+    if "<svg" in page:
+        caption = cell["metadata"].get("mystnb", {}).get("figure", {}).get("caption", "")
+        return _figure(page, caption, picture)
+    if "<table" in page:
+        return _RAW.format(_table(page))
+    if page:
+        return re.sub(r"<[^>]+>", "", html.unescape(page)).strip()
+    return ""
+
+
+def _figure(page: str, caption: str, path: Path) -> str:
+    svg = re.search(r"<svg.*?</svg>", page, re.DOTALL)
+    assert svg is not None
+    drawn = re.sub(r"<style>.*?</style>", "", svg[0], flags=re.DOTALL)
+    drawn = drawn.replace(FONT, FIGURE_FONT)
+    if "xmlns=" not in drawn.split(">", 1)[0]:
+        drawn = drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    path.write_text(drawn, encoding="utf-8")
+    image = f'image("/{path.parent.name}/{path.name}", width: 100%)'
+    if not caption:
+        return _RAW.format(f"#{image}")
+    return _RAW.format(f"#figure({image}, caption: [{escaped(caption)}])")
+
+
+def escaped(text: str) -> str:
+    """Write plain text so that nothing in it means anything to Typst."""
+    return re.sub(r"([\\#$*_`<>@\[\]~])", r"\\\1", text)
+
+
+@dataclass
+class _Cells(HTMLParser):
+    """The rows of an HTML table: of each cell its text, its columns, and whether it is a head."""
+
+    rows: list[list[tuple[str, int, bool]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._text: list[str] | None = None
+        self._span = 1
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a row or a cell."""
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self._text = []
+            self._span = int(dict(attrs).get("colspan") or 1)
+
+    def handle_data(self, data: str) -> None:
+        """Gather the text of a cell."""
+        if self._text is not None:
+            self._text.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a cell."""
+        if tag in ("td", "th") and self._text is not None:
+            self.rows[-1].append(("".join(self._text).strip(), self._span, tag == "th"))
+            self._text = None
+
+
+def _table(page: str) -> str:
+    parser = _Cells()
+    parser.feed(page)
+    rows = _without_empty([row for row in parser.rows if row])
+    columns = max(sum(span for _, span, _ in row) for row in rows)
+    size = "7.5pt" if columns > _WIDE else "8.5pt"
+    heads = [row for row in rows[:1] if all(head for _, _, head in row)]
+    head = "".join(f"table.header({', '.join(_cells(row, columns))}, {_LINE}),\n" for row in heads)
+    cells = ",\n  ".join(cell for row in rows[len(heads) :] for cell in _cells(row, columns))
+    aligned = ", ".join(_alignment(rows, columns))
+    return (
+        f"#block(breakable: true)[#set text(size: {size})\n#set par(justify: false)\n"
+        f"#table(columns: {columns}, align: ({aligned},), stroke: none, inset: (x: 3pt, y: 3pt),\n"
+        f"  {head}  {cells},\n)]"
+    )
+
+
+def _without_empty(rows: list[list[tuple[str, int, bool]]]) -> list[list[tuple[str, int, bool]]]:
+    """Leave out columns in which nothing but a heading stands: paper is narrow."""
+    whole = [row for row in rows if all(span == 1 for _, span, _ in row)]
+    body = [row for row in whole if not all(head for _, _, head in row)]
+    if not body:
+        return rows
+    kept = [place for place in range(len(body[0])) if any(row[place][0] for row in body)]
+    return [[row[place] for place in kept] if row in whole else row[:1] for row in rows]
+
+
+def _cells(row: list[tuple[str, int, bool]], columns: int) -> Iterator[str]:
+    width = 0
+    for text, wanted, head in row:
+        span = min(wanted, columns)
+        width += span
+        shown = f"*{escaped(text)}*" if head and text else escaped(breakable(text))
+        yield f"table.cell(colspan: {span})[{shown}]" if span > 1 else f"[{shown}]"
+    yield from ["[]"] * (columns - width)
+
+
+def breakable(text: str) -> str:
+    """Let a long name break behind its slashes, underscores and colons."""
+    return re.sub(r"(?<=[/_:.])(?=\w)", "\u200b", text) if len(text) > 18 else text
+
+
+def _alignment(rows: list[list[tuple[str, int, bool]]], columns: int) -> list[str]:
+    """Set columns of numbers at the right."""
+    body = [row for row in rows if len(row) == columns and not all(head for _, _, head in row)]
+    found = []
+    for place in range(columns):
+        texts = [row[place][0] for row in body if row[place][0] not in ("", "–")]
+        numbers = texts and all(re.match(r"^[-−+]?[\d.,]+([eE]-?\d+)?\s?%?$", t) for t in texts)
+        found.append("right" if numbers else "left")
+    return found
