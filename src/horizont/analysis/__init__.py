@@ -7,9 +7,10 @@ from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
-from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
+from horizont.analysis.resources import RESOURCES, WHOLE, charts, resource_totals, resources
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
 from horizont.analysis.scaling import is_strong, scaling
+from horizont.analysis.segments import SEGMENTS, segments
 from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
@@ -21,8 +22,11 @@ __all__ = [
     "PARTS",
     "PHASES",
     "RESOURCES",
+    "SEGMENTS",
+    "WHOLE",
     "ProofStatus",
     "budget",
+    "charts",
     "from_metrics",
     "incidents",
     "is_strong",

@@ -9,7 +9,7 @@ from horizont.report.book import build_book
 from horizont.spec import Study, read_study
 
 #: Experiments whose runs have their resources charted.
-SAMPLED = ("distributed", "cluster")
+SAMPLED = ("distributed", "cluster", "links", "scaling", "strong_scaling")
 
 #: Experiments that are shown by the notebook of another one.
 SHOWN_BY = {"strong_scaling": "scaling"}

@@ -28,12 +28,15 @@ from horizont.report.pictures import (
     network_picture,
     phase_picture,
     quality_picture,
-    resource_pictures,
-    resource_table,
     sample,
     staleness_picture,
     startup_picture,
     throughput_picture,
+)
+from horizont.report.resources import (
+    other_resource_pictures,
+    resource_pictures,
+    resource_table,
 )
 from horizont.report.results import (
     panels,
@@ -75,6 +78,7 @@ __all__ = [
     "loss_picture",
     "machine_facts",
     "network_picture",
+    "other_resource_pictures",
     "panels",
     "phase_picture",
     "phase_table",

@@ -69,6 +69,15 @@ PROCESS_COLOURS = {
     "scheduler": ("#a9a9a9",),
 }
 
+#: The segments of a run, in their order; each has its name in a legend of the same order.
+SEGMENT_COLOURS = {
+    "start-up": "#a9b1ba",
+    "warmup": "#e3cf6b",
+    "bare": "#3f9c7c",
+    "instrumented": "#b2387c",
+    "evaluation": "#5b6bb5",
+}
+
 Dash = Literal["-", "--", "-.", ":"]
 
 #: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.

@@ -77,6 +77,7 @@ SEGMENTS = {
     "warmup": "warm-up",
     "bare": "bare",
     "instrumented": "instrumented",
+    "evaluation": "evaluation",
 }
 
 
