@@ -5,8 +5,10 @@ from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
+from horizont.analysis.live import LiveRun, Snapshot
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
+from horizont.analysis.places import find_runs
 from horizont.analysis.resources import RESOURCES, WHOLE, charts, resource_totals, resources
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
 from horizont.analysis.scaling import is_strong, scaling
@@ -24,9 +26,12 @@ __all__ = [
     "RESOURCES",
     "SEGMENTS",
     "WHOLE",
+    "LiveRun",
     "ProofStatus",
+    "Snapshot",
     "budget",
     "charts",
+    "find_runs",
     "from_metrics",
     "incidents",
     "is_strong",

@@ -34,7 +34,8 @@ def resources(record: Record) -> pd.DataFrame:
     samples = samples_of(record)
     if samples.empty:
         return pd.DataFrame(columns=_COLUMNS)
-    return charts(samples, begin_of(record), record.run.topology.all_hosts)
+    topology = record.run.topology
+    return charts(samples, begin_of(record), topology.all_hosts if topology.is_emulated else ())
 
 
 def charts(samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()) -> pd.DataFrame:

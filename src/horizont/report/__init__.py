@@ -18,6 +18,11 @@ from horizont.report.headline import (
 from horizont.report.incidents import (
     incident_table,
 )
+from horizont.report.monitor import (
+    LiveView,
+    live_page,
+    watch,
+)
 from horizont.report.picture import (
     Picture,
     Title,
@@ -63,6 +68,7 @@ from horizont.report.titles import (
 )
 
 __all__ = [
+    "LiveView",
     "Picture",
     "Table",
     "Title",
@@ -75,6 +81,7 @@ __all__ = [
     "headline",
     "incident_table",
     "link_picture",
+    "live_page",
     "loss_picture",
     "machine_facts",
     "network_picture",
@@ -100,6 +107,7 @@ __all__ = [
     "throughput_picture",
     "traffic_picture",
     "verdict",
+    "watch",
     "workload_title",
     "worst_distances",
 ]
