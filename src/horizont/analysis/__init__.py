@@ -9,8 +9,16 @@ from horizont.analysis.live import LiveRun, Snapshot
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
 from horizont.analysis.places import find_runs
-from horizont.analysis.resources import RESOURCES, WHOLE, charts, resource_totals, resources
+from horizont.analysis.resources import (
+    RESOURCES,
+    WHOLE,
+    by_process,
+    charts,
+    resource_totals,
+    resources,
+)
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.scalars import scalars
 from horizont.analysis.scaling import is_strong, scaling
 from horizont.analysis.segments import SEGMENTS, segments
 from horizont.analysis.staleness import staleness
@@ -30,6 +38,7 @@ __all__ = [
     "ProofStatus",
     "Snapshot",
     "budget",
+    "by_process",
     "charts",
     "find_runs",
     "from_metrics",
@@ -45,6 +54,7 @@ __all__ = [
     "resources",
     "run_throughput",
     "runs",
+    "scalars",
     "scaling",
     "segments",
     "smoothed",

@@ -121,9 +121,9 @@ class LiveRun:
         """Keep how far each process is; what was before the first look begins at a first step."""
         for name, progress in reading.counters.items():
             history = self._histories.setdefault(name, [])
-            first = reading.times_of("first_step")
+            first = reading.times_of("first_step", name)
             if not history and first and progress.done > 1:
-                history.append((min(first), 1))
+                history.append((first[0], 1))
             if not history or reading.end_s > history[-1][0]:
                 history.append((reading.end_s, progress.done))
             if len(history) > _KEPT:

@@ -114,7 +114,8 @@ def live_segments(
     bounds[last] = trained_s
     rows, start_s = [], begin_s
     for kind, bound_s in [*bounds.items(), ("evaluation", None)]:
-        stop_s = end_s if bound_s is None else bound_s
+        # Counters of several processes need not agree to the last tenth of a second.
+        stop_s = end_s if bound_s is None else max(start_s, bound_s)
         rows.append({"kind": kind, "start_s": start_s - begin_s, "end_s": stop_s - begin_s})
         start_s = stop_s
         if bound_s is None:

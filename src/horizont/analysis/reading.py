@@ -47,9 +47,10 @@ class Reading:
     begin_s: float
     end_s: float
 
-    def times_of(self, event: str) -> list[float]:
-        """List when an event happened, of whichever process."""
-        return [float(line["time_s"]) for line in self.events if line["event"] == event]
+    def times_of(self, event: str, process: str | None = None) -> list[float]:
+        """List when an event happened, of one process or of whichever."""
+        lines = [line for line in self.events if line["event"] == event]
+        return [float(s["time_s"]) for s in lines if process in (None, s.get("process"))]
 
 
 def read_now(located: Located) -> Reading | None:

@@ -73,6 +73,26 @@ def charts(samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()) -> p
     return pd.concat(filled, ignore_index=True)[_COLUMNS].dropna(subset="value")
 
 
+def by_process(samples: pd.DataFrame, most: int = 6) -> pd.DataFrame:
+    """Name the processes of a tree apart: the busiest by their order of appearance.
+
+    Parameters
+    ----------
+    most
+        How many have a name of their own (``process-0``); the rest are ``others``.
+    """
+    own = samples[samples["scope"] == "process"]
+    used_s = own.groupby("pid")["cpu_s"].max().sort_values(ascending=False, kind="stable")
+    busiest = set(used_s.index[:most])
+    order = [pid for pid in own["pid"].drop_duplicates() if pid in busiest]
+    names = {pid: f"process-{place}" for place, pid in enumerate(order)}
+    return samples.assign(
+        name=samples["name"].where(
+            samples["scope"] != "process", samples["pid"].map(names).fillna("others")
+        )
+    )
+
+
 def _cpu(process: pd.DataFrame) -> pd.DataFrame:
     """Turn each process's processor seconds into percent of a core, added up by name."""
     by_process = process.groupby(["name", "pid"])

@@ -39,6 +39,7 @@ from horizont.report.pictures import (
     throughput_picture,
 )
 from horizont.report.resources import (
+    command_picture,
     other_resource_pictures,
     resource_pictures,
     resource_table,
@@ -72,6 +73,7 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "command_picture",
     "dataset_facts",
     "dataset_title",
     "distance_picture",

@@ -50,6 +50,24 @@ def resource_table(records: Sequence[Record]) -> Table:
     return table(frame, _TOTALS)
 
 
+def command_picture(samples: pd.DataFrame, command: str) -> Picture:
+    """Draw the four charts of any command's process tree.
+
+    Parameters
+    ----------
+    samples
+        As `horizont.measure.read_samples` reads them.
+    command
+        The command, for the caption.
+    """
+    zero_s = float(samples["time_s"].min()) if len(samples) else 0.0
+    resources = analysis.charts(analysis.by_process(samples), zero_s)
+    nothing = pd.DataFrame(columns=["kind", "start_s", "end_s"])
+    figure = figures.resource_charts(resources, nothing, whole="all together")
+    caption = f"{command}: what its processes used; each of the busiest (left) and all (right)."
+    return Picture(figure, "resources-command", caption)
+
+
 def first_runs(records: Sequence[Record]) -> list[Record]:
     """Pick the first run of each system that went well, in the order of systems."""
     good: dict[str, Record] = {}

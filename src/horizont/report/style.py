@@ -64,6 +64,7 @@ PAIR_MARKS = ("o", "s", "D", "^", "v", "P")
 PROCESS_COLOURS = {
     "worker": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
     "host": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
+    "process": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
     "server": ("#c8413b", "#8f2d56"),
     "chief": ("#6b7280",),
     "scheduler": ("#a9a9a9",),

@@ -149,7 +149,7 @@ def thinned(
 
 def _key(name: str, own: pd.DataFrame, unit: str) -> str:
     newest = own["value"].iloc[-1]
-    shown = f"{newest:,.0f}" if newest >= 10 or newest == int(newest) else f"{newest:.2g}"
+    shown = f"{newest:,.0f}" if newest >= 10 or newest == int(newest) else f"{newest:.1f}"
     dot = f'<i style="background:{colour_of(name)}"></i>'
     return f'<em title="{unit}">{dot}{html.escape(name)} {shown}</em>'
 
