@@ -91,7 +91,9 @@ class LiveRun:
             located = locate(self.final)
             try:
                 reading = read_now(located)
-                return self._snapshot(located.state, reading) if reading else Snapshot(located.state)
+                return (
+                    self._snapshot(located.state, reading) if reading else Snapshot(located.state)
+                )
             except (UserError, OSError):
                 if located.state == "gone":
                     break
@@ -145,10 +147,10 @@ class LiveRun:
         return live_segments(
             reading.run.steps,
             slowest,
-            reading.begin_s,
-            max(first) if len(first) >= counting else None,
-            max(trained) if len(trained) >= counting else None,
-            reading.end_s,
+            begin_s=reading.begin_s,
+            first_step_s=max(first) if len(first) >= counting else None,
+            trained_s=max(trained) if len(trained) >= counting else None,
+            end_s=reading.end_s,
         )
 
 

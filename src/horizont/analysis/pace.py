@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +73,7 @@ def _table(time_s: Values, value: Values, name: str) -> pd.DataFrame:
 
 def reached_s(history: History, steps: int) -> float | None:
     """Tell when a counter reached a number of steps, evenly between two looks; None if not yet."""
-    for before, after in zip(history, history[1:], strict=False):
+    for before, after in pairwise(history):
         if after[1] >= steps > before[1]:
             share = (steps - before[1]) / (after[1] - before[1])
             return before[0] + share * (after[0] - before[0])
@@ -82,6 +83,7 @@ def reached_s(history: History, steps: int) -> float | None:
 def live_segments(
     planned: Steps,
     history: History,
+    *,
     begin_s: float,
     first_step_s: float | None,
     trained_s: float | None,

@@ -97,7 +97,8 @@ def _steps(folder: Path) -> pd.DataFrame:
     files = [whole] if whole.exists() else list(folder.glob("processes/*/steps.parquet"))
     if not files:
         return pd.DataFrame(columns=_STEPS)
-    return pd.concat([read_table(file).select(_STEPS).to_pandas() for file in files])
+    tables: list[pd.DataFrame] = [read_table(file).select(_STEPS).to_pandas() for file in files]
+    return pd.concat(tables)
 
 
 def _span(

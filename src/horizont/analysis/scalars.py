@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import pandas as pd
 
 from horizont.analysis.frames import steps_of
@@ -51,15 +54,15 @@ def _quality(record: Record, ends: pd.DataFrame) -> pd.DataFrame:
     """Collect how good the network was: the looks on the way, then the result."""
     looks = record.quality()
     on_the_way = pd.DataFrame() if looks is None else looks.to_pandas()
-    rows = []
+    rows: list[dict[Hashable, Any]] = []
     for tag, column in MEASURES.items():
         if column in on_the_way:
             own = on_the_way.rename(columns={column: "value"}).assign(tag=tag)
             rows += own[["tag", "step", "time_s", "value"]].to_dict("records")
         final = getattr(record.result, column)
         if final is not None:
-            last = {"step": int(ends["step"].max()) + 1, "time_s": float(ends["time_s"].max())}
-            rows.append({"tag": tag, "value": final, **last})
+            step, time_s = int(ends["step"].max()) + 1, float(ends["time_s"].max())
+            rows.append({"tag": tag, "step": step, "time_s": time_s, "value": final})
     return pd.DataFrame(rows)
 
 

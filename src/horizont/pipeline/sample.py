@@ -88,9 +88,7 @@ def _note(folder: Path, event: str, **details: object) -> None:
         append_event(folder / "events.jsonl", event, **details)
 
 
-def _conclude(
-    folder: Path, command: Sequence[str], status: int, outcome: SamplerOutcome
-) -> None:
+def _conclude(folder: Path, command: Sequence[str], status: int, outcome: SamplerOutcome) -> None:
     """Leave the facts and the chart, and say on standard error where; never hide the command."""
     if outcome.reason:
         print(f"sample: {outcome.reason}", file=sys.stderr)

@@ -6,6 +6,7 @@ installed. Its records and messages, which are what a file consists of, need no 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -53,4 +54,5 @@ def write_eventfile(path: Path, scalars: pd.DataFrame) -> None:
         allowed = f"a folder that can be written ({error.strerror})"
         raise UserError("--logdir", str(path.parent), allowed) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()

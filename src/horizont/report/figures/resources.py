@@ -58,7 +58,6 @@ def resource_charts(
                 _draw_chart(axes, quantity, side, table[table["quantity"] == quantity])
                 _mark_segments(axes, segments)
             panels[-1, column].set_xlabel(_time_label(segments))
-            panels[-1, column].yaxis.get_major_locator().set_params(integer=True)
         _legends(figure, sorted(resources.loc[~single, "name"].unique()), segments)
     return figure
 
@@ -71,6 +70,8 @@ def _draw_chart(axes: Axes, quantity: str, side: str, table: pd.DataFrame) -> No
     only_grid(axes, "y")
     if quantity == "network" and side == "each process" and len(table):
         side = "each host"
+    if set(table["name"]) & set(_NETWORK):
+        side = "this machine"
     axes.set_title(f"{_NAMES[quantity]}: {side}", fontsize=8.5, pad=4)
     if table.empty:
         _say_why_empty(axes, quantity, side)
@@ -82,6 +83,8 @@ def _draw_chart(axes: Axes, quantity: str, side: str, table: pd.DataFrame) -> No
         axes.plot(own["time_s"], own["value"], color=colour, linestyle=dash, linewidth=1.3)
     if set(names) & set(_NETWORK):
         _legend_network(axes)
+    if quantity == "processes" and len(table):
+        axes.yaxis.get_major_locator().set_params(integer=True)
     most = table["value"].max() if len(table) else 0.0
     axes.set_ylim(0, 1.2 * most if most > 0 else 1.0)
 
@@ -111,9 +114,7 @@ def _mark_segments(axes: Axes, segments: pd.DataFrame) -> None:
 
 
 def _legends(figure: Figure, names: list[str], segments: pd.DataFrame) -> None:
-    lines: list[Artist] = [
-        Line2D([], [], color=process_colour(name), label=name) for name in names
-    ]
+    lines: list[Artist] = [Line2D([], [], color=process_colour(name), label=name) for name in names]
     lines.append(Line2D([], [], color=INK, label="all"))
     figure.legend(handles=lines, loc="outside upper left", ncols=6)
     kinds = list(dict.fromkeys(segments["kind"]))

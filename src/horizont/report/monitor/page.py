@@ -79,7 +79,8 @@ def _style() -> str:
 
 
 def _head(snapshot: Snapshot) -> str:
-    state, kind = _STATES.get(snapshot.state, snapshot.state), snapshot.state
+    kind: str = snapshot.state
+    state = _STATES.get(kind, kind)
     if snapshot.result is not None and snapshot.state == "over":
         kind = snapshot.result.status
         state = "finished" if kind == "ok" else f"{kind}: {snapshot.result.reason}"

@@ -46,7 +46,7 @@ class LiveView:
     """
 
     def __init__(self, records: Path, refresh_s: float = 2.0) -> None:
-        import ipywidgets as widgets
+        import ipywidgets as widgets  # type: ignore[import-untyped]
 
         self.records = records
         self.refresh_s = refresh_s
@@ -62,7 +62,12 @@ class LiveView:
         self._range = widgets.ToggleButtons(options=[*RANGES, CHOSEN])
         self._range.style.button_width = "122px"
         self._slider = widgets.FloatRangeSlider(
-            min=0.0, max=1.0, value=(0.0, 1.0), step=0.1, readout_format=".1f", description="seconds"
+            min=0.0,
+            max=1.0,
+            value=(0.0, 1.0),
+            step=0.1,
+            readout_format=".1f",
+            description="seconds",
         )
         self._slider.layout = widgets.Layout(width="460px", display="none")
         self._log = widgets.Dropdown(options=[ALL], layout=widgets.Layout(width="200px"))
@@ -113,7 +118,11 @@ class LiveView:
         """Read the run, unless it is over and has been read."""
         if self._live is None or self._live.final != final:
             self._live, self._snapshot = LiveRun(final), None
-        if self._snapshot is None or self._snapshot.result is None or self._snapshot.state != "over":
+        if (
+            self._snapshot is None
+            or self._snapshot.result is None
+            or self._snapshot.state != "over"
+        ):
             found = self._live.look()
             # What an interrupted run left on the page stays there.
             if found.state != "gone" or self._snapshot is None:
