@@ -12,7 +12,6 @@ from typing import Any
 from horizont.measure.groups import Groups
 from horizont.measure.processes import ProcessReader, ProcessReading
 
-
 #: Descriptors that are kept free: for looking for processes, for the disks, for the table.
 _SPARE = 16
 

@@ -154,7 +154,7 @@ def _facts(snapshot: Snapshot) -> str:
         }
         found |= {name: value for name, value in values.items() if value is not None}
     sampler = snapshot.sampler
-    if sampler and sampler["cpu"] == sampler["cpu"]:  # noqa: PLR0124 (NaN without two samples)
+    if sampler and sampler["cpu"] == sampler["cpu"]:
         found["sampler"] = f"{sampler['cpu']:.1f} % of a core"
         found["lateness"] = f"{sampler['late_ms']:.2f} ms (median), {sampler['missed']:.0f} missed"
     rows = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in found.items())
