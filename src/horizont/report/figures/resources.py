@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import RESOURCES, WHOLE
 from horizont.report import words
@@ -84,7 +85,7 @@ def _draw_chart(axes: Axes, quantity: str, side: str, table: pd.DataFrame) -> No
     if set(names) & set(_NETWORK):
         _legend_network(axes)
     if quantity == "processes" and len(table):
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     most = table["value"].max() if len(table) else 0.0
     axes.set_ylim(0, 1.2 * most if most > 0 else 1.0)
 
