@@ -70,6 +70,16 @@ def build_parser() -> argparse.ArgumentParser:
     notebook.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
     notebook.set_defaults(do=_notebook)
 
+    tensorboard = verbs.add_parser("tensorboard", help="write TensorBoard's files of all runs")
+    tensorboard.add_argument("--logdir", type=Path, help="where they go (default: tensorboard)")
+    tensorboard.set_defaults(do=_tensorboard)
+
+    sample = verbs.add_parser("sample", help="sample the resources of any command")
+    sample.add_argument("--hz", type=float, default=5.0, help="samples a second (default: 5)")
+    sample.add_argument("--out", type=Path, metavar="FOLDER", help="where the record goes")
+    sample.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
+    sample.set_defaults(do=_sample)
+
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
         ("summary", _summary, "show the results of the study in the terminal"),
@@ -151,6 +161,26 @@ def _notebook(arguments: argparse.Namespace) -> int:
         print(f"error: {failure}", file=sys.stderr)
         return 2 if failure.error == "UserError" else 1
     return 0
+
+
+def _tensorboard(arguments: argparse.Namespace) -> None:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.tensorboard import write_eventfiles
+
+    paths = study_paths()
+    logdir: Path = arguments.logdir or paths.root / "tensorboard"
+    found = write_eventfiles(paths, logdir)
+    print(f"{found.written} runs written, {found.kept} unchanged, {found.without} without scalars")
+    print(f"to look at them: tensorboard --logdir {logdir}")
+
+
+def _sample(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline.sample import sample_command
+
+    command = arguments.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    return sample_command(command, arguments.out, arguments.hz)
 
 
 def _book(arguments: argparse.Namespace) -> None:

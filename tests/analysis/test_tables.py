@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +14,7 @@ from record_maker import make_records
 from horizont import analysis
 from horizont.analysis.phases import split_steps
 from horizont.analysis.throughput import examples_per_second
+from horizont.records import read_record
 from horizont.spec import Exchange
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -142,6 +145,31 @@ def test_resources_share_one_time_axis(records):
     assert parts["start_s"].iloc[1] == 0.0
     cpu = table[(table["quantity"] == "cpu") & (table["name"] == "worker-0")]
     assert cpu["value"].between(50, 130).all()
+
+
+def test_the_whole_cluster_is_the_sum_of_its_processes(records):
+    record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
+    table = analysis.resources(record)
+    for quantity in ("cpu", "memory", "processes"):
+        wide = table[table["quantity"] == quantity].pivot(
+            index="time_s", columns="name", values="value"
+        )
+        assert wide[analysis.WHOLE].to_numpy() == pytest.approx(
+            wide.drop(columns=analysis.WHOLE).sum(axis=1).to_numpy()
+        )
+
+
+def test_the_evaluation_is_a_segment_after_the_last_step(records, tmp_path):
+    record = next(record for record in records if record.ok)
+    folder = shutil.copytree(record.folder, tmp_path / "record")
+    spec = json.loads((folder / "spec.json").read_text()) | {"evaluate_examples": 10}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    ends_s = analysis.segments(record)["end_s"].max()
+    closed = {"event": "closed", "time_s": 1000.0 + ends_s + 2.5, "process": "worker-0"}
+    (folder / "events.jsonl").write_text(json.dumps(closed) + "\n")
+    last = analysis.segments(read_record(folder)).iloc[-1]
+    assert last["kind"] == "evaluation"
+    assert (last["start_s"], last["end_s"]) == pytest.approx((ends_s, ends_s + 2.5))
 
 
 def test_processes_of_a_name_are_added_up(records):

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker": {"frameworks", "measure", "records", "networks", "data", "spec"},
     "cluster": {"measure", "records", "spec"},
     "equivalence": {"records", "stats", "networks", "spec"},
-    "analysis": {"records", "stats", "spec"},
+    "analysis": {"measure", "records", "stats", "spec"},
     "report": {"analysis", "equivalence", "data", "networks", "records", "stats", "spec"},
     "pipeline": {
         "analysis", "cluster", "data", "equivalence", "measure", "networks", "records", "report",

@@ -154,6 +154,12 @@ def test_resources_show_every_process_and_segment(records):
     text = shown(next(p for p in pictures if "mxnet" in p.name))
     for word in ("worker-0", "worker-1", "server-0", "warm-up", "bare", "instrumented", "CPU"):
         assert word in text
+    assert "CPU, % of a core: whole cluster" in text
+
+
+def test_every_run_has_its_resources_charted_once(records):
+    every = [*report.resource_pictures(records), *report.other_resource_pictures(records)]
+    assert len({picture.name for picture in every}) == len(every) == 4 * 3
 
 
 def test_a_distance_beyond_its_bound_is_ringed():

@@ -5,6 +5,7 @@ from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
+from horizont.analysis.live import LiveRun, Snapshot
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.operators import (
     OUTSIDE,
@@ -15,9 +16,19 @@ from horizont.analysis.operators import (
     profile_times,
 )
 from horizont.analysis.phases import phases, step_times
-from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
+from horizont.analysis.places import find_runs
+from horizont.analysis.resources import (
+    RESOURCES,
+    WHOLE,
+    by_process,
+    charts,
+    resource_totals,
+    resources,
+)
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.scalars import scalars
 from horizont.analysis.scaling import is_strong, scaling
+from horizont.analysis.segments import SEGMENTS, segments
 from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
@@ -30,8 +41,15 @@ __all__ = [
     "PARTS",
     "PHASES",
     "RESOURCES",
+    "SEGMENTS",
+    "WHOLE",
+    "LiveRun",
     "ProofStatus",
+    "Snapshot",
     "budget",
+    "by_process",
+    "charts",
+    "find_runs",
     "from_metrics",
     "incidents",
     "is_strong",
@@ -50,6 +68,7 @@ __all__ = [
     "resources",
     "run_throughput",
     "runs",
+    "scalars",
     "scaling",
     "segments",
     "smoothed",

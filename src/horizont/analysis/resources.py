@@ -1,46 +1,26 @@
-"""What the processes of a run used, on one time axis with what the run was doing."""
+"""What the processes of a run used, each and all together, on one time axis."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
-from horizont.analysis.frames import WIRE, samples_of, steps_of
+from horizont.analysis.frames import WIRE, samples_of
+from horizont.analysis.segments import begin_of, segments
 from horizont.records import Record
 
 #: The four charts: quantity -> its unit.
 RESOURCES = {"cpu": "%", "memory": "MiB", "network": "MiB/s", "processes": ""}
 
+#: The name under which all processes (or hosts) of a run stand together.
+WHOLE = "all"
+
+#: What a machine sent and received; Linux does not count it by process.
+WAYS = ("sent", "received")
+
 _MIB = 2.0**20
-
-
-def begin_of(record: Record) -> float:
-    """Find the zero of the time axis: the start of the first step, else the first sample."""
-    steps, samples = steps_of(record), samples_of(record)
-    first = steps["start_s"].min() if len(steps) else samples["time_s"].min()
-    return float(first)
-
-
-def segments(record: Record) -> pd.DataFrame:
-    """List the segments of a run.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``kind`` (start-up, warmup, bare, instrumented), ``start_s``, ``end_s``, in seconds from
-        the first step. A segment lasts from its first worker's start to its last worker's end;
-        start-up begins with the first sample.
-    """
-    steps, samples = steps_of(record), samples_of(record)
-    zero_s = begin_of(record)
-    rows = []
-    if len(samples) and samples["time_s"].min() < zero_s:
-        rows.append({"kind": "start-up", "start_s": samples["time_s"].min() - zero_s, "end_s": 0.0})
-    ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
-    for kind, own in ends.groupby("kind", sort=False):
-        start_s, end_s = own["start_s"].min() - zero_s, own["end_s"].max() - zero_s
-        rows.append({"kind": str(kind), "start_s": float(start_s), "end_s": float(end_s)})
-    table = pd.DataFrame(rows, columns=["kind", "start_s", "end_s"])
-    return table.sort_values("start_s", ignore_index=True)
+_COLUMNS = ["time_s", "quantity", "name", "value"]
 
 
 def resources(record: Record) -> pd.DataFrame:
@@ -49,53 +29,101 @@ def resources(record: Record) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``time_s`` (from the first step), ``quantity`` (see `RESOURCES`), ``name`` (a process of
-        the run such as worker-0, ``sent`` and ``received`` of the machine, or what each emulated
-        host sent and received together, ``host-0``; ``all`` processes), ``value``. CPU is in
-        percent of one core. Network is counted by host: Linux does not count it by process. What
-        was not measured has no row.
+        As of `charts`, ``time_s`` being from the first step.
     """
     samples = samples_of(record)
-    columns = ["time_s", "quantity", "name", "value"]
     if samples.empty:
-        return pd.DataFrame(columns=columns)
-    samples = samples.assign(time_s=samples["time_s"] - begin_of(record)).sort_values("time_s")
+        return pd.DataFrame(columns=_COLUMNS)
+    topology = record.run.topology
+    return charts(samples, begin_of(record), topology.all_hosts if topology.is_emulated else ())
+
+
+def charts(samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()) -> pd.DataFrame:
+    """Build the four charts of some samples as one long table.
+
+    Parameters
+    ----------
+    samples
+        As `horizont.measure.read_samples` reads them.
+    zero_s
+        The zero of the time axis, on the clock of the samples, in seconds.
+    hosts
+        Emulated hosts whose wires are counted apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``time_s``, ``quantity`` (see `RESOURCES`), ``name`` and ``value``. The name is that of a
+        process of the run, such as worker-0, or `WHOLE` for all of them together; of the network
+        ``sent`` and ``received`` by the machine, or, of emulated hosts, what each sent and
+        received together (``host-0``) and what all of them sent (`WHOLE`, each byte once). CPU
+        is in percent of one core. What was not measured has no row.
+    """
+    if samples.empty:
+        return pd.DataFrame(columns=_COLUMNS)
+    samples = samples.assign(time_s=samples["time_s"] - zero_s).sort_values("time_s")
     process, host = samples[samples["scope"] == "process"], samples[samples["scope"] == "host"]
     wires = samples[(samples["scope"] == "interface") & (samples["name"] == WIRE)]
-    own = wires[wires["host"].isin(record.run.topology.all_hosts)] if len(wires) else wires
+    own = wires[wires["host"].isin(list(hosts))] if len(wires) else wires
     network = _by_host(own) if len(own) else _network(host)
     tables = [_cpu(process), _memory(process), network, _processes(process)]
-    table = pd.concat([t for t in tables if len(t)], ignore_index=True)
-    return table[columns].dropna(subset="value")
+    filled = [table for table in tables if len(table)]
+    if not filled:
+        return pd.DataFrame(columns=_COLUMNS)
+    return pd.concat(filled, ignore_index=True)[_COLUMNS].dropna(subset="value")
+
+
+def by_process(samples: pd.DataFrame, most: int = 6) -> pd.DataFrame:
+    """Name the processes of a tree apart: the busiest by their order of appearance.
+
+    Parameters
+    ----------
+    most
+        How many have a name of their own (``process-0``); the rest are ``others``.
+    """
+    own = samples[samples["scope"] == "process"]
+    used_s = own.groupby("pid")["cpu_s"].max().sort_values(ascending=False, kind="stable")
+    busiest = set(used_s.index[:most])
+    order = [pid for pid in own["pid"].drop_duplicates() if pid in busiest]
+    names = {pid: f"process-{place}" for place, pid in enumerate(order)}
+    return samples.assign(
+        name=samples["name"].where(
+            samples["scope"] != "process", samples["pid"].map(names).fillna("others")
+        )
+    )
 
 
 def _cpu(process: pd.DataFrame) -> pd.DataFrame:
     """Turn each process's processor seconds into percent of a core, added up by name."""
     by_process = process.groupby(["name", "pid"])
     percent = 100.0 * by_process["cpu_s"].diff() / by_process["time_s"].diff()
-    return _by_name(process.assign(value=percent), "cpu")
+    return _summed(process.assign(value=percent), "cpu")
 
 
 def _memory(process: pd.DataFrame) -> pd.DataFrame:
-    return _by_name(process.assign(value=process["rss_bytes"] / _MIB), "memory")
+    return _summed(process.assign(value=process["rss_bytes"] / _MIB), "memory")
 
 
 def _processes(process: pd.DataFrame) -> pd.DataFrame:
     """Count the live processes of the run, helpers that a worker started among them."""
-    return _by_name(process.assign(value=1.0, name="all"), "processes")
+    return _summed(process.assign(value=1.0), "processes")
 
 
-def _by_name(process: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    summed = process.groupby(["time_s", "name"], sort=False)["value"].sum(min_count=1)
+def _summed(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Add the values of a sample up, by name and over all names."""
+    both = pd.concat([rows, rows.assign(name=WHOLE)])
+    summed = both.groupby(["time_s", "name"], sort=False)["value"].sum(min_count=1)
     return summed.reset_index().assign(quantity=quantity)
 
 
 def _by_host(wires: pd.DataFrame) -> pd.DataFrame:
-    """Add up what each emulated host sent and received."""
-    both = wires["sent_bytes"] + wires["received_bytes"]
-    by_host = wires.assign(both=both).groupby("host")
-    rate = by_host["both"].diff() / _MIB / by_host["time_s"].diff()
-    return wires.assign(value=rate, name=wires["host"], quantity="network")
+    """Add up what each emulated host sent and received, and what all of them sent."""
+    by_host = wires.assign(both=wires["sent_bytes"] + wires["received_bytes"]).groupby("host")
+    span_s = by_host["time_s"].diff()
+    each = wires.assign(value=by_host["both"].diff() / _MIB / span_s, name=wires["host"])
+    sent = wires.assign(value=by_host["sent_bytes"].diff() / _MIB / span_s)
+    whole = sent.groupby("time_s", sort=False)["value"].sum(min_count=1).reset_index()
+    return pd.concat([each, whole.assign(name=WHOLE)]).assign(quantity="network")
 
 
 def _network(host: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +135,7 @@ def _network(host: pd.DataFrame) -> pd.DataFrame:
                 "value": host[f"{way}_bytes"].diff() / _MIB / host["time_s"].diff(),
             }
         )
-        for way in ("sent", "received")
+        for way in WAYS
         if f"{way}_bytes" in host
     ]
     if not tables:
@@ -116,7 +144,7 @@ def _network(host: pd.DataFrame) -> pd.DataFrame:
 
 
 def resource_totals(record: Record) -> pd.DataFrame:
-    """Sum a run's resources up: a row a process.
+    """Sum a run's resources up: a row a process, and one for all of them.
 
     Returns
     -------
@@ -125,6 +153,7 @@ def resource_totals(record: Record) -> pd.DataFrame:
         made, that is from time zero to the end of the last step.
     """
     table, parts = resources(record), segments(record)
+    parts = parts[parts["kind"] != "evaluation"]
     columns = ["name", "cpu_mean", "memory_max"]
     if table.empty or parts.empty:
         return pd.DataFrame(columns=columns)
@@ -132,4 +161,5 @@ def resource_totals(record: Record) -> pd.DataFrame:
     cpu = during[during["quantity"] == "cpu"].groupby("name")["value"].mean()
     memory = during[during["quantity"] == "memory"].groupby("name")["value"].max()
     joined = pd.DataFrame({"cpu_mean": cpu, "memory_max": memory})
-    return joined.rename_axis("name").reset_index()[columns]
+    joined = joined.rename_axis("name").reset_index()[columns]
+    return joined.sort_values("name", key=lambda names: names.eq(WHOLE), kind="stable")

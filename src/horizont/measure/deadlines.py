@@ -61,3 +61,8 @@ class Deadlines:
         move = self.jitter * self._random.uniform(-1.0, 1.0)
         due_s = self.start_s + (self._tick + move) * self.interval_s
         return Deadline(self._tick, due_s, self._tick - wanted)
+
+    def go_on_from(self, now_s: float) -> None:
+        """Make the tick given last due again, now: the clock was set back."""
+        self.start_s = now_s - self._tick * self.interval_s
+        self._tick -= 1

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from horizont.measure.groups import Groups
 from horizont.measure.processes import ProcessReader, ProcessReading
+
+#: Descriptors that are kept free: for looking for processes, for the disks, for the table.
+_SPARE = 16
 
 
 @dataclass
@@ -47,6 +51,7 @@ class Follower:
         self.problems: dict[str, int] = {}
         self._groups = Groups(ignored=[os.getpid()])
         self._open: dict[int, tuple[ProcessReader, Life]] = {}
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE
 
     def add_root(self, pid: int, name: str) -> None:
         """Follow a process from the next scan on."""
@@ -63,7 +68,7 @@ class Follower:
     def _open_reader(self, pid: int, name: str) -> None:
         life = Life(pid, name)
         try:
-            self._open[pid] = (ProcessReader(pid), life)
+            self._open[pid] = (self._reader(pid), life)
         except ProcessLookupError:
             self._groups.drop(pid)
             life.ended = True
@@ -73,6 +78,14 @@ class Follower:
             self.problems[reason] = self.problems.get(reason, 0) + 1
             return
         self.lives.append(life)
+
+    def _reader(self, pid: int) -> ProcessReader:
+        """Open a reader, unless that takes the last descriptors: then nothing else would work."""
+        reader = ProcessReader(pid)
+        if reader.descriptor >= self._most:
+            reader.close()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return reader
 
     def read(self, time_s: float) -> Iterator[tuple[int, str, ProcessReading]]:
         """Yield the counters of every living member; let go of those that have ended.

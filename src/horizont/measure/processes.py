@@ -84,6 +84,11 @@ class ProcessReader:
             raise ProcessLookupError(pid) from None
         self._io = _open_if_allowed(f"/proc/{pid}/io")
 
+    @property
+    def descriptor(self) -> int:
+        """The highest descriptor that it holds; -1 if it is closed."""
+        return max(-1 if held is None else held for held in (self._stat, self._io))
+
     def read(self) -> ProcessReading | None:
         """Read the counters, or None when the process has ended (or waits to be reaped)."""
         if self._stat is None:

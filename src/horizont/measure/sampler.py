@@ -54,18 +54,21 @@ class Sampler:
         self._control = ControlReader(spec.files.control)
         self._parent = spec.parent_pid or os.getppid()
         self._spill = Spill(spec.files.spill)
-        self._scan_due_s = self._spill_due_s = now_s()
+        self._newest_s = self._scan_due_s = self._spill_due_s = now_s()
         self._told_to_stop = False
 
     def run(self) -> str:
         """Sample until something asks to stop; return what it was."""
-        start_s = now_s()
-        deadlines = Deadlines(start_s, self.spec.interval_s, self.spec.jitter, seed=os.getpid())
+        deadlines = Deadlines(now_s(), self.spec.interval_s, self.spec.jitter, seed=os.getpid())
         while True:
             deadline = deadlines.next(now_s())
             if reason := self._sleep_until(deadline.due_s):
                 return reason
-            self._sample(deadline)
+            if self._clock_went_back():
+                deadlines.go_on_from(now_s())
+                self._after_a_step_back(now_s())
+            else:
+                self._sample(deadline)
 
     def close(self) -> None:
         """Bring all rows to the stream."""
@@ -77,8 +80,16 @@ class Sampler:
             self._bell.wait_until(min(due_s, now_s() + _LOOK_UP_S))
             if reason := self._reason_to_stop():
                 return reason
-            if now_s() >= due_s:
+            if now_s() >= due_s or self._clock_went_back():
                 return None
+
+    def _clock_went_back(self) -> bool:
+        """Whether it is earlier than it was: no monotonic clock does, but a moved machine's."""
+        return now_s() < self._newest_s
+
+    def _after_a_step_back(self, time_s: float) -> None:
+        self.tally.clock_set_back += 1
+        self._newest_s = self._scan_due_s = self._spill_due_s = time_s
 
     def _reason_to_stop(self) -> str | None:
         for message in self._control.read():
@@ -95,7 +106,7 @@ class Sampler:
         return self._bell.rung
 
     def _sample(self, deadline: Deadline) -> None:
-        time_s = now_s()
+        time_s = self._newest_s = now_s()
         late_s = time_s - deadline.due_s
         self.tally.count(deadline.missed, late_s)
         head = Head(deadline.tick, time_s, late_s, self.spec.host)

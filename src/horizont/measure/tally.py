@@ -9,10 +9,17 @@ from typing import Any
 
 
 class Tally:
-    """Counts samples, missed ticks and lateness."""
+    """Counts samples, missed ticks and lateness.
+
+    Attributes
+    ----------
+    clock_set_back
+        How often the clock went back.
+    """
 
     def __init__(self) -> None:
         self._missed = 0
+        self.clock_set_back = 0
         self._late_s = array("d")
 
     def count(self, missed: int, late_s: float) -> None:
@@ -29,6 +36,7 @@ class Tally:
         return {
             "samples": len(late_s),
             "missed": self._missed,
+            "clock_set_back": self.clock_set_back,
             "late_median_s": median(late_s) if late_s else None,
             "late_max_s": max(late_s, default=None),
             "sampler_cpu_s": time.process_time(),

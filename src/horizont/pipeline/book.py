@@ -9,7 +9,7 @@ from horizont.report.book import build_book
 from horizont.spec import Study, read_study
 
 #: Experiments whose runs have their resources charted.
-SAMPLED = ("distributed", "cluster")
+SAMPLED = ("distributed", "cluster", "links", "scaling", "strong_scaling")
 
 #: The experiment whose runs end with steps under the frameworks' profilers.
 PROFILED = "local"

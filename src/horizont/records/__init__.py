@@ -4,7 +4,14 @@ from horizont.records.aftermath import Aftermath, Fate
 from horizont.records.events import append_event, read_events
 from horizont.records.files import read_json, read_table, write_json, write_table
 from horizont.records.identity import fingerprint, run_key
-from horizont.records.record import FORMAT, Record, RecordWriter, find_record, read_record
+from horizont.records.record import (
+    FORMAT,
+    Record,
+    RecordWriter,
+    find_record,
+    maker_lives,
+    read_record,
+)
 from horizont.records.result import Result
 
 __all__ = [
@@ -17,6 +24,7 @@ __all__ = [
     "append_event",
     "find_record",
     "fingerprint",
+    "maker_lives",
     "read_events",
     "read_json",
     "read_record",

@@ -95,7 +95,7 @@ class RecordWriter:
     def sweep(store: Path) -> None:
         """Remove what launchers that are dead by now left half-made in a store."""
         for folder in store.glob(".*.tmp"):
-            if not _alive(int(folder.name.split(".")[-2]), folder):
+            if not maker_lives(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
@@ -103,8 +103,12 @@ class RecordWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _alive(pid: int, folder: Path) -> bool:
-    """Whether the maker of a folder lives: its number may belong to a younger process by now."""
+def maker_lives(folder: Path) -> bool:
+    """Tell whether the launcher that makes a record lives, by the name of its folder.
+
+    Its number may belong to a younger process by now.
+    """
+    pid = int(folder.name.split(".")[-2])
     try:
         # The clock that processes are dated by may be off by a little.
         return bool(psutil.Process(pid).create_time() < folder.stat().st_mtime + 10)

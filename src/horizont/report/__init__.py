@@ -18,6 +18,11 @@ from horizont.report.headline import (
 from horizont.report.incidents import (
     incident_table,
 )
+from horizont.report.monitor import (
+    LiveView,
+    live_page,
+    watch,
+)
 from horizont.report.operators import (
     operator_class_table,
     operator_picture,
@@ -35,12 +40,16 @@ from horizont.report.pictures import (
     network_picture,
     phase_picture,
     quality_picture,
-    resource_pictures,
-    resource_table,
     sample,
     staleness_picture,
     startup_picture,
     throughput_picture,
+)
+from horizont.report.resources import (
+    command_picture,
+    other_resource_pictures,
+    resource_pictures,
+    resource_table,
 )
 from horizont.report.results import (
     panels,
@@ -67,9 +76,11 @@ from horizont.report.titles import (
 )
 
 __all__ = [
+    "LiveView",
     "Picture",
     "Table",
     "Title",
+    "command_picture",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
@@ -79,11 +90,13 @@ __all__ = [
     "headline",
     "incident_table",
     "link_picture",
+    "live_page",
     "loss_picture",
     "machine_facts",
     "network_picture",
     "operator_class_table",
     "operator_picture",
+    "other_resource_pictures",
     "panels",
     "phase_picture",
     "phase_table",
@@ -108,6 +121,7 @@ __all__ = [
     "throughput_picture",
     "traffic_picture",
     "verdict",
+    "watch",
     "workload_title",
     "worst_distances",
 ]

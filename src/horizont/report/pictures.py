@@ -12,12 +12,9 @@ from horizont import analysis
 from horizont.records import Record
 from horizont.report import figures, words
 from horizont.report.picture import Picture, Quote
-from horizont.report.tables import Table, table
 
 #: How many of the first examples are searched for some of each class.
 SCANNED = 2000
-
-_TOTALS = ["system", "name", "cpu_mean", "memory_max"]
 
 
 def phase_picture(records: Sequence[Record]) -> Picture:
@@ -98,41 +95,6 @@ def staleness_picture(records: Sequence[Record]) -> Picture:
         "the steps, so that the histogram of a run at full speed may differ."
     )
     return Picture(figures.staleness_bars(analysis.staleness(records)), "staleness", caption)
-
-
-def resource_pictures(records: Sequence[Record]) -> list[Picture]:
-    """Draw the four resource charts for one run of each system: the first that went well."""
-    return [_resource_picture(record) for record in first_runs(records)]
-
-
-def resource_table(records: Sequence[Record]) -> Table:
-    """Sum up the resources of the runs of `resource_pictures`: a row a system and process."""
-    totals = [
-        analysis.resource_totals(record).assign(system=record.run.system.name)
-        for record in first_runs(records)
-    ]
-    frame = pd.concat(totals) if totals else pd.DataFrame(columns=_TOTALS)
-    return table(frame, _TOTALS)
-
-
-def first_runs(records: Sequence[Record]) -> list[Record]:
-    """Pick the first run of each system that went well, in the order of systems."""
-    good: dict[str, Record] = {}
-    for record in sorted(records, key=lambda record: record.run.block):
-        if record.ok:
-            good.setdefault(record.run.system.name, record)
-    return [good[name] for name in analysis.systems_of(list(good.values()))]
-
-
-def _resource_picture(record: Record) -> Picture:
-    run = record.run
-    figure = figures.resource_charts(analysis.resources(record), analysis.segments(record))
-    caption = (
-        f"{words.system(run.system.name)}: what its processes used in one run (block "
-        f"{run.block + 1}), sampled {run.sampler_hz:g} times a second. Shaded: every other segment "
-        "of the run, named at the top."
-    )
-    return Picture(figure, f"resources-{run.system.slug}", caption)
 
 
 def distance_picture(rows: Sequence[dict[str, Any]]) -> Picture:

@@ -92,9 +92,20 @@ PAIR_MARKS = ("o", "s", "D", "^", "v", "P")
 PROCESS_COLOURS = {
     "worker": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
     "host": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
+    "process": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
     "server": ("#c8413b", "#8f2d56"),
     "chief": ("#6b7280",),
     "scheduler": ("#a9a9a9",),
+}
+
+#: The segments of a run, in their order; each has its name in a legend of the same order.
+SEGMENT_COLOURS = {
+    "start-up": "#a9b1ba",
+    "warmup": "#e3cf6b",
+    "bare": "#3f9c7c",
+    "instrumented": "#b2387c",
+    "evaluation": "#5b6bb5",
+    "profiled": "#8a6d3b",
 }
 
 Dash = Literal["-", "--", "-.", ":"]

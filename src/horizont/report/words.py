@@ -80,6 +80,7 @@ SEGMENTS = {
     "bare": "bare",
     "instrumented": "instrumented",
     "profiled": "profiled",
+    "evaluation": "evaluation",
 }
 
 

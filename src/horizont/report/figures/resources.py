@@ -1,18 +1,22 @@
-"""The four resource charts of a run: CPU, memory, network, processes."""
+"""The four resource charts of a run: each process at the left, all together at the right."""
 
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis import RESOURCES
+from horizont.analysis import RESOURCES, WHOLE
 from horizont.report import words
 from horizont.report.style import (
     FAINT,
-    GRID,
     INK,
+    SEGMENT_COLOURS,
+    UNKNOWN_COLOUR,
     Dash,
     drawing,
     new_figure,
@@ -24,15 +28,16 @@ _NAMES = {
     "cpu": "CPU, % of a core",
     "memory": "memory, MiB",
     "network": "network, MiB/s",
-    "processes": "processes of the run",
+    "processes": "processes",
 }
-#: Share of the width below which two names would run into each other.
-_CROWDED = 0.17
-
 _NETWORK: dict[str, tuple[str, Dash]] = {"sent": ("#3f9c7c", "-"), "received": ("#8a6d3b", "--")}
+#: Share of a chart's height that the strip of the segments takes.
+_STRIP = 0.05
 
 
-def resource_charts(resources: pd.DataFrame, segments: pd.DataFrame) -> Figure:
+def resource_charts(
+    resources: pd.DataFrame, segments: pd.DataFrame, whole: str = "whole cluster"
+) -> Figure:
     """Draw what the processes of a run used, over what the run was doing.
 
     Parameters
@@ -41,81 +46,82 @@ def resource_charts(resources: pd.DataFrame, segments: pd.DataFrame) -> Figure:
         As of `horizont.analysis.resources`.
     segments
         As of `horizont.analysis.segments`.
+    whole
+        What all processes together are called.
     """
+    single = resources["name"].isin([WHOLE, *_NETWORK])
     with drawing():
-        figure = new_figure(6.0)
-        panels = figure.subplots(len(RESOURCES), 1, sharex=True, height_ratios=[3, 3, 3, 2])
-        for axes, quantity in zip(panels, RESOURCES, strict=True):
-            own = resources[resources["quantity"] == quantity]
-            _draw_chart(axes, quantity, own)
-            _shade(axes, segments)
-        _name_segments(panels[0], segments)
-        panels[-1].set_xlabel("seconds from the first step")
-        panels[-1].yaxis.get_major_locator().set_params(integer=True)
-        _legend(figure, sorted(resources.loc[resources["quantity"] == "cpu", "name"].unique()))
+        figure = new_figure(7.0)
+        panels = figure.subplots(len(RESOURCES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
+        sides = (("each process", resources[~single]), (whole, resources[single]))
+        for column, (side, table) in enumerate(sides):
+            for axes, quantity in zip(panels[:, column], RESOURCES, strict=True):
+                _draw_chart(axes, quantity, side, table[table["quantity"] == quantity])
+                _mark_segments(axes, segments)
+            panels[-1, column].set_xlabel(_time_label(segments))
+        _legends(figure, sorted(resources.loc[~single, "name"].unique()), segments)
     return figure
 
 
-def _draw_chart(axes: Axes, quantity: str, table: pd.DataFrame) -> None:
+def _time_label(segments: pd.DataFrame) -> str:
+    return "seconds from the first step" if len(segments) else "seconds"
+
+
+def _draw_chart(axes: Axes, quantity: str, side: str, table: pd.DataFrame) -> None:
     only_grid(axes, "y")
-    axes.set_title(_NAMES[quantity], fontsize=9, pad=4)
+    if quantity == "network" and side == "each process" and len(table):
+        side = "each host"
+    if set(table["name"]) & set(_NETWORK):
+        side = "this machine"
+    axes.set_title(f"{_NAMES[quantity]}: {side}", fontsize=8.5, pad=4)
     if table.empty:
-        axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", color=FAINT)
+        _say_why_empty(axes, quantity, side)
     # Received is dashed and comes last: it lies over sent, which it equals on a loopback link.
     names = sorted(table["name"].unique(), reverse=quantity == "network")
     for name in names:
         own = table[table["name"] == name]
         colour, dash = _NETWORK.get(name, (process_colour(name), "-"))
-        axes.plot(own["time_s"], own["value"], color=colour, linestyle=dash, linewidth=1.4)
-    if quantity == "network":
-        _legend_network(axes, sorted(names, reverse=not set(names) - set(_NETWORK)))
-    axes.set_ylim(bottom=0)
-    axes.margins(y=0.15)
+        axes.plot(own["time_s"], own["value"], color=colour, linestyle=dash, linewidth=1.3)
+    if set(names) & set(_NETWORK):
+        _legend_network(axes)
+    if quantity == "processes" and len(table):
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    most = table["value"].max() if len(table) else 0.0
+    axes.set_ylim(0, 1.2 * most if most > 0 else 1.0)
 
 
-def _legend_network(axes: Axes, names: list[str]) -> None:
-    handles = []
-    for name in names:
-        colour, dash = _NETWORK.get(name, (process_colour(name), "-"))
-        handles.append(Line2D([], [], color=colour, linestyle=dash, label=name))
-    axes.legend(
-        handles=handles,
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=max(len(names), 1),
-        borderaxespad=0.1,
-    )
+def _say_why_empty(axes: Axes, quantity: str, side: str) -> None:
+    by_process = quantity == "network" and side == "each process"
+    text = "Linux does not count it\nby process" if by_process else "not measured"
+    axes.set_yticks([])
+    axes.text(0.5, 0.45, text, transform=axes.transAxes, ha="center", va="center", color=FAINT)
 
 
-def _shade(axes: Axes, segments: pd.DataFrame) -> None:
-    """Tint every other segment."""
-    for number, (_, segment) in enumerate(segments.iterrows()):
-        if number % 2:
-            axes.axvspan(segment["start_s"], segment["end_s"], color=GRID, alpha=0.45, zorder=0)
+def _legend_network(axes: Axes) -> None:
+    handles = [
+        Line2D([], [], color=colour, linestyle=dash, label=name)
+        for name, (colour, dash) in _NETWORK.items()
+    ]
+    axes.legend(handles=handles, loc="upper right", ncols=2, fontsize=8, borderaxespad=0.6)
 
 
-def _name_segments(axes: Axes, segments: pd.DataFrame) -> None:
-    """Write the names of the segments above the charts; crowded ones go up line by line."""
-    reach = segments["end_s"].max() - segments["start_s"].min()
-    lines: list[float] = []  # where the last name on each line stands
+def _mark_segments(axes: Axes, segments: pd.DataFrame) -> None:
+    """Tint the segments, and name their colours by a strip along the top."""
     for _, segment in segments.iterrows():
-        middle = (segment["start_s"] + segment["end_s"]) / 2
-        free = [n for n, last in enumerate(lines) if middle - last > _CROWDED * reach]
-        line = free[0] if free else len(lines)
-        lines[line : line + 1] = [middle]
-        axes.annotate(
-            words.SEGMENTS.get(segment["kind"], segment["kind"]),
-            (middle, 1.0),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 18 + 11 * line),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8.5,
-            color=INK,
-        )
+        colour = SEGMENT_COLOURS.get(segment["kind"], UNKNOWN_COLOUR)
+        span = (segment["start_s"], segment["end_s"])
+        axes.axvspan(*span, color=colour, alpha=0.10, linewidth=0, zorder=0)
+        axes.axvspan(*span, ymin=1 - _STRIP, color=colour, linewidth=0, zorder=0)
 
 
-def _legend(figure: Figure, names: list[str]) -> None:
-    handles = [Line2D([], [], color=process_colour(name), label=name) for name in names]
-    figure.legend(handles=handles, loc="outside upper left", ncols=5)
+def _legends(figure: Figure, names: list[str], segments: pd.DataFrame) -> None:
+    lines: list[Artist] = [Line2D([], [], color=process_colour(name), label=name) for name in names]
+    lines.append(Line2D([], [], color=INK, label="all"))
+    figure.legend(handles=lines, loc="outside upper left", ncols=6)
+    kinds = list(dict.fromkeys(segments["kind"]))
+    patches = [
+        Patch(color=SEGMENT_COLOURS.get(kind, UNKNOWN_COLOUR), label=words.SEGMENTS.get(kind, kind))
+        for kind in kinds
+    ]
+    if patches:
+        figure.legend(handles=patches, loc="outside lower left", ncols=6)

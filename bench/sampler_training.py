@@ -1,0 +1,123 @@
+"""Training throughput with the sampler on against off, on both cores.
+
+Two workers train without pause while the sampler beside them is stopped and continued every two
+seconds, so that slow drifts of the machine fall on both sides alike.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from horizont.cluster import Place, execute
+from horizont.data import prepare
+from horizont.measure import now_s
+from horizont.spec import Run, parse_system
+
+GOAL = 0.99
+HZ = 5.0
+WINDOW_S = 2.0
+
+
+class Toggle(threading.Thread):
+    """Stops and continues the sampler of the run in turns, and notes when."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+        self.windows: list[tuple[float, float, bool]] = []
+
+    def run(self) -> None:
+        """Toggle until the run is over; the sampler is left running."""
+        on = True
+        while not self.over.is_set():
+            started = now_s()
+            self.over.wait(WINDOW_S)
+            self.windows.append((started, now_s(), on))
+            on = not on
+            self._signal(signal.SIGCONT if on else signal.SIGSTOP)
+        self._signal(signal.SIGCONT)
+
+    @staticmethod
+    def _signal(number: int) -> None:
+        for child in psutil.Process().children():
+            if "horizont.measure.sampler" in child.cmdline():
+                os.kill(child.pid, number)
+
+
+def long_run(steps: int) -> Run:
+    """Describe a run that trains for about a minute on two workers."""
+    return Run.model_validate(
+        {
+            "experiment": "bench",
+            "workload_name": "lenet5-cifar10",
+            "workload": {
+                "network": "lenet5",
+                "dataset": "cifar10",
+                "optimizer": {"learning_rate": 0.01},
+            },
+            "system": parse_system("pytorch/sync/allreduce"),
+            "topology": {"workers": 2},
+            "steps": {"warmup": 20, "bare": steps, "instrumented": 0},
+            "global_batch": 84,
+            "block": 0,
+            "seed": 1,
+            "sampler_hz": HZ,
+            "evaluate_examples": 0,
+            "deadline_s": 600,
+        }
+    )
+
+
+def run() -> None:
+    """Print the ratio of the rates."""
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
+        place = Path(folder)
+        prepare("cifar10", "synthetic", place / "raw", place, train_examples=5000, test_examples=10)
+        toggle = Toggle()
+        toggle.start()
+        record = execute(
+            long_run(5000), "bench", Place(place / "records", place / "cifar10", {}), _silent
+        )
+        toggle.over.set()
+        toggle.join()
+        if not record.ok:
+            print(f"  failed: {record.result.reason}")
+            return
+        _report(record.steps().to_pandas(), toggle.windows)
+
+
+def _silent(done: int, planned: int) -> None:
+    del done, planned
+
+
+def _report(steps, windows) -> None:  # type: ignore[no-untyped-def]
+    """Compare the median rates of the windows with the sampler on and off."""
+    bare = steps[steps["kind"] == "bare"]
+    ends = np.sort((bare["start_s"] + bare["step_s"]).to_numpy())
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for start, end, on in windows:
+        if start < ends[0] or end > ends[-1]:
+            continue
+        rates[on].append(np.sum((ends >= start) & (ends < end)) / (end - start))
+    with_s, without_s = np.median(rates[True]), np.median(rates[False])
+    ratio = with_s / without_s
+    pairs = np.array(rates[True][: len(rates[False])]) / np.array(rates[False][: len(rates[True])])
+    spread = np.percentile(pairs, [25, 75])
+    print(
+        f"  {len(rates[True])} windows with the sampler at {HZ:g} Hz, {len(rates[False])} without: "
+        f"ratio {ratio:.3f}, middle half of pairs {spread[0]:.3f} to {spread[1]:.3f} "
+        f"(goal {GOAL}) {'ok' if ratio >= GOAL else 'BELOW'}"
+    )
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    run()

@@ -1,0 +1,83 @@
+"""`horizont sample`: any command's process tree, and its own exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import horizont_processes
+
+from horizont.errors import UserError
+from horizont.measure import read_samples
+from horizont.pipeline.attended import run_attended
+from horizont.pipeline.sample import sample_command
+
+
+def test_a_tree_is_sampled_and_its_status_handed_back(tmp_path, capfd):
+    script = "sleep 0.5 & sleep 0.5 & echo said; wait; exit 7"
+    assert sample_command(["sh", "-c", script], tmp_path / "record", 50.0) == 7
+    said = capfd.readouterr()
+    assert said.out == "said\n"
+    assert "chart.svg" in said.err
+    samples = read_samples(tmp_path / "record").to_pandas()
+    tree = samples[samples["scope"] == "process"]
+    assert set(tree["name"]) == {"sh"}
+    assert tree["pid"].nunique() == 3
+    chart = (tmp_path / "record" / "chart.svg").read_text()
+    assert "process-2" in chart
+    assert json.loads((tmp_path / "record" / "command.json").read_text())["status"] == 7
+    with pytest.raises(UserError, match="without samples"):
+        sample_command(["true"], tmp_path / "record")
+
+
+def test_an_interrupt_is_the_commands_and_what_was_sampled_is_kept(tmp_path):
+    script = "trap 'echo heard; exit 5' INT; echo up; while true; do sleep 0.05; done"
+    command = [sys.executable, "-m", "horizont.cli", "sample", "--hz", "50"]
+    command += ["--out", str(tmp_path / "record")]
+    with subprocess.Popen(
+        [*command, "--", "sh", "-c", script],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "up\n"
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGINT)
+        said, complained = process.communicate(timeout=120)
+    assert (process.returncode, said) == (5, "heard\n"), complained
+    assert "Traceback" not in complained
+    assert (read_samples(tmp_path / "record").to_pandas()["name"] == "sh").any()
+    assert (tmp_path / "record" / "chart.svg").exists()
+    assert horizont_processes(tmp_path) == []
+
+
+def test_a_command_ended_by_a_signal_has_a_shells_status():
+    assert run_attended(["sh", "-c", "kill -TERM $$"], lambda pid: None) == 143
+
+
+def test_a_folder_that_the_command_removes_does_not_hide_its_status(tmp_path, capfd):
+    record = tmp_path / "record"
+    assert sample_command(["sh", "-c", f"rm -r {record}; exit 3"], record, 50.0) == 3
+    assert "removed" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "hz", "words"),
+    [
+        ([], "new", 5.0, "after --"),
+        (["no-such-program"], "new", 5.0, "no-such-program"),
+        (["true"], "new", 0.0, "--hz"),
+        (["true"], "new", float("nan"), "--hz"),
+        (["true"], "file/below", 5.0, "--out"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_starts(tmp_path, command, out, hz, words):
+    Path(tmp_path, "file").touch()
+    with pytest.raises(UserError, match=words):
+        sample_command(command, tmp_path / out, hz)
+    assert not (tmp_path / "new").exists()
