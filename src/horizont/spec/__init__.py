@@ -6,6 +6,7 @@ from horizont.spec.exchange import Exchange
 from horizont.spec.faults import FAULT_INFOS, FaultInfo
 from horizont.spec.framework import FRAMEWORKS, installed_version
 from horizont.spec.incident import Incident
+from horizont.spec.input import READERS, Input, ReaderTraits
 from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.run import Run, Steps
 from horizont.spec.study import EquivalenceSettings, Experiment, Study, read_study
@@ -18,6 +19,7 @@ __all__ = [
     "FAULT_INFOS",
     "FRAMEWORKS",
     "PLAIN",
+    "READERS",
     "SYSTEMS",
     "Build",
     "EquivalenceSettings",
@@ -26,9 +28,11 @@ __all__ = [
     "FaultInfo",
     "Frozen",
     "Incident",
+    "Input",
     "Link",
     "Optimizer",
     "ProcessJob",
+    "ReaderTraits",
     "Run",
     "Steps",
     "Study",

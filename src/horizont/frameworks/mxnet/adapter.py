@@ -11,7 +11,15 @@ import sys
 from importlib import import_module
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.spec import ProcessJob
 
 
@@ -46,7 +54,7 @@ class MXNetAdapter:
         serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Refuse: MXNet's workers need no coordinator."""
         del recipe, examples

@@ -6,7 +6,15 @@ import logging
 
 import tensorflow as tf
 
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.frameworks.tensorflow import distribute
 from horizont.frameworks.tensorflow.distribute import AllReduceTrainer
 from horizont.frameworks.tensorflow.parameter_server import ParameterServerCoordinator
@@ -41,7 +49,7 @@ class TensorFlowAdapter:
         distribute.serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Lead the job's workers.
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
 from horizont.frameworks.torch.parameter_server import ServedTrainer
 from horizont.frameworks.torch.serve import serve
@@ -40,7 +48,7 @@ class TorchAdapter:
         serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Refuse: PyTorch's workers need no coordinator."""
         del recipe, examples
