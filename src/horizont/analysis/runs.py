@@ -17,7 +17,7 @@ ProofStatus = str | Mapping[str, str]
 NO_PROOF = "not comparable: no proof was given"
 
 #: The parts of a start-up in the order in which they happen.
-STARTUP = ("interpreter", "framework", "data", "network", "first_step")
+STARTUP = ("interpreter", "framework", "data", "network", "drained", "first_step")
 
 
 def comparable(record: Record, proof: ProofStatus) -> str:

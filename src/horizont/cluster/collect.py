@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from horizont.records import RecordWriter, Result, read_events, read_json, read_table, write_table
 
 #: Start-up in its parts: each ends with the event of its name, in this order.
-STARTUP = ("interpreter", "framework", "data", "network", "first_step")
+STARTUP = ("interpreter", "framework", "data", "network", "drained", "first_step")
 
 
 def collect_steps(record: RecordWriter, folders: list[Path]) -> None:
@@ -80,8 +80,8 @@ def startup_parts(events: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def keep_findings(record: RecordWriter, folders: list[Path]) -> None:
-    """Keep the weights and the looks that the leading process left."""
-    for name in ("weights.npz", "quality.parquet"):
+    """Keep the weights, the looks and the drained batches that the leading process left."""
+    for name in ("weights.npz", "quality.parquet", "input.parquet"):
         for folder in folders:
             if (folder / name).exists():
                 shutil.move(folder / name, record.folder / name)

@@ -10,6 +10,8 @@ Layout of a record, format 1::
     result.json       the summary, with status and reason
     aftermath.json    what came of the incident, if there was one
     quality.parquet   a row per look at how good the network was, if there were any
+    input.parquet     a row per batch that was taken from the input pipeline alone, before the
+                      training, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
     gradients/        each worker's gradients, and served.npz, the servers' weights in the end,
@@ -150,6 +152,11 @@ class Record:
     def quality(self) -> pa.Table | None:
         """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
         path = self.folder / "quality.parquet"
+        return read_table(path) if path.exists() else None
+
+    def input(self) -> pa.Table | None:
+        """Read the batches that were taken from the pipeline alone: ``batch`` and ``batch_s``."""
+        path = self.folder / "input.parquet"
         return read_table(path) if path.exists() else None
 
     def updates(self) -> pa.Table:

@@ -70,6 +70,7 @@ STARTUP = {
     "framework": "framework",
     "data": "data",
     "network": "network",
+    "drained": "input alone",
     "first_step": "first step",
 }
 SEGMENTS = {

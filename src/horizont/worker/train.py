@@ -5,6 +5,7 @@ from __future__ import annotations
 from horizont.data import load
 from horizont.frameworks.registry import load_adapter
 from horizont.measure import ProgressWriter
+from horizont.measure.memory import tree_bytes
 from horizont.records import write_table
 from horizont.spec import ProcessJob
 from horizont.worker.coordinate import coordinate
@@ -12,6 +13,7 @@ from horizont.worker.looks import Looks
 from horizont.worker.loop import StepLoop
 from horizont.worker.outcome import leave_outcome
 from horizont.worker.session import Session, examples_for, note, recipe_for
+from horizont.worker.supply import end_input, start_input
 
 
 def train(job: ProcessJob) -> None:
@@ -25,10 +27,12 @@ def train(job: ProcessJob) -> None:
         return
     data = load(job.data_folder)
     recipe = recipe_for(job.run.workload, data, job.run.seed, job.run.system.build)
+    before = tree_bytes() if job.run.steps.drained else None
     examples = examples_for(job, data)
+    grown = tree_bytes() - before if before is not None else None
     note(job, "data")
     with ProgressWriter(job.progress, job.run.steps.total) as progress:
-        session = Session(job, adapter, recipe, data, examples, progress)
+        session = Session(job, adapter, recipe, data, examples, progress, grown)
         lead = coordinate if job.role == "chief" else work
         lead(session)
 
@@ -43,11 +47,13 @@ def work(session: Session) -> None:
     session.note("network")
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
     looks = Looks(session)
-    loop.run(trainer.batches(session.examples), lambda: session.note("first_step"), looks)
+    batches, needs = start_input(session, trainer)
+    loop.run(batches, lambda: session.note("first_step"), looks)
     session.note("trained")
+    end_input(batches)
     write_table(job.folder / "steps.parquet", loop.log.table())
     if job.rank == 0:
-        leave_outcome(session, trainer, loop.final_loss())
+        leave_outcome(session, trainer, loop.final_loss(), needs)
         looks.leave()
     trainer.close()
     session.note("closed")
