@@ -26,7 +26,12 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
     folder = ensure_files(data, tmp_path / "files")
     command = [sys.executable, "-m", "tests.frameworks.reading", framework, str(small_cifar)]
     told = subprocess.run(
-        [*command, str(folder)], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=120
+        [*command, str(folder)],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
     )
     found = json.loads(told.stdout.splitlines()[-1])
     assert {name.split(" {")[0] for name in found} == {

@@ -4,6 +4,7 @@ from horizont.analysis.budget import budget
 from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
+from horizont.analysis.input import input_metrics, inputs
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
 from horizont.analysis.phases import phases, step_times
@@ -25,6 +26,8 @@ __all__ = [
     "budget",
     "from_metrics",
     "incidents",
+    "input_metrics",
+    "inputs",
     "is_strong",
     "looks",
     "losses",

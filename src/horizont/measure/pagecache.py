@@ -57,4 +57,4 @@ def _resident(path: Path) -> tuple[int, int] | None:
             del start
     if failed:
         return None
-    return int(np.count_nonzero(np.frombuffer(vector, np.uint8) & 1)), pages
+    return int(np.count_nonzero(np.frombuffer(bytes(vector), np.uint8) & 1)), pages

@@ -115,7 +115,7 @@ class Campaign:
 def title(run: Run) -> str:
     """Name a run where its progress is shown."""
     happens = f", {run.incident.name}" if run.incident is not None else ""
-    happens += f", {run.input.name}" if run.input.from_files else ""
+    happens += f", {run.input.title(run.system.framework)}" if run.input.from_files else ""
     return f"{run.workload_name} {run.system.name}{happens}, block {run.block + 1}"
 
 

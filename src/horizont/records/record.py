@@ -155,7 +155,7 @@ class Record:
         return read_table(path) if path.exists() else None
 
     def input(self) -> pa.Table | None:
-        """Read the batches that were taken from the pipeline alone: ``batch`` and ``batch_s``."""
+        """Read what was taken from the pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
         path = self.folder / "input.parquet"
         return read_table(path) if path.exists() else None
 

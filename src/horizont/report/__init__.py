@@ -18,6 +18,11 @@ from horizont.report.headline import (
 from horizont.report.incidents import (
     incident_table,
 )
+from horizont.report.inputs import (
+    input_picture,
+    input_table,
+    reader_table,
+)
 from horizont.report.picture import (
     Picture,
     Title,
@@ -71,6 +76,8 @@ __all__ = [
     "fault_table",
     "headline",
     "incident_table",
+    "input_picture",
+    "input_table",
     "link_picture",
     "loss_picture",
     "machine_facts",
@@ -80,6 +87,7 @@ __all__ = [
     "phase_table",
     "quality_picture",
     "read_results",
+    "reader_table",
     "replay_table",
     "resource_pictures",
     "resource_table",

@@ -18,6 +18,7 @@ CHAPTERS = {
     "data": "The data",
     "equivalence": "Equivalence",
     "local": "Local training",
+    "input": "Input pipelines",
     "distributed": "Distributed training",
     "cluster": "A cluster of hosts",
     "links": "Ring against servers",

@@ -144,6 +144,7 @@ SETTINGS = {
     "host_cpus": "processors of each host",
     "placement": "place of the servers",
     "machines": "hosts",
+    "input": "input",
 }
 
 

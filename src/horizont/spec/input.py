@@ -126,12 +126,11 @@ class Input(Frozen):
         """Whether examples are read from files."""
         return self.source == "files"
 
-    @property
-    def name(self) -> str:
-        """What sets this input apart: `DataLoader, cache, 2 workers, 4 ahead, cold`."""
+    def title(self, framework: str) -> str:
+        """Tell what sets this input apart: `DataLoader, cache, 2 workers, 4 ahead, cold`."""
         if not self.from_files:
             return "memory"
-        parts = [self.reader or "files", "cache" if self.cache else "no cache"]
+        parts = [self.reader_of(framework), "cache" if self.cache else "no cache"]
         parts += [f"{self.workers} workers"] if self.workers else []
         parts += [f"{self.prefetch} ahead"] if self.prefetch else []
         return ", ".join([*parts, "cold"] if self.page_cache == "cold" else parts)

@@ -140,8 +140,8 @@ class Experiment(Frozen):
 
     @property
     def is_timed(self) -> bool:
-        """Whether its runs are there for their times."""
-        return not self.incidents
+        """Whether its runs are there for the times of a system as such."""
+        return not self.incidents and "input" not in self.vary
 
     def variants(self, system: str, workload: str = "") -> list[dict[str, Any]]:
         """List what is run of a system in each block, as fields of :class:`Run` to set.

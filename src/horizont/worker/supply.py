@@ -32,21 +32,38 @@ def start_input(session: Session, trainer: Trainer) -> tuple[Iterator[Any], Inpu
     resident = cool(session)
     if not drained:
         return batches, None
-    write_table(session.job.folder / "input.parquet", drain(batches, drained))
+    write_table(session.job.folder / "input.parquet", drain(batches, drained, _epoch(session)))
     grown = tree_bytes() - before + (session.examples_bytes or 0)
     cool(session)
     session.note("drained")
     return batches, InputFacts(memory_bytes=grown, resident_share=resident)
 
 
-def drain(batches: Iterator[Any], count: int) -> pa.Table:
-    """Take batches as fast as they come; a row for each, with the seconds it took."""
+def drain(batches: Iterator[Any], count: int, epoch: int) -> pa.Table:
+    """Take batches as fast as they come.
+
+    Parameters
+    ----------
+    count, epoch
+        How many; how many make an epoch.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row a batch: ``batch``, ``epoch``, counted from 0, and ``batch_s``, the seconds it took.
+    """
     batch_s = np.empty(count)
     for number in range(count):
         before_s = now_s()
         next(batches)
         batch_s[number] = now_s() - before_s
-    return pa.table({"batch": np.arange(count), "batch_s": batch_s})
+    numbers = np.arange(count)
+    return pa.table({"batch": numbers, "epoch": numbers // epoch, "batch_s": batch_s})
+
+
+def _epoch(session: Session) -> int:
+    """Count the batches of an epoch; a single process trains, so they are the whole epoch's."""
+    return max(1, session.data.about.splits["train"] // session.job.run.local_batch)
 
 
 def end_input(batches: Iterator[Any]) -> None:
