@@ -131,7 +131,7 @@ class Input(Frozen):
         if not self.from_files:
             return "memory"
         parts = [self.reader_of(framework), "cache" if self.cache else "no cache"]
-        parts += [f"{self.workers} workers"] if self.workers else []
+        parts += [f"{self.workers} worker{'s' if self.workers > 1 else ''}"] if self.workers else []
         parts += [f"{self.prefetch} ahead"] if self.prefetch else []
         return ", ".join([*parts, "cold"] if self.page_cache == "cold" else parts)
 

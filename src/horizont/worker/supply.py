@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,12 @@ from horizont.records.result import InputFacts
 from horizont.worker.session import Session
 
 
+#: This process's own folder, by a short name. Loader processes hand batches over through sockets
+#: in the folder for temporary files, and the name of a socket may have some hundred bytes only:
+#: with a longer one the loader fails without a word to its parent, which waits for ever.
+HERE = "/proc/self/cwd"
+
+
 def start_input(session: Session, trainer: Trainer) -> tuple[Iterator[Any], InputFacts | None]:
     """Start the pipeline and take from it what is to be taken before the first step.
 
@@ -26,6 +33,8 @@ def start_input(session: Session, trainer: Trainer) -> tuple[Iterator[Any], Inpu
     tuple
         The batches of the training, and what the pipeline needed, if it was drained.
     """
+    if session.job.run.input.workers:
+        tempfile.tempdir = HERE
     drained = session.job.run.steps.drained
     before = tree_bytes() if drained else 0
     batches = trainer.batches(session.examples)
