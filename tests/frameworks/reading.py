@@ -26,13 +26,11 @@ OPTIMIZER = Optimizer(learning_rate=0.1)
 def ways(reader: str) -> list[dict[str, Any]]:
     """List the ways in which a reader can read."""
     traits = READERS[reader]
-    found: list[dict[str, Any]] = [{"cache": True}, {"cache": True, "prefetch": traits.ahead_alone}]
-    if not traits.always_cached:
-        found += [{}, {"prefetch": min(traits.ahead_alone, 2)}]
+    found: list[dict[str, Any]] = [{"cache": True, "prefetch": min(traits.ahead_alone, 2)}]
+    found += [{"cache": True}] if traits.always_cached else [{}]
     if traits.workers != "none":
-        found += [{"workers": workers, "prefetch": 2} for workers in (1, 2)]
-        found += [{"workers": 1, "prefetch": 1, "cache": True}]
-    return [way for place, way in enumerate(found) if way not in found[:place]]
+        found += [{"workers": 2, "prefetch": 2}]
+    return found
 
 
 def content(batches: Any) -> list[tuple[bytes, bytes]]:

@@ -18,7 +18,6 @@ from horizont.records import write_table
 from horizont.records.result import InputFacts
 from horizont.worker.session import Session
 
-
 #: This process's own folder, by a short name. Loader processes hand batches over through sockets
 #: in the folder for temporary files, and the name of a socket may have some hundred bytes only:
 #: with a longer one the loader fails without a word to its parent, which waits for ever.

@@ -56,7 +56,8 @@ def input_rows(table: pd.DataFrame) -> Figure:
         alone.set_xscale("log")
         alone.xaxis.set_major_formatter("{x:g}")
         alone.set_xlabel("pipeline alone, ms a batch")
-        trained.set_xlim(left=0)
+        longest = (table["wait_s"] / table["wait_share"]).max() * 1e3
+        trained.set_xlim(0, longest * 1.2 if longest > 0 else 1)
         trained.set_xlabel("instrumented step, ms")
         trained.tick_params(axis="y", labelleft=False)
         _legend(figure)
