@@ -92,7 +92,7 @@ def _host_facts(topology: Topology) -> dict[str, object]:
 def _listed(name: str, values: Iterable[Any]) -> str:
     """Write the values of a setting; a link is a mapping, and so is an input."""
     if name == "input":
-        return f"{len(tuple(values))} ways, listed below"
+        return "as in the table below"
     return ", ".join(
         words.link(Link.model_validate(value)) if isinstance(value, Mapping) else str(value)
         for value in values
