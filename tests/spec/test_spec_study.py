@@ -191,10 +191,14 @@ def test_a_build_for_images_is_refused_where_a_text_is_read(
 ) -> None:
     values["local"]["systems"] = ["pytorch/local+channels_last"]
     values |= {"study": ["lstm-ptb"], "datasets": ["ptb"]}
-    for experiment in ("local", "distributed", "links", "scaling"):
+    for experiment in ("local", "distributed", "links", "scaling", "input"):
         values[experiment]["workloads"] = ["lstm-ptb"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
+        checked_study(Paths(tmp_path))
+    values["local"]["systems"] = ["pytorch/local"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"input.vary.input.source: 'files' .* reads a text"):
         checked_study(Paths(tmp_path))
 
 

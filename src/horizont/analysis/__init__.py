@@ -4,6 +4,7 @@ from horizont.analysis.budget import budget
 from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
+from horizont.analysis.input import input_metrics, inputs
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.live import LiveRun, Snapshot
 from horizont.analysis.metrics import from_metrics, metrics
@@ -52,6 +53,8 @@ __all__ = [
     "find_runs",
     "from_metrics",
     "incidents",
+    "input_metrics",
+    "inputs",
     "is_strong",
     "looks",
     "losses",

@@ -8,7 +8,7 @@ import pandas as pd
 
 from horizont.analysis.frames import identity, in_order
 from horizont.records import Record
-from horizont.spec import Exchange
+from horizont.spec import READERS, Exchange, Run
 
 #: A status for all systems, or one for each framework and each of its builds: ``proven`` or
 #: ``not comparable: ...``.
@@ -17,7 +17,7 @@ ProofStatus = str | Mapping[str, str]
 NO_PROOF = "not comparable: no proof was given"
 
 #: The parts of a start-up in the order in which they happen.
-STARTUP = ("interpreter", "framework", "data", "network", "first_step")
+STARTUP = ("interpreter", "framework", "data", "network", "drained", "first_step")
 
 
 def comparable(record: Record, proof: ProofStatus) -> str:
@@ -26,9 +26,18 @@ def comparable(record: Record, proof: ProofStatus) -> str:
         return "not comparable: workers that spare messages train another way"
     if record.run.record_updates != "none":
         return "not comparable: its updates were recorded, which slows it"
+    if not is_ordered(record.run):
+        return "not comparable: it reads the examples in the order of their files"
     if isinstance(proof, str):
         return proof
     return proof.get(record.run.system.trainer, NO_PROOF)
+
+
+def is_ordered(run: Run) -> bool:
+    """Whether the examples come in the order that all systems share."""
+    if not run.input.from_files:
+        return True
+    return READERS[run.input.reader_of(run.system.framework)].ordered
 
 
 def runs(records: Sequence[Record], proof: ProofStatus = NO_PROOF) -> pd.DataFrame:

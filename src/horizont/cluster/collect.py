@@ -11,8 +11,11 @@ import pyarrow.compute as pc
 
 from horizont.records import RecordWriter, Result, read_events, read_json, read_table, write_table
 
+#: What the leading process may leave: weights, looks, drained batches, a profile.
+KEPT = ("weights.npz", "quality.parquet", "input.parquet", "operators.parquet", "traces")
+
 #: Start-up in its parts: each ends with the event of its name, in this order.
-STARTUP = ("interpreter", "framework", "data", "network", "first_step")
+STARTUP = ("interpreter", "framework", "data", "network", "drained", "first_step")
 
 
 def collect_steps(record: RecordWriter, folders: list[Path]) -> None:
@@ -80,8 +83,8 @@ def startup_parts(events: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def keep_findings(record: RecordWriter, folders: list[Path]) -> None:
-    """Keep the weights, looks and profile that the leading process left."""
-    for name in ("weights.npz", "quality.parquet", "operators.parquet", "traces"):
+    """Keep what the leading process left beside its steps."""
+    for name in KEPT:
         for folder in folders:
             if (folder / name).exists():
                 shutil.move(folder / name, record.folder / name)

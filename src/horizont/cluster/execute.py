@@ -36,6 +36,8 @@ class Place:
         The folder of the finished records.
     data_folder
         The prepared data set.
+    files_folder
+        The same in its official format; nothing if it is not read from there.
     environment
         Facts of machine and software, written into the record.
     """
@@ -43,6 +45,7 @@ class Place:
     store: Path
     data_folder: Path
     environment: dict[str, Any]
+    files_folder: Path | None = None
 
 
 def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record:
@@ -63,7 +66,9 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
         record.start(run, place.environment)
         with open_hosts(run.topology, record.folder) as hosts:
             endpoints = hosts.endpoints([host for _, _, host in seats(run)])
-            plan = plan_run(run, record.folder, place.data_folder.resolve(), endpoints)
+            files = place.files_folder.resolve() if place.files_folder else None
+            data = place.data_folder.resolve()
+            plan = plan_run(run, record.folder, data, endpoints, files)
             record.event("planned", processes=[planned.name for planned in plan.processes])
             result = _carry_out(plan, hosts, record, on_progress)
         shutil.rmtree(record.folder / "processes", ignore_errors=True)

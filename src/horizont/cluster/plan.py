@@ -76,7 +76,13 @@ def seats(run: Run) -> list[tuple[RoleName, int, str]]:
     return seated
 
 
-def plan_run(run: Run, folder: Path, data_folder: Path, places: list[str]) -> Plan:
+def plan_run(
+    run: Run,
+    folder: Path,
+    data_folder: Path,
+    places: list[str],
+    files_folder: Path | None = None,
+) -> Plan:
     """Plan the processes of a run.
 
     Parameters
@@ -85,6 +91,8 @@ def plan_run(run: Run, folder: Path, data_folder: Path, places: list[str]) -> Pl
         The record in the making.
     places
         Where each seat may listen, `address:port`, in the order of :func:`seats`.
+    files_folder
+        The data set in its official format, if it is read from there.
     """
     seated = seats(run)
     by_role: dict[str, list[str]] = {}
@@ -103,6 +111,7 @@ def plan_run(run: Run, folder: Path, data_folder: Path, places: list[str]) -> Pl
             data_folder=data_folder,
             folder=own,
             progress=own / PROGRESS_FILE,
+            files_folder=files_folder,
         )
         passive = role in run.system.traits.passive_roles
         processes.append(_worker(job, own, run.topology.threads, host=host, passive=passive))

@@ -50,6 +50,23 @@ def _read_batch(info: DatasetInfo, name: str, content: bytes) -> Batch:
         raise UserError(name, f"refused: {error}", "a batch of the official archive") from error
 
 
+def find_pixels(info: DatasetInfo, name: str, content: bytes) -> tuple[int, NDArray[np.int64]]:
+    """Find where the pixels of a batch begin inside its file, and read its labels.
+
+    The pixels lie there as one string of bytes, an image after the other.
+
+    Raises
+    ------
+    UserError
+        If the file is no batch, or its pixels lie in another order.
+    """
+    images, labels = _read_batch(info, name, content)
+    place = content.find(images.tobytes())
+    if place < 0:
+        raise UserError(name, "pixels in another order", "an image after the other")
+    return place, labels
+
+
 def _open_batch(info: DatasetInfo, content: bytes) -> Batch:
     batch = load_pickle(content)
     if not isinstance(batch, dict):

@@ -52,6 +52,11 @@ def write_official(info: DatasetInfo, content: Content, folder: Path) -> Dataset
     return _entry(info, content, files, folder)
 
 
+def unpacked_files(info: DatasetInfo, content: Content) -> dict[str, bytes]:
+    """Return what the archives of a set with this content would hold, by path inside them."""
+    return _FORMATS[info.format](info, content)
+
+
 def write_tar(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a tar.gz with these members."""
     packed = io.BytesIO()

@@ -8,7 +8,7 @@ framework's own profiler. Its ``ADAPTER`` ties them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,9 +16,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.data.files import ImageFiles
 from horizont.frameworks.operations import Operation
 from horizont.networks import Network
-from horizont.spec import PLAIN, Build, Optimizer, ProcessJob
+from horizont.spec import PLAIN, Build, Input, Optimizer, ProcessJob
 
 #: Tells the clock that a phase of the step has just ended.
 Mark = Callable[[str], None]
@@ -154,13 +155,39 @@ class Windows:
         return cut[:, :-1], cut[:, 1:]
 
 
+@dataclass(frozen=True)
+class OnDisk:
+    """The examples of a training run, in files.
+
+    Attributes
+    ----------
+    order
+        The indices of each batch, batch by batch.
+    input
+        How they are to be read.
+    reader
+        The name of the reader, of :data:`horizont.spec.READERS`.
+    """
+
+    files: ImageFiles
+    order: Sequence[NDArray[Any]]
+    input: Input
+    reader: str
+
+
+def when_asked(pipeline: Iterable[Any]) -> Iterator[Any]:
+    """Start a pipeline when its first batch is asked for, and let go of it when this is closed."""
+    yield from pipeline
+
+
 class Trainer(Protocol):
     """One process that trains: alone, or as a worker among others."""
 
-    def batches(self, examples: Examples | Windows) -> Iterator[Any]:
+    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[Any]:
         """Start the framework's own input pipeline: batches in the given order.
 
-        A batch begins with what the network takes and what it is to find.
+        A batch begins with what the network takes and what it is to find. No file is read before
+        the first batch is asked for.
         """
         ...
 
@@ -335,7 +362,7 @@ class Adapter(Protocol):
         ...
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Lead the job's passive workers."""
         ...

@@ -7,7 +7,7 @@ from horizont.pipeline.outline import outline_of
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import prepare_dataset
 from horizont.pipeline.prove import prove
-from horizont.pipeline.publish import proof_status, publish, publish_incidents
+from horizont.pipeline.publish import proof_status, publish, publish_incidents, publish_inputs
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
 
@@ -21,6 +21,7 @@ __all__ = [
     "prove",
     "publish",
     "publish_incidents",
+    "publish_inputs",
     "replay_updates",
     "run_notebook",
     "study_paths",

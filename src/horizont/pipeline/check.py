@@ -36,6 +36,7 @@ def checked_study(paths: Paths) -> Study:
         if installed_version(system.framework):
             check_compiler(system.plain_name, system.build)
         _check_inputs(study, system)
+    _check_files(study)
     return study
 
 
@@ -46,3 +47,15 @@ def _check_inputs(study: Study, system: System) -> None:
     for name in study.study:
         if dataset_info(study.workload(name).dataset).kind == "text":
             raise UserError("system", system.name, f"{system.plain_name} where {name} reads a text")
+
+
+def _check_files(study: Study) -> None:
+    """Refuse to read a text from files: its format is a single long line of words."""
+    for name, settings in study.experiments.items():
+        for workload in study.workloads_of(name):
+            if dataset_info(study.workload(workload).dataset).kind != "text":
+                continue
+            for system in settings.systems:
+                if any(each["input"].from_files for each in settings.variants(system, workload)):
+                    allowed = f"memory where {workload} reads a text"
+                    raise UserError(f"{name}.vary.input.source", "files", allowed)

@@ -17,7 +17,7 @@ from horizont.pipeline.feasible import grounded, obstacle
 from horizont.pipeline.ground import run_ground
 from horizont.pipeline.lock import measuring_alone
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.prepare import ensure_data
+from horizont.pipeline.prepare import ensure_data, files_for
 from horizont.pipeline.progress import Progress
 from horizont.records import Record, RecordWriter, Result, find_record, read_record, run_key
 from horizont.spec import Run
@@ -104,7 +104,8 @@ class Campaign:
 
     def _make(self, run: Run, key: str, store: Path, ground: dict[str, str]) -> Record:
         environment = {**describe_environment(), "ground": ground}
-        place = Place(store, self.paths.prepared(self.about.name), environment)
+        prepared = self.paths.prepared(self.about.name)
+        place = Place(store, prepared, environment, files_for(run, self.paths))
         with measuring_alone(self.progress.remark):
             record = execute(run, key, place, self.progress.step)
         self.progress.end(outcome(record))
@@ -114,6 +115,7 @@ class Campaign:
 def title(run: Run) -> str:
     """Name a run where its progress is shown."""
     happens = f", {run.incident.name}" if run.incident is not None else ""
+    happens += f", {run.input.title(run.system.framework)}" if run.input.from_files else ""
     return f"{run.workload_name} {run.system.name}{happens}, block {run.block + 1}"
 
 

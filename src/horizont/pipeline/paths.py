@@ -33,6 +33,10 @@ class Paths:
         """Name the folder of a data set in canonical form."""
         return self.prepared_sets / dataset
 
+    def files(self, dataset: str) -> Path:
+        """Name the folder of a data set in its official format, unpacked."""
+        return self.root / "data" / "files" / dataset
+
     def records(self, experiment: str, workload: str) -> Path:
         """Name the folder of the records of an experiment on a workload."""
         return self.root / "records" / experiment / workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from horizont.analysis import incidents, losses, metrics
+from horizont.analysis import incidents, input_metrics, losses, metrics
 from horizont.data.about import read_about
 from horizont.equivalence import read_proof
 from horizont.pipeline.ground import proof_ground
@@ -51,6 +51,17 @@ def publish_incidents(
         name = f"{row['incident']}, block {row['block'] + 1}"
         found.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
     write_json(out, found)
+    return out
+
+
+def publish_inputs(
+    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
+) -> Path:
+    """Write what the inputs gave and took on a workload, by system and input."""
+    paths = paths or study_paths()
+    out = paths.metrics(f"{experiment}-{workload}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(out, input_metrics(records))
     return out
 
 

@@ -69,6 +69,8 @@ def _by_point(records: list[Record], proof: ProofStatus) -> pd.DataFrame:
         point = f"{topology.workers} x {record.run.local_batch}"
         point += f", {topology.servers} servers" if topology.servers > 1 else ""
         point += "" if topology.link.is_free else f", {words.link(topology.link)}"
+        given, framework = record.run.input, record.run.system.framework
+        point += f", {given.title(framework)}" if given.from_files else ""
         points.setdefault(point, []).append(record)
     tables = [printable(summary(own, proof)).assign(point=point) for point, own in points.items()]
     table = pd.concat(tables)

@@ -12,6 +12,8 @@ Layout of a record, format 1::
     operators.parquet a row per operator of a profiled step, by the framework's own profiler
     traces/           the profile for Perfetto and TensorBoard, if steps were profiled
     quality.parquet   a row per look at how good the network was, if there were any
+    input.parquet     a row per batch that was taken from the input pipeline alone, before the
+                      training, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
     gradients/        each worker's gradients, and served.npz, the servers' weights in the end,
@@ -161,6 +163,11 @@ class Record:
     def operators(self) -> pa.Table | None:
         """Read the profile: a row per operator, class, phase, node and shapes, for one step."""
         path = self.folder / "operators.parquet"
+        return read_table(path) if path.exists() else None
+
+    def input(self) -> pa.Table | None:
+        """Read what was taken from the pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
+        path = self.folder / "input.parquet"
         return read_table(path) if path.exists() else None
 
     def updates(self) -> pa.Table:

@@ -11,6 +11,24 @@ from horizont.spec import Frozen
 Status = Literal["ok", "failed", "skipped"]
 
 
+class InputFacts(Frozen):
+    """What a pipeline that was drained before the training needed.
+
+    Attributes
+    ----------
+    memory_bytes
+        By how much the memory of the worker and its loader processes grew, from before the
+        pipeline was made until the last batch of the training: the sum of their proportional
+        set sizes, in which shared pages count once.
+    resident_share
+        The share of the files' pages that was still in the operating system's memory after it
+        was asked to drop them; nothing if it was not asked, or does not tell.
+    """
+
+    memory_bytes: float | None = None
+    resident_share: float | None = None
+
+
 class Result(Frozen):
     """What a run came to.
 
@@ -34,6 +52,8 @@ class Result(Frozen):
         The share of images that were recognised, or exp of the mean loss of a word.
     disturbed
         Whether other programs of the machine took a notable share of the processor.
+    input
+        What the input pipeline needed, if it was looked at alone.
     """
 
     status: Status
@@ -47,3 +67,4 @@ class Result(Frozen):
     test_perplexity: float | None = None
     background_cpu: float | None = None
     disturbed: bool = False
+    input: InputFacts | None = None

@@ -18,6 +18,11 @@ from horizont.report.headline import (
 from horizont.report.incidents import (
     incident_table,
 )
+from horizont.report.inputs import (
+    input_picture,
+    input_table,
+    reader_table,
+)
 from horizont.report.monitor import (
     LiveView,
     live_page,
@@ -89,6 +94,8 @@ __all__ = [
     "fault_table",
     "headline",
     "incident_table",
+    "input_picture",
+    "input_table",
     "link_picture",
     "live_page",
     "loss_picture",
@@ -104,6 +111,7 @@ __all__ = [
     "profile_table",
     "quality_picture",
     "read_results",
+    "reader_table",
     "replay_table",
     "resource_pictures",
     "resource_table",

@@ -20,6 +20,7 @@ CHAPTERS = {
     "equivalence": "Equivalence",
     "local": "Local training",
     "operators": "Operators",
+    "input": "Input pipelines",
     "distributed": "Distributed training",
     "cluster": "A cluster of hosts",
     "links": "Ring against servers",

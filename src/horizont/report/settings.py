@@ -42,10 +42,11 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         "steps of each worker": (
             f"{steps.warmup} warm-up, {steps.bare} bare, {steps.instrumented} instrumented"
         ),
+        "batches of the pipeline alone, before": f"{steps.drained:,}" if steps.drained else None,
         "blocks": settings.blocks,
         "examples in the final test": f"{settings.evaluate_examples:,}",
         "resource samples": f"{settings.sampler_hz:g} a second",
-        **{f"varied: {words.setting(name)}": _listed(v) for name, v in settings.vary.items()},
+        **{f"varied: {words.setting(name)}": _listed(name, v) for name, v in settings.vary.items()},
     }
     for setting, name in VARIED.items():
         if setting in settings.vary:
@@ -88,8 +89,10 @@ def _host_facts(topology: Topology) -> dict[str, object]:
     }
 
 
-def _listed(values: Iterable[Any]) -> str:
-    """Write the values of a setting; a link is a mapping."""
+def _listed(name: str, values: Iterable[Any]) -> str:
+    """Write the values of a setting; a link is a mapping, and so is an input."""
+    if name == "input":
+        return "as in the table below"
     return ", ".join(
         words.link(Link.model_validate(value)) if isinstance(value, Mapping) else str(value)
         for value in values

@@ -72,6 +72,7 @@ STARTUP = {
     "framework": "framework",
     "data": "data",
     "network": "network",
+    "drained": "input alone",
     "first_step": "first step",
 }
 SEGMENTS = {
@@ -153,6 +154,7 @@ SETTINGS = {
     "host_cpus": "processors of each host",
     "placement": "place of the servers",
     "machines": "hosts",
+    "input": "input",
 }
 
 

@@ -13,6 +13,7 @@ from horizont.spec.exchange import Exchange
 from horizont.spec.faults import FAULT_INFOS, FaultInfo
 from horizont.spec.framework import FRAMEWORKS, installed_version
 from horizont.spec.incident import Incident
+from horizont.spec.input import READERS, Input, ReaderTraits
 from horizont.spec.job import ProcessJob, TraceJob, TracePass
 from horizont.spec.operators import OPERATOR_CLASSES, OTHER, directed
 from horizont.spec.run import Run, Steps
@@ -28,6 +29,7 @@ __all__ = [
     "OPERATOR_CLASSES",
     "OTHER",
     "PLAIN",
+    "READERS",
     "SYSTEMS",
     "Build",
     "EquivalenceSettings",
@@ -36,9 +38,11 @@ __all__ = [
     "FaultInfo",
     "Frozen",
     "Incident",
+    "Input",
     "Link",
     "Optimizer",
     "ProcessJob",
+    "ReaderTraits",
     "Run",
     "Steps",
     "Study",

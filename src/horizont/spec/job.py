@@ -38,6 +38,8 @@ class ProcessJob(Frozen):
         it leaves steps.parquet, result.json and, if asked, weights.npz.
     progress
         The file of the memory-mapped step counter.
+    files_folder
+        The data set in its official format; nothing if it is not read from there.
     """
 
     kind: Literal["train"] = "train"
@@ -48,6 +50,7 @@ class ProcessJob(Frozen):
     data_folder: Path
     folder: Path
     progress: Path
+    files_folder: Path | None = None
 
     @property
     def build(self) -> Build:

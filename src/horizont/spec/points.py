@@ -7,13 +7,17 @@ from itertools import product
 from typing import Any
 
 from horizont.errors import UserError
+from horizont.spec.base import validate
+from horizont.spec.input import Input, suits_input
 from horizont.spec.run import check_batch
 from horizont.spec.system import parse_system
 from horizont.spec.topology import Topology
 
-#: What can be varied: fields of the topology, and the batch of all workers or of each.
+#: What can be varied: fields of the topology, the batch of all workers or of each, and the input.
 TOPOLOGY = ("workers", "servers", "threads", "machines", "placement", "link", "host_cpus")
 BATCH = ("global_batch", "local_batch")
+INPUT = "input"
+VARIABLE = (*TOPOLOGY, *BATCH, INPUT)
 
 #: More points than anyone waits for are a slip of the pen.
 MOST = 200
@@ -30,8 +34,8 @@ def points(vary: Mapping[str, tuple[Any, ...]]) -> list[Point]:
         If a setting cannot be varied, or has no value, or there are too many points.
     """
     for name, values in vary.items():
-        if name not in (*TOPOLOGY, *BATCH):
-            raise UserError("vary", name, (*TOPOLOGY, *BATCH))
+        if name not in VARIABLE:
+            raise UserError("vary", name, VARIABLE)
         if not values:
             raise UserError(f"vary.{name}", [], "at least one value")
     if set(BATCH) <= set(vary):
@@ -61,4 +65,18 @@ def placed(topology: Topology, global_batch: int, system: str, point: Point) -> 
         batch //= shaped.workers
         without |= {"workers": 1, "machines": 0, "hosts": shaped.hosts[:1]}
     values = {**shaped.model_dump(), **without}
-    return {"topology": Topology.model_validate(values), "global_batch": batch}
+    return {
+        "topology": Topology.model_validate(values),
+        "global_batch": batch,
+        "input": given_input(point),
+    }
+
+
+def given_input(point: Point) -> Input:
+    """Tell how examples reach the training at a point."""
+    return validate(Input, point.get(INPUT, {}), f"vary.{INPUT}")
+
+
+def suits_point(point: Point, system: str) -> bool:
+    """Whether a system can be run at a point: a reader of files belongs to one framework."""
+    return suits_input(given_input(point), parse_system(system))

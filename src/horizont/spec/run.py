@@ -10,6 +10,7 @@ from horizont.errors import UserError
 from horizont.spec.base import Frozen, inside
 from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.incident import Incident, check_incident
+from horizont.spec.input import Input, check_input
 from horizont.spec.system import SYSTEMS, System
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -22,12 +23,18 @@ class Steps(Frozen):
     instrument but the clock at their ends. Instrumented steps follow; they wait for the
     framework between the phases, so they may be slower, and stand beside the bare ones. Profiled
     steps come last, under the framework's own profiler; of one process only.
+
+    Attributes
+    ----------
+    drained
+        Batches that are taken from the input pipeline before the first step, without a network.
     """
 
     warmup: int = Field(ge=1)
     bare: int = Field(ge=1)
     instrumented: int = Field(ge=0)
     profiled: int = Field(default=0, ge=0)
+    drained: int = Field(default=0, ge=0)
 
     @property
     def total(self) -> int:
@@ -83,6 +90,7 @@ class Run(Frozen):
     keep_weights: bool = False
     record_updates: RecordedUpdates = "none"
     exchange: Exchange = Exchange()
+    input: Input = Input()
     incident: Incident | None = None
     patience_s: float | None = Field(default=None, gt=0)
     deadline_s: float = Field(gt=0)
@@ -100,6 +108,9 @@ class Run(Frozen):
         check_updates(self.system, self.record_updates)
         check_exchange(self.system, self.exchange)
         check_profiled(self.system, self.steps)
+        check_drained(self.system, self.steps)
+        with inside("input"):
+            check_input(self.system, self.input)
         if self.incident is not None:
             with inside("incident"):
                 check_incident(self.incident, self.system, self.topology, self.steps.total)
@@ -125,6 +136,12 @@ def check_roles(system: System, topology: Topology) -> None:
         raise UserError(
             "hosts", list(topology.hosts), f"at most {topology.workers}, one for each worker"
         )
+
+
+def check_drained(system: System, steps: Steps) -> None:
+    """Refuse to drain a pipeline that belongs to no single process."""
+    if steps.drained and not system.is_local:
+        raise UserError("steps.drained", steps.drained, f"0 for {system.name}")
 
 
 def check_looks(every: int, examples: int) -> None:

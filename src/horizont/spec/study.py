@@ -13,12 +13,14 @@ from horizont.errors import UserError
 from horizont.spec.base import Frozen, inside, validate
 from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.incident import Incident, check_incident, suits
-from horizont.spec.points import placed, points
+from horizont.spec.input import check_input
+from horizont.spec.points import given_input, placed, points, suits_point
 from horizont.spec.run import (
     RecordedUpdates,
     Run,
     Steps,
     check_batch,
+    check_drained,
     check_looks,
     check_profiled,
     check_roles,
@@ -103,8 +105,9 @@ class Experiment(Frozen):
         out.
     vary
         What the runs differ in beside the system: settings of the topology, `global_batch` or
-        `local_batch`, each with its values; every combination is run. A local system among
-        systems of several workers is run with one worker's share, as their twin.
+        `local_batch`, `input`, each with its values; every combination is run, but a reader only
+        by the systems of its framework. A local system among systems of several workers is run
+        with one worker's share, as their twin.
     vary_on
         Other values for a workload.
     record_updates
@@ -138,8 +141,8 @@ class Experiment(Frozen):
 
     @property
     def is_timed(self) -> bool:
-        """Whether its runs are there for their times."""
-        return not self.incidents
+        """Whether its runs are there for the times of a system as such."""
+        return not self.incidents and "input" not in self.vary
 
     def variants(self, system: str, workload: str = "") -> list[dict[str, Any]]:
         """List what is run of a system in each block, as fields of :class:`Run` to set.
@@ -163,7 +166,11 @@ class Experiment(Frozen):
     def _placed(self, system: str, other: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
         """List topology and batch of all points of a system, with other values for some."""
         every = points({**self.vary, **other})
-        return [placed(self.topology, self.global_batch, system, point) for point in every]
+        return [
+            placed(self.topology, self.global_batch, system, point)
+            for point in every
+            if suits_point(point, system)
+        ]
 
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
@@ -183,11 +190,22 @@ class Experiment(Frozen):
             system = parse_system(name)
             check_exchange(system, self.exchange)
             check_profiled(system, self.steps)
+            check_drained(system, self.steps)
             for shape in self._shapes(name):
+                with inside("vary.input"):
+                    check_input(system, shape["input"])
                 check_batch(shape["global_batch"], shape["topology"].workers)
                 check_roles(system, shape["topology"])
         self._check_incidents()
+        self._check_readers()
         return self
+
+    def _check_readers(self) -> None:
+        """Refuse a reader of files that no system has."""
+        for point in points(self.vary):
+            if not any(suits_point(point, name) for name in self.systems):
+                reader = given_input(point).reader
+                raise UserError("vary.input.reader", reader, f"one of {', '.join(self.systems)}")
 
     def _check_incidents(self) -> None:
         """Refuse an incident that no system can have, or that one cannot have as it is."""
@@ -220,6 +238,7 @@ class Study(Frozen):
     scaling: Experiment
     strong_scaling: Experiment
     incidents: Experiment
+    input: Experiment
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from horizont.data import ImageData, TextData, window_starts
 from horizont.frameworks.base import Trainer, Windows
 from horizont.records import write_json
+from horizont.records.result import InputFacts
 from horizont.spec import Run
 from horizont.worker.session import Session
 
@@ -17,13 +18,22 @@ BATCH = 500
 ROWS = 20
 
 
-def leave_outcome(session: Session, trainer: Trainer, final_loss: float) -> None:
-    """Leave the last loss, how good the network is, and the weights if they are asked for."""
+def leave_outcome(
+    session: Session, trainer: Trainer, final_loss: float, needs: InputFacts | None = None
+) -> None:
+    """Leave the last loss, how good the network is, and the weights if they are asked for.
+
+    Parameters
+    ----------
+    needs
+        What the input pipeline needed, if it was looked at alone.
+    """
     job = session.job
     found = {
         "final_loss": final_loss,
         "parameters": sum(weight.size for weight in session.recipe.weights.values()),
         **quality(trainer, session.data, job.run),
+        "input": needs and needs.model_dump(),
     }
     write_json(job.folder / "summary.json", found)
     if job.run.keep_weights:

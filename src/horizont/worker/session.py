@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from horizont.data import ImageData, TextData, order_for
-from horizont.frameworks.base import Adapter, Examples, Normalisation, Recipe, Windows
+from horizont.data import About, ImageData, TextData, order_for
+from horizont.data.files import open_files
+from horizont.frameworks.base import Adapter, Examples, Normalisation, OnDisk, Recipe, Windows
 from horizont.measure import ProgressWriter
 from horizont.networks import initial_statistics, initial_weights, network_for
 from horizont.records import append_event
@@ -16,14 +18,21 @@ from horizont.spec import PLAIN, Build, ProcessJob, Workload
 
 @dataclass(frozen=True)
 class Session:
-    """The work of one process that trains or leads."""
+    """The work of one process that trains or leads.
+
+    Attributes
+    ----------
+    examples_bytes
+        The memory that the examples took before there was a pipeline, if it was looked at.
+    """
 
     job: ProcessJob
     adapter: Adapter
     recipe: Recipe
     data: ImageData | TextData
-    examples: Examples | Windows
+    examples: Examples | Windows | OnDisk
     progress: ProgressWriter
+    examples_bytes: int | None = None
 
     def note(self, event: str) -> None:
         """Note that something has just been reached."""
@@ -56,9 +65,27 @@ def recipe_for(
     )
 
 
-def examples_for(job: ProcessJob, data: ImageData | TextData) -> Examples | Windows:
-    """Load the examples into memory and lay down the order in which this worker sees them."""
-    order = list(order_for(job.run, job.rank, data.about))
+def examples_for(job: ProcessJob, data: ImageData | TextData) -> Examples | Windows | OnDisk:
+    """Load the examples, or find their files, and lay down the order in which they are seen."""
+    order = order_of(job, data.about)
+    if job.files_folder is not None:
+        reader = job.run.input.reader_of(job.run.system.framework)
+        return OnDisk(open_files(data.about, job.files_folder), order, job.run.input, reader)
     if isinstance(data, TextData):
         return Windows(np.array(data.train_tokens), job.run.workload.time_steps, order)
     return Examples(np.array(data.train_images), np.array(data.train_labels), order)
+
+
+def order_of(job: ProcessJob, about: About) -> list[NDArray[np.int64]]:
+    """Tell the examples of each batch of this worker.
+
+    Batches that are taken from the pipeline alone come first, in an order of their own: the
+    training sees the same examples whether or not there are any.
+    """
+    run = job.run
+    training = list(order_for(run, job.rank, about))
+    if not run.steps.drained:
+        return training
+    alone = run.steps.model_copy(update={"bare": run.steps.drained, "warmup": 0, "instrumented": 0})
+    before = run.model_copy(update={"steps": alone})
+    return [*order_for(before, job.rank, about), *training]

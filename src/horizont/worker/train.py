@@ -5,6 +5,7 @@ from __future__ import annotations
 from horizont.data import load
 from horizont.frameworks.registry import load_adapter
 from horizont.measure import ProgressWriter
+from horizont.measure.memory import tree_bytes
 from horizont.records import write_table
 from horizont.spec import ProcessJob
 from horizont.worker.coordinate import coordinate
@@ -13,6 +14,7 @@ from horizont.worker.loop import StepLoop
 from horizont.worker.outcome import leave_outcome
 from horizont.worker.profile import profile_operators
 from horizont.worker.session import Session, examples_for, note, recipe_for
+from horizont.worker.supply import end_input, start_input
 
 
 def train(job: ProcessJob) -> None:
@@ -26,10 +28,12 @@ def train(job: ProcessJob) -> None:
         return
     data = load(job.data_folder)
     recipe = recipe_for(job.run.workload, data, job.run.seed, job.run.system.build)
+    before = tree_bytes() if job.run.steps.drained else None
     examples = examples_for(job, data)
+    grown = tree_bytes() - before if before is not None else None
     note(job, "data")
     with ProgressWriter(job.progress, job.run.steps.total) as progress:
-        session = Session(job, adapter, recipe, data, examples, progress)
+        session = Session(job, adapter, recipe, data, examples, progress, grown)
         lead = coordinate if job.role == "chief" else work
         lead(session)
 
@@ -44,10 +48,12 @@ def work(session: Session) -> None:
     session.note("network")
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
     looks = Looks(session)
-    loop.run(trainer.batches(session.examples), lambda: session.note("first_step"), looks)
+    batches, needs = start_input(session, trainer)
+    loop.run(batches, lambda: session.note("first_step"), looks)
     session.note("trained")
+    end_input(batches)
     if job.rank == 0:
-        leave_outcome(session, trainer, loop.final_loss())
+        leave_outcome(session, trainer, loop.final_loss(), needs)
         looks.leave()
     if job.run.steps.profiled:
         profile_operators(session, loop.log)

@@ -13,7 +13,15 @@ from importlib import import_module
 from pathlib import Path
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.frameworks.operations import Operation
 from horizont.spec import ProcessJob
 
@@ -65,7 +73,7 @@ class MXNetAdapter:
         serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Refuse: MXNet's workers need no coordinator."""
         del recipe, examples

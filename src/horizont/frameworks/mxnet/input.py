@@ -96,12 +96,13 @@ def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
     loader = mx.gluon.data.DataLoader(
         dataset,
         batch_sampler=[[indices] for indices in examples.order],
-        batchify_fn=_only,
+        batchify_fn=only,
         num_workers=0,
     )
     return iter(loader)
 
 
-def _only(items: list[Batch]) -> Batch:
+def only(items: list[Batch]) -> Batch:
+    """Take the one item of a batch: it is a batch already."""
     (batch,) = items
     return batch

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
+from horizont.frameworks.base import Examples, Mark, OnDisk, Probe, Recipe, Weights, Windows
 from horizont.frameworks.mxnet import input as pipeline
+from horizont.frameworks.mxnet import readers
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.model import (
     HYBRID,
@@ -77,8 +78,10 @@ class LocalTrainer:
         # A receipt for each queued operation.
         self.receipted = self.data[:: AGGREGATE if is_aggregated(rule) else 1]
 
-    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
+        if isinstance(examples, OnDisk):
+            return readers.batches(examples, self.convert)
         return pipeline.batches(examples, self.convert)
 
     def score(self, inputs: Any) -> Any:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.frameworks.operations import Operation
 from horizont.frameworks.tensorflow import distribute, profile
 from horizont.frameworks.tensorflow.distribute import AllReduceTrainer
@@ -52,7 +60,7 @@ class TensorFlowAdapter:
         distribute.serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Lead the job's workers.
 

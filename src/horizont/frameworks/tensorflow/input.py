@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,17 +53,29 @@ def native(inputs: NDArray[Any]) -> NDArray[Any]:
 
 def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
     """Yield batches in the given order."""
-    lengths = np.array([len(indices) for indices in examples.order], dtype=np.int64)
-    stops = np.cumsum(lengths)
-    flat = tf.constant(np.concatenate([np.asarray(i, dtype=np.int64) for i in examples.order]))
+    flat, dataset = stretched(examples.order)
     if isinstance(examples, Windows):
         fetch = window_fetcher(tf.constant(examples.words), examples.time_steps)
     else:
         images = tf.constant(native(examples.images))
         fetch = fetcher(images, tf.constant(examples.labels), convert)
-    # The batches may differ in length, so each is a stretch of one long list.
-    stretches = tf.data.Dataset.from_tensor_slices((stops - lengths, stops))
-    return iter(scheduled(stretches.map(lambda start, stop: fetch(flat[start:stop]))))
+    return iter(scheduled(dataset.map(lambda start, stop: fetch(flat[start:stop]))))
+
+
+def stretched(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
+    """Lay the order of all batches out as one long list.
+
+    The batches may differ in length, so each is a stretch of the list.
+
+    Returns
+    -------
+    tuple
+        The list, a tensor of int64, and a data set of where each batch starts and stops in it.
+    """
+    lengths = np.array([len(indices) for indices in order], dtype=np.int64)
+    stops = np.cumsum(lengths)
+    flat = tf.constant(np.concatenate([np.asarray(i, dtype=np.int64) for i in order]))
+    return flat, tf.data.Dataset.from_tensor_slices((stops - lengths, stops))
 
 
 def window_fetcher(words: Any, time_steps: int) -> Callable[[Any], Batch]:
@@ -110,11 +122,16 @@ def scheduled(dataset: Any) -> Any:
     of its own.
     """
     threads = tf.config.threading.get_intra_op_parallelism_threads()
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.inject_prefetch = False
-    options.threading.private_threadpool_size = threads
-    options.threading.max_intra_op_parallelism = threads
     if threads > 1:
         dataset = dataset.prefetch(2)
-    return dataset.with_options(options)
+    return dataset.with_options(options(threads))
+
+
+def options(threads: int) -> Any:
+    """Hold tf.data to a number of threads, and keep it from adding what was not asked for."""
+    chosen = tf.data.Options()
+    chosen.autotune.enabled = False
+    chosen.experimental_optimization.inject_prefetch = False
+    chosen.threading.private_threadpool_size = threads
+    chosen.threading.max_intra_op_parallelism = threads
+    return chosen

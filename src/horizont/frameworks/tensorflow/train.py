@@ -8,8 +8,9 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
+from horizont.frameworks.base import Examples, Mark, OnDisk, Probe, Recipe, Weights, Windows
 from horizont.frameworks.tensorflow import input as pipeline
+from horizont.frameworks.tensorflow import readers
 from horizont.frameworks.tensorflow.carried import Carried
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
@@ -128,8 +129,10 @@ class LocalTrainer:
         for variable, value in zip(touched, before, strict=True):
             variable.assign(value)
 
-    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
+        if isinstance(examples, OnDisk):
+            return readers.batches(examples, self.convert)
         return pipeline.batches(examples, self.convert)
 
     def step(self, batch: pipeline.Batch) -> Any:

@@ -8,7 +8,15 @@ from pathlib import Path
 import torch
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.base import (
+    Adapter,
+    Coordinator,
+    Examples,
+    OnDisk,
+    Recipe,
+    Trainer,
+    Windows,
+)
 from horizont.frameworks.operations import Operation
 from horizont.frameworks.torch import profile
 from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
@@ -54,7 +62,7 @@ class TorchAdapter:
         serve(job)
 
     def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows
+        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
     ) -> Coordinator:
         """Refuse: PyTorch's workers need no coordinator."""
         del recipe, examples

@@ -89,11 +89,12 @@ def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
     loader = DataLoader(
         dataset,
         batch_sampler=examples.order,  # type: ignore[arg-type]
-        collate_fn=_as_it_is,
+        collate_fn=as_it_is,
         num_workers=0,
     )
     return iter(loader)
 
 
-def _as_it_is(batch: Any) -> Any:
+def as_it_is(batch: Any) -> Any:
+    """Leave what a data set fetched as it is."""
     return batch

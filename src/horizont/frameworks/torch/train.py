@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.frameworks.base import Examples, Mark, Probe, Recipe, Weights, Windows
+from horizont.frameworks.base import Examples, Mark, OnDisk, Probe, Recipe, Weights, Windows
 from horizont.frameworks.torch import input as pipeline
+from horizont.frameworks.torch import readers
 from horizont.frameworks.torch.build import built
 from horizont.frameworks.torch.input import DTYPES
 from horizont.frameworks.torch.model import (
@@ -47,8 +48,10 @@ class LocalTrainer:
         self.recurrent = recurrent_layers(self.module)
         self.optimizer = build_optimizer(recipe, self.module)
 
-    def batches(self, examples: Examples | Windows) -> Iterator[pipeline.Batch]:
+    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
+        if isinstance(examples, OnDisk):
+            return readers.batches(examples, self.convert)
         return pipeline.batches(examples, self.convert)
 
     def forward(self, batch: pipeline.Batch) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """The figures of the book: a table in, a figure out, nothing kept between them."""
 
 from horizont.report.figures.equivalence import distances
+from horizont.report.figures.input import input_rows
 from horizont.report.figures.learning import loss_curves, quality_curves, quality_dots
 from horizont.report.figures.network import architecture
 from horizont.report.figures.operators import operator_bars
@@ -16,6 +17,7 @@ from horizont.report.figures.wire import link_curves, traffic_dots
 __all__ = [
     "architecture",
     "distances",
+    "input_rows",
     "link_curves",
     "loss_curves",
     "operator_bars",

@@ -1,0 +1,75 @@
+"""Run in a process of its own: the batches of each reader against those from memory, as JSON.
+
+``python -m tests.frameworks.reading FRAMEWORK PREPARED FILES``
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from horizont.data import load
+from horizont.data.files import open_files
+from horizont.frameworks.base import Examples, Normalisation, OnDisk, Recipe
+from horizont.frameworks.registry import load_adapter
+from horizont.networks import initial_weights, network_for
+from horizont.spec import READERS, Input, Optimizer, Workload
+
+BATCH = 20
+OPTIMIZER = Optimizer(learning_rate=0.1)
+
+
+def ways(reader: str) -> list[dict[str, Any]]:
+    """List the ways in which a reader can read."""
+    traits = READERS[reader]
+    found: list[dict[str, Any]] = [{"cache": True, "prefetch": min(traits.ahead_alone, 2)}]
+    found += [{"cache": True}] if traits.always_cached else [{}]
+    if traits.workers != "none":
+        found += [{"workers": 2, "prefetch": 2}]
+    return found
+
+
+def content(batches: Any) -> list[tuple[bytes, bytes]]:
+    """Read all batches as bytes; classes as int64 whatever a framework makes of them."""
+    found = []
+    for inputs, labels in batches:
+        parts = [part.asnumpy() if hasattr(part, "asnumpy") else part for part in (inputs, labels)]
+        pixels, classes = (np.asarray(part) for part in parts)
+        found.append((pixels.tobytes(), classes.astype(np.int64).tobytes()))
+    return found
+
+
+def main(framework: str, prepared: Path, folder: Path) -> None:
+    """Read an epoch and a half in every way."""
+    adapter = load_adapter(framework)
+    adapter.configure(1)
+    data = load(prepared)
+    files = open_files(data.about, folder)
+    workload = Workload(network="lenet5", dataset=data.about.name, optimizer=OPTIMIZER)
+    network = network_for(workload, data.about.shape, data.about.classes)
+    scale = Normalisation(np.array(data.about.mean), np.array(data.about.std))
+    trainer = adapter.trainer(Recipe(network, initial_weights(network, 1), OPTIMIZER, scale))
+    random, epoch = np.random.default_rng(3), len(files) // BATCH
+    orders = [random.permutation(len(files))[: epoch * BATCH] for _ in range(2)]
+    order = list(np.concatenate(orders).reshape(-1, BATCH)[: epoch + epoch // 2])
+    by_number = list(np.resize(np.arange(len(files)), (len(order), BATCH)))
+    images, labels = np.array(data.train_images), np.array(data.train_labels)
+    expected = {
+        True: content(trainer.batches(Examples(images, labels, order))),
+        False: content(trainer.batches(Examples(images, labels, by_number))),
+    }
+    found = {}
+    for reader, traits in READERS.items():
+        for way in ways(reader) if traits.framework == framework else []:
+            given = Input(source="files", reader=reader, **way)
+            read = content(trainer.batches(OnDisk(files, order, given, reader)))
+            found[f"{reader} {way}"] = read == expected[traits.ordered]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

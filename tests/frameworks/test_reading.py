@@ -1,0 +1,40 @@
+"""Every reader gives the very bytes that the pipeline from memory gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.conftest import ROOT
+
+from horizont.data import ImageData, load
+from horizont.data.files import ensure_files
+from horizont.spec import FRAMEWORKS, READERS, installed_version
+
+pytestmark = pytest.mark.framework
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path: Path) -> None:
+    if installed_version(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    data = load(small_cifar)
+    assert isinstance(data, ImageData)
+    folder = ensure_files(data, tmp_path / "files")
+    command = [sys.executable, "-m", "tests.frameworks.reading", framework, str(small_cifar)]
+    told = subprocess.run(
+        [*command, str(folder)],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    found = json.loads(told.stdout.splitlines()[-1])
+    assert {name.split(" {")[0] for name in found} == {
+        reader for reader, traits in READERS.items() if traits.framework == framework
+    }
+    assert all(found.values()), [name for name, same in found.items() if not same]

@@ -1,0 +1,88 @@
+"""What no reader can do is one sentence before anything starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.analysis.record_maker import make_study
+from tests.conftest import small_run
+
+from horizont.errors import UserError
+from horizont.spec import Experiment, Run, validate
+
+FILES = {"source": "files"}
+
+
+@pytest.mark.parametrize(
+    ("system", "given", "words"),
+    [
+        ("pytorch/local", {"cache": True}, "input.cache: True .* False where the source is memory"),
+        ("pytorch/local", {**FILES, "reader": "tar"}, "input.reader: 'tar' .* tf.data"),
+        (
+            "pytorch/local",
+            {**FILES, "reader": "RecordIO"},
+            "input.reader: 'RecordIO' .* DataLoader",
+        ),
+        ("pytorch/sync/allreduce", FILES, "input.source: 'files' .* memory for pytorch/sync"),
+        (
+            "pytorch/local",
+            {**FILES, "prefetch": 2},
+            "input.prefetch: 2 .* 0 for DataLoader without",
+        ),
+        (
+            "pytorch/local",
+            {**FILES, "workers": 2},
+            "input.prefetch: 0 .* 1 to 64 for DataLoader wi",
+        ),
+        (
+            "mxnet/local",
+            {**FILES, "reader": "NDArrayIter"},
+            "input.cache: False .* true for NDArrayIter",
+        ),
+        (
+            "mxnet/local",
+            {**FILES, "reader": "NDArrayIter", "cache": True, "workers": 1},
+            "input.workers: 1 .* 0 for NDArrayIter",
+        ),
+    ],
+)
+def test_the_impossible_is_refused(system: str, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        validate(Run, small_run(system).model_dump() | {"input": given})
+
+
+def test_only_a_single_process_is_drained() -> None:
+    steps = {"warmup": 1, "bare": 1, "instrumented": 0, "drained": 3}
+    with pytest.raises(UserError, match=r"steps.drained: 3 .* 0 for pytorch/sync/allreduce"):
+        validate(Run, small_run("pytorch/sync/allreduce").model_dump() | {"steps": steps})
+
+
+def test_a_reader_is_run_by_its_own_framework_only() -> None:
+    readers = [{}, {**FILES, "reader": "DataLoader"}, {**FILES, "reader": "RecordIO"}]
+    settings = varied(readers)
+    titles = {
+        name: [shape["input"].title(name.split("/")[0]) for shape in settings.variants(name)]
+        for name in ("pytorch/local", "mxnet/local", "tensorflow/local")
+    }
+    assert titles == {
+        "pytorch/local": ["memory", "DataLoader, no cache"],
+        "mxnet/local": ["memory", "RecordIO, no cache"],
+        "tensorflow/local": ["memory"],
+    }
+
+
+def test_a_reader_that_no_system_has_is_refused() -> None:
+    with pytest.raises(UserError, match=r"vary.input.reader: 'RecordIO'"):
+        varied([{**FILES, "reader": "RecordIO"}], systems=["pytorch/local"])
+
+
+def test_a_slip_in_what_varies_is_named() -> None:
+    with pytest.raises(UserError, match=r"vary.input.*chache"):
+        varied([{**FILES, "chache": True}])
+
+
+def varied(inputs: list[dict[str, Any]], **changes: Any) -> Experiment:
+    """Take the study's experiment with other inputs."""
+    values = make_study().input.model_dump() | {"vary": {"input": inputs}} | changes
+    return validate(Experiment, values, "input")
