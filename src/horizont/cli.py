@@ -70,6 +70,12 @@ def build_parser() -> argparse.ArgumentParser:
     notebook.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
     notebook.set_defaults(do=_notebook)
 
+    claims = verbs.add_parser("claims", help="give a verdict on every published claim")
+    claims.add_argument(
+        "--check", action="store_true", help="hold the page of claims against the verdicts"
+    )
+    claims.set_defaults(do=_claims)
+
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
         ("summary", _summary, "show the results of the study in the terminal"),
@@ -151,6 +157,17 @@ def _notebook(arguments: argparse.Namespace) -> int:
         print(f"error: {failure}", file=sys.stderr)
         return 2 if failure.error == "UserError" else 1
     return 0
+
+
+def _claims(arguments: argparse.Namespace) -> None:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.claims import check_claims, show_claims
+
+    if arguments.check:
+        check_claims(study_paths())
+        print("the page says what the verdicts say")
+    else:
+        show_claims(study_paths())
 
 
 def _book(arguments: argparse.Namespace) -> None:

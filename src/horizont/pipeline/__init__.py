@@ -1,5 +1,6 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.claims import judge_claims, nearest_records
 from horizont.pipeline.faults import try_faults
 from horizont.pipeline.measure import measure
 from horizont.pipeline.notebook import run_notebook
@@ -13,7 +14,9 @@ from horizont.pipeline.root import project_root
 
 __all__ = [
     "Paths",
+    "judge_claims",
     "measure",
+    "nearest_records",
     "outline_of",
     "prepare_dataset",
     "project_root",

@@ -42,6 +42,7 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
+    planned += [("claims", "claims")]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 
 

@@ -1,5 +1,12 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
+from horizont.report.claims import (
+    claim_counts,
+    claim_table,
+    claim_texts,
+    source_facts,
+    then_now_pictures,
+)
 from horizont.report.clusterpictures import (
     link_picture,
     scaling_picture,
@@ -63,6 +70,9 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "claim_counts",
+    "claim_table",
+    "claim_texts",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
@@ -86,6 +96,7 @@ __all__ = [
     "result_table",
     "sample",
     "scaling_picture",
+    "source_facts",
     "speed_table",
     "staleness_picture",
     "staleness_table",
@@ -93,6 +104,7 @@ __all__ = [
     "study_facts",
     "system_facts",
     "table",
+    "then_now_pictures",
     "throughput_picture",
     "traffic_picture",
     "verdict",

@@ -24,6 +24,7 @@ CHAPTERS = {
     "scaling": "Scaling",
     "resources": "Resources",
     "incidents": "Incidents",
+    "claims": "Then and now",
 }
 
 #: The chapter that is the front page.

@@ -21,10 +21,12 @@ def ratio(evidence: Evidence, check: Ratio, workload: str) -> list[Finding]:
         sides = [Side(check.over, setting, True), Side(check.under, setting, False)]
         found = figure(evidence, check.quantity, sides)
         if found is not None:
-            findings.append(told(check, what, workload, published, found, setting.words()))
+            findings.append(
+                told(check, what, workload, found, published=published, conditions=setting.words())
+            )
     if not findings:
         reason = evidence.why_not(check, workload, [check.over, check.under])
-        return [untestable(check, what, workload, reason)]
+        return [untestable(check, what, workload, reason, published)]
     return findings if check.every else findings[:1]
 
 
@@ -57,8 +59,9 @@ def trend(evidence: Evidence, check: Trend, workload: str) -> list[Finding]:
         found = figure(evidence, check.quantity, sides, scale)
         if found is not None:
             words = f"{start.words()}; then {end.words()}"
-            return [told(check, what, workload, check.published, found, words)]
-    return [untestable(check, what, workload, _why_no_point(evidence, check, workload))]
+            return [told(check, what, workload, found, published=check.published, conditions=words)]
+    reason = _why_no_point(evidence, check, workload)
+    return [untestable(check, what, workload, reason, check.published)]
 
 
 def growth(evidence: Evidence, check: Growth, workload: str) -> list[Finding]:
@@ -78,10 +81,10 @@ def growth(evidence: Evidence, check: Growth, workload: str) -> list[Finding]:
         found = figure(evidence, check.quantity, sides)
         if found is not None:
             words = f"{start.words()}; then {end.words()}"
-            return [told(check, what, end.workload, published, found, words)]
+            return [told(check, what, end.workload, found, published=published, conditions=words)]
     place = workload or check.end.workload
     reason = evidence.why_not(check, place, [check.over, check.under])
-    return [untestable(check, what, place, reason)]
+    return [untestable(check, what, place, reason, published)]
 
 
 def share(evidence: Evidence, check: Share, workload: str) -> list[Finding]:
@@ -91,7 +94,16 @@ def share(evidence: Evidence, check: Share, workload: str) -> list[Finding]:
         values = evidence.values(check.system, setting, check.quantity)
         if values.by_block:
             found = median_interval(list(values.by_block.values())), tuple(values.records.values())
-            return [told(check, what, workload, check.published, found, setting.words())]
+            return [
+                told(
+                    check,
+                    what,
+                    workload,
+                    found,
+                    published=check.published,
+                    conditions=setting.words(),
+                )
+            ]
     reason = evidence.why_not(check, workload, [check.system])
     return [untestable(check, what, workload, reason)]
 

@@ -69,7 +69,7 @@ def decide(found: Estimate, expect: str, threshold: float, neutral: float | None
 
 def _is_equal(low: float, high: float) -> bool:
     """Whether there is shown to be no difference worth the name."""
-    return 1 / EQUAL_WITHIN < low and high < EQUAL_WITHIN
+    return low > 1 / EQUAL_WITHIN and high < EQUAL_WITHIN
 
 
 def _decide_equal(found: Estimate) -> Verdict:

@@ -84,7 +84,7 @@ class Evidence:
             own = [s for s in own if s.setting.experiment in check.experiments]
             reason = _why_not(own)
             if reason:
-                return f"{reason} {system} on {workload} in {places}"
+                return f"{reason} {system} on {workload} in the experiment {places}"
         wanted = name_of(check.quantity) + (f", batch {check.batch}" if check.batch else "")
         return (
             f"{' and '.join(systems)} on {workload}: no runs have what the rule asks for: {wanted}"

@@ -40,10 +40,19 @@ class Finding:
     records: tuple[str, ...] = field(default=())
 
 
-def untestable(check: Check, what: str, workload: str, reason: str) -> Finding:
-    """Make the finding that nothing can be found."""
+def untestable(
+    check: Check, what: str, workload: str, reason: str, published: float | None = None
+) -> Finding:
+    """Make the finding that nothing can be found; it still tells what would decide."""
+    compared = bool(check.quantity) and check.expect != "equal"
     return Finding(
-        what, workload, "not testable here", check.expect, published=check.published, reason=reason
+        what,
+        workload,
+        "not testable here",
+        expect=check.expect if check.quantity else "",
+        threshold=threshold_for(published, check.threshold) if compared else None,
+        published=published,
+        reason=reason,
     )
 
 
@@ -51,26 +60,26 @@ def told(
     check: Check,
     what: str,
     workload: str,
-    published: float | None,
     figure: tuple[Estimate, tuple[str, ...]],
+    *,
+    published: float | None,
     conditions: str,
 ) -> Finding:
+    """Make the finding of a figure with its interval and the records that it comes from."""
     found, records = figure
     threshold = threshold_for(published, check.threshold)
     neutral = None if check.threshold not in (None, 1.0) else 1.0
-    verdict = decide(found, check.expect, threshold, neutral)
-    reason = "one block gives no interval" if found.n < 2 else ""
     return Finding(
         what,
         workload,
-        verdict,
-        check.expect,
-        None if check.expect == "equal" else threshold,
-        published,
-        found,
-        reason,
-        conditions,
-        records,
+        decide(found, check.expect, threshold, neutral),
+        expect=check.expect,
+        threshold=None if check.expect == "equal" else threshold,
+        published=published,
+        found=found,
+        reason="one block gives no interval" if found.n < 2 else "",
+        conditions=conditions,
+        records=records,
     )
 
 
