@@ -63,7 +63,7 @@ def _texts(executed: Path) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    return html.unescape(" ".join(_TAG.sub(" ", text).split(" ")))
+    return html.unescape(" ".join(_TAG.sub(" ", text).split()))
 
 
 def _words(text: str) -> list[str]:
