@@ -182,15 +182,15 @@ def claim_counts(judged: Sequence[Judged]) -> Remark:
 
 
 def claim_table(judged: Sequence[Judged]) -> Table:
-    """List the claims with their verdicts, by publication; those that cannot be tested in short."""
+    """List the claims with their verdicts, by publication."""
     rows = [
         {
             "source": _publication(claim["source"]),
             "claim": claim["id"],
-            "what was claimed": claim["claim"],
-            "published": claim["published_value"],
-            "today": _figures(claim),
             "verdict": claim["verdict"],
+            "today": _figures(claim),
+            "published": _published(claim),
+            "what was claimed": claim["claim"],
         }
         for claim in judged
     ]
@@ -198,9 +198,13 @@ def claim_table(judged: Sequence[Judged]) -> Table:
 
 
 def _publication(source: str) -> str:
-    name = next((name for name in read_sources() if source.startswith(name)), source)
-    found = read_sources().get(name)
-    return f"{name}: {found.setup}" if found else name
+    return next((name for name in read_sources() if source.startswith(name)), source)
+
+
+def _published(claim: Judged) -> str:
+    """Give the published figures; what was said in words stands in the last column."""
+    value = str(claim["published_value"])
+    return value if any(letter.isdigit() for letter in value) else "–"
 
 
 def _figures(claim: Judged) -> str:
