@@ -76,6 +76,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     claims.set_defaults(do=_claims)
 
+    compare = verbs.add_parser("compare", help="tell what changed between two folders of records")
+    compare.add_argument("before", type=Path)
+    compare.add_argument("after", type=Path)
+    compare.add_argument(
+        "--fail-above", type=float, metavar="FACTOR", help="exit 1 if a throughput fell by more"
+    )
+    compare.set_defaults(do=_compare)
+
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
         ("summary", _summary, "show the results of the study in the terminal"),
@@ -168,6 +176,12 @@ def _claims(arguments: argparse.Namespace) -> None:
         print("the page says what the verdicts say")
     else:
         show_claims(study_paths())
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline.compare import compare_records
+
+    return compare_records(arguments.before, arguments.after, arguments.fail_above)
 
 
 def _book(arguments: argparse.Namespace) -> None:

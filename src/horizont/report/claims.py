@@ -39,6 +39,7 @@ class ClaimText:
     """
 
     id: str
+    verdict: str
     said: str
     found: tuple[str, ...]
     untested: tuple[str, ...]
@@ -48,10 +49,16 @@ class ClaimText:
         """Write the claim as a section that the check of the book finds again."""
         records = [f"<code>{html.escape(name)}</code>" for name in self.records]
         return (
-            f'<section class="hz-claim" id="claim-{self.id}"><p>{html.escape(self.said)}</p>\n'
+            f'<section class="hz-claim" id="claim-{self.id}"><p>{self._headed()}</p>\n'
             f"{_items(self.found)}{_folded('not tested', _items(self.untested), self.untested)}"
             f"{_folded('records', ', '.join(records), self.records)}</section>"
         )
+
+    def _headed(self) -> str:
+        """Set the name of the claim and its verdict apart."""
+        said = html.escape(self.said).replace(self.id, f"<strong>{self.id}</strong>", 1)
+        verdict = f"Verdict: {self.verdict}."
+        return said.replace(verdict, f"<strong>{verdict}</strong>", 1)
 
     def text(self) -> str:
         """Write the sentences one below the other."""
@@ -108,6 +115,7 @@ def claim_text(claim: Judged) -> ClaimText:
     others = [part for part in claim["parts"] if part["verdict"] == "not testable here"]
     return ClaimText(
         claim["id"],
+        claim["verdict"],
         said,
         tuple(_part(part) for part in tested),
         tuple(_untested(part) for part in others),

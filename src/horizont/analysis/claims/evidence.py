@@ -9,7 +9,7 @@ from math import isnan
 
 from horizont.analysis.claims.findings import name_of
 from horizont.analysis.claims.rules import At, Check, Count
-from horizont.analysis.claims.seen import Seen, Setting
+from horizont.analysis.claims.seen import PROFILE, Seen, Setting
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Evidence:
     @cached_property
     def _usable(self) -> tuple[Seen, ...]:
         return tuple(seen for seen in self.runs if seen.usable)
+
+    @cached_property
+    def _profiled(self) -> bool:
+        return any((seen.record.folder / PROFILE).exists() for seen in self.runs)
 
     def settings(self, check: Check, system: str, at: At) -> list[Setting]:
         """List the settings in which a system was run, in the order of preference.
@@ -76,7 +80,7 @@ class Evidence:
 
     def why_not(self, check: Check, workload: str, systems: Sequence[str]) -> str:
         """Say why something cannot be tested with these runs."""
-        if check.quantity.startswith("operator:"):
+        if check.quantity.startswith("operator:") and not self._profiled:
             return "the records hold no operator profile"
         places = " or ".join(name.replace("_", " ") for name in check.experiments)
         for system in systems:

@@ -105,5 +105,5 @@ NAMES = {
 def name_of(quantity: str) -> str:
     """Name a quantity for readers."""
     if quantity.startswith("operator:"):
-        return f"operator {quantity.removeprefix('operator:').replace('_', ' ')}"
+        return f"operator {quantity.removeprefix('operator:')}"
     return NAMES[quantity]
