@@ -229,7 +229,9 @@ def test_runs_without_a_proof_settle_nothing(tmp_path: Path) -> None:
 def test_failed_runs_are_a_reason(tmp_path: Path) -> None:
     records = make_records(tmp_path, failed=(PT, MX), blocks=1)
     found = verdict(RATIO, records)
-    assert found["reason"] == f"no run went well of {PT} on {WORKLOAD} in the experiment distributed"
+    assert found["reason"] == (
+        f"no run went well of {PT} on {WORKLOAD} in the experiment distributed"
+    )
 
 
 def test_all_claims_are_judged_and_written_as_plain_json(tmp_path: Path) -> None:
