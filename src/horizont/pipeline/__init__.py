@@ -1,7 +1,8 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
-from horizont.pipeline.claims import judge_claims, nearest_records
+from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
 from horizont.pipeline.faults import try_faults
+from horizont.pipeline.features import installed_features
 from horizont.pipeline.measure import measure
 from horizont.pipeline.notebook import run_notebook
 from horizont.pipeline.outline import outline_of
@@ -14,6 +15,7 @@ from horizont.pipeline.root import project_root
 
 __all__ = [
     "Paths",
+    "installed_features",
     "judge_claims",
     "measure",
     "nearest_records",
@@ -24,6 +26,7 @@ __all__ = [
     "prove",
     "publish",
     "publish_incidents",
+    "records_at_hand",
     "replay_updates",
     "run_notebook",
     "study_paths",

@@ -45,7 +45,7 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
-    planned += [("claims", "claims")]
+    planned += [("claims", "claims"), ("frameworks", "frameworks")]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 
 

@@ -28,8 +28,9 @@ PAGE = "claims"
 NEAREST = ("cluster", "distributed")
 
 
-def records_at_hand(paths: Paths) -> list[Record]:
+def records_at_hand(paths: Paths | None = None) -> list[Record]:
     """Open the records of all planned runs that were made."""
+    paths = paths or study_paths()
     study = read_study(paths.params)
     return [
         record

@@ -19,6 +19,13 @@ from horizont.report.findings import (
     verdict,
     worst_distances,
 )
+from horizont.report.frameworks import (
+    asked_table,
+    backend_table,
+    criteria_table,
+    historical_table,
+    sync_table,
+)
 from horizont.report.headline import (
     headline,
 )
@@ -70,9 +77,12 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "asked_table",
+    "backend_table",
     "claim_counts",
     "claim_table",
     "claim_texts",
+    "criteria_table",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
@@ -80,6 +90,7 @@ __all__ = [
     "facts",
     "fault_table",
     "headline",
+    "historical_table",
     "incident_table",
     "link_picture",
     "loss_picture",
@@ -102,6 +113,7 @@ __all__ = [
     "staleness_table",
     "startup_picture",
     "study_facts",
+    "sync_table",
     "system_facts",
     "table",
     "then_now_pictures",

@@ -25,6 +25,7 @@ CHAPTERS = {
     "resources": "Resources",
     "incidents": "Incidents",
     "claims": "Then and now",
+    "frameworks": "The frameworks",
 }
 
 #: The chapter that is the front page.
