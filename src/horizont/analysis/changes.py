@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from horizont.analysis.frames import PHASES, in_order, steps_of
@@ -165,7 +166,9 @@ def _rows(
     ]
 
 
-def ratio_of_medians(over: np.ndarray, under: np.ndarray, level: float = LEVEL) -> Estimate:
+def ratio_of_medians(
+    over: NDArray[np.float64], under: NDArray[np.float64], level: float = LEVEL
+) -> Estimate:
     """Estimate the ratio of the medians of two independent groups of positive numbers.
 
     The percentile bootstrap of the difference of median logarithms. With n runs on the smaller

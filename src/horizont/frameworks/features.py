@@ -76,7 +76,7 @@ def _tensorflow() -> Answers:
 
 def _torch() -> Answers:
     import torch
-    import torch.distributed.tensor.parallel  # noqa: F401 (to be found by name)
+    import torch.distributed.tensor.parallel
 
     layers = ("torch.nn.Linear", "torch.nn.Conv2d", "torch.nn.LSTM")
     return {
@@ -89,7 +89,7 @@ def _torch() -> Answers:
         "sync": _names(torch, "torch.nn.parallel.DistributedDataParallel"),
         "async": _told(False, "torch has no asynchronous trainer of its own"),
         "cpus": _names(torch, "torch.set_num_threads"),
-        "gpus": _told(torch.backends.cuda.is_built(), "torch.backends.cuda.is_built()"),
+        "gpus": _told(torch.version.cuda, "torch.version.cuda"),
     }
 
 
@@ -116,14 +116,13 @@ def _mxnet() -> Answers:
 def _convolve_tensorflow() -> None:
     import tensorflow as tf
 
-    @tf.function
     def step(images: Any, kernel: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(kernel)
             loss = tf.reduce_sum(tf.nn.conv2d(images, kernel, 1, "SAME"))
         return tape.gradient(loss, kernel)
 
-    step(tf.ones((8, 32, 32, 16)), tf.ones((3, 3, 16, 16)))
+    tf.function(step)(tf.ones((8, 32, 32, 16)), tf.ones((3, 3, 16, 16)))
 
 
 def _convolve_torch() -> None:

@@ -48,7 +48,7 @@ def _criterion(name: str, answer: Mapping[str, Any]) -> str:
     if name == "python":
         return f"yes, {answer['version']}"
     if name == "infrastructure":
-        return "none: processes that reach each other"
+        return "none"
     wanted = DECIDED_BY[name]
     there = [feature for feature in wanted if answer["features"][feature]["has"]]
     if len(wanted) == 1:
@@ -69,9 +69,9 @@ def sync_table(asked: Asked, records: Sequence[Record]) -> Table:
                     "updates": words.SYNC[sync],
                     "2021": before,
                     "today": _architecture(name),
-                    "the framework's own": _own(asked[framework], sync, name),
-                    "mechanism": SYSTEMS[name].means,
+                    "its own": _own(asked[framework], sync, name),
                     "runs here": _runs(found, name),
+                    "mechanism": SYSTEMS[name].means,
                 }
                 for name in names
             ]
