@@ -79,6 +79,19 @@ def build_parser() -> argparse.ArgumentParser:
     sample.add_argument("--out", type=Path, metavar="FOLDER", help="where the record goes")
     sample.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
     sample.set_defaults(do=_sample)
+    claims = verbs.add_parser("claims", help="give a verdict on every published claim")
+    claims.add_argument(
+        "--check", action="store_true", help="hold the page of claims against the verdicts"
+    )
+    claims.set_defaults(do=_claims)
+
+    compare = verbs.add_parser("compare", help="tell what changed between two folders of records")
+    compare.add_argument("before", type=Path)
+    compare.add_argument("after", type=Path)
+    compare.add_argument(
+        "--fail-above", type=float, metavar="FACTOR", help="exit 1 if a throughput fell by more"
+    )
+    compare.set_defaults(do=_compare)
 
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
@@ -181,6 +194,23 @@ def _sample(arguments: argparse.Namespace) -> int:
     if command[:1] == ["--"]:
         command = command[1:]
     return sample_command(command, arguments.out, arguments.hz)
+
+
+def _claims(arguments: argparse.Namespace) -> None:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.claims import check_claims, show_claims
+
+    if arguments.check:
+        check_claims(study_paths())
+        print("the page says what the verdicts say")
+    else:
+        show_claims(study_paths())
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline.compare import compare_records
+
+    return compare_records(arguments.before, arguments.after, arguments.fail_above)
 
 
 def _book(arguments: argparse.Namespace) -> None:

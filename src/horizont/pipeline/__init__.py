@@ -1,6 +1,8 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
 from horizont.pipeline.faults import try_faults
+from horizont.pipeline.features import installed_features
 from horizont.pipeline.measure import measure
 from horizont.pipeline.notebook import run_notebook
 from horizont.pipeline.outline import outline_of
@@ -13,7 +15,10 @@ from horizont.pipeline.root import project_root
 
 __all__ = [
     "Paths",
+    "installed_features",
+    "judge_claims",
     "measure",
+    "nearest_records",
     "outline_of",
     "prepare_dataset",
     "project_root",
@@ -22,6 +27,7 @@ __all__ = [
     "publish",
     "publish_incidents",
     "publish_inputs",
+    "records_at_hand",
     "replay_updates",
     "run_notebook",
     "study_paths",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from horizont.pipeline.claims import check_claims
 from horizont.pipeline.paths import Paths
 from horizont.report.book import build_book
 from horizont.spec import Study, read_study
@@ -29,8 +30,10 @@ def assemble_book(paths: Paths) -> Path:
     Raises
     ------
     UserError
-        If a page is missing or its notebook failed.
+        If a page is missing or its notebook failed, or the page of claims says something else
+        than the verdicts.
     """
+    check_claims(paths)
     return build_book(list(pages(read_study(paths.params), paths)), paths.book)
 
 
@@ -47,6 +50,7 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
+    planned += [("claims", "claims"), ("frameworks", "frameworks")]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 
 

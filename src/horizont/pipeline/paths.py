@@ -50,6 +50,11 @@ class Paths:
         return self.root / "reports" / "metrics" / f"{name}.json"
 
     @property
+    def claims(self) -> Path:
+        """Name the file of the verdicts on the published claims."""
+        return self.root / "reports" / "claims.json"
+
+    @property
     def plots(self) -> Path:
         """Name the folder of the curves that DVC plots."""
         return self.root / "reports" / "plots"

@@ -1,5 +1,12 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
+from horizont.report.claims import (
+    claim_counts,
+    claim_table,
+    claim_texts,
+    source_facts,
+    then_now_pictures,
+)
 from horizont.report.clusterpictures import (
     link_picture,
     scaling_picture,
@@ -11,6 +18,13 @@ from horizont.report.findings import (
     staleness_table,
     verdict,
     worst_distances,
+)
+from horizont.report.frameworks import (
+    asked_table,
+    backend_table,
+    criteria_table,
+    historical_table,
+    sync_table,
 )
 from horizont.report.headline import (
     headline,
@@ -85,7 +99,13 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "asked_table",
+    "backend_table",
+    "claim_counts",
+    "claim_table",
+    "claim_texts",
     "command_picture",
+    "criteria_table",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
@@ -93,6 +113,7 @@ __all__ = [
     "facts",
     "fault_table",
     "headline",
+    "historical_table",
     "incident_table",
     "input_picture",
     "input_table",
@@ -119,13 +140,16 @@ __all__ = [
     "sample",
     "scaling_picture",
     "slowest_table",
+    "source_facts",
     "speed_table",
     "staleness_picture",
     "staleness_table",
     "startup_picture",
     "study_facts",
+    "sync_table",
     "system_facts",
     "table",
+    "then_now_pictures",
     "throughput_picture",
     "traffic_picture",
     "verdict",

@@ -27,6 +27,8 @@ CHAPTERS = {
     "scaling": "Scaling",
     "resources": "Resources",
     "incidents": "Incidents",
+    "claims": "Then and now",
+    "frameworks": "The frameworks",
 }
 
 #: The printed book, beside the site's pages.

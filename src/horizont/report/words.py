@@ -125,6 +125,14 @@ def workload(network: str, dataset: str) -> str:
     return f"{NETWORKS.get(network, network)} on {DATASETS.get(dataset, dataset)}"
 
 
+def workload_name(name: str) -> str:
+    """Name a workload by what it is called in settings: network and data set, joined."""
+    for dataset_name in DATASETS:
+        if name.endswith(f"-{dataset_name}"):
+            return workload(name.removesuffix(f"-{dataset_name}"), dataset_name)
+    return name
+
+
 def dataset(name: str) -> str:
     """Name a data set."""
     return DATASETS.get(name, name)

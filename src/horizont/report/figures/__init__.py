@@ -11,6 +11,7 @@ from horizont.report.figures.samples import sample_sheet
 from horizont.report.figures.scaling import scaling_curves
 from horizont.report.figures.staleness import staleness_bars
 from horizont.report.figures.startup import startup_bars
+from horizont.report.figures.thennow import then_now_bars
 from horizont.report.figures.throughput import throughput_dots
 from horizont.report.figures.wire import link_curves, traffic_dots
 
@@ -30,6 +31,7 @@ __all__ = [
     "stacked_panels",
     "staleness_bars",
     "startup_bars",
+    "then_now_bars",
     "throughput_dots",
     "traffic_dots",
 ]

@@ -1,0 +1,262 @@
+"""What changed between two sets of records: two machines, two versions, two links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats as scipy_stats
+
+from horizont.analysis.frames import PHASES, in_order, steps_of
+from horizont.analysis.phases import split_steps
+from horizont.analysis.throughput import examples_per_second
+from horizont.records import Record
+from horizont.stats import Estimate
+from horizont.stats.interval import LEVEL, RESAMPLES
+
+#: Two sides whose ratio lies within this factor of one are the same.
+SAME_WITHIN = 1.1
+_SEED = 20211
+
+
+class Point(NamedTuple):
+    """What two runs must share to be the same work; the rest may be what changed.
+
+    Attributes
+    ----------
+    ground
+        Link, share of the processors and threads, where one side alone has several of them:
+        then they tell its runs apart. Empty where they may be what changed.
+    """
+
+    experiment: str
+    workload: str
+    system: str
+    workers: int
+    servers: int
+    batch: int
+    ground: str = ""
+
+    def words(self) -> str:
+        """Name the point."""
+        return f"{self.workers} x {self.batch}" + (f", {self.ground}" if self.ground else "")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that is compared: how it is measured, and whether more of it is worse."""
+
+    measure: Callable[[Record], float]
+    more_is_worse: bool = True
+
+
+def changes(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
+    """Compare all that was run on both sides.
+
+    Runs of two sets share no blocks, so medians are compared, and the interval is the percentile
+    bootstrap of the log ratio of medians with both sides drawn anew.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a point and quantity: ``experiment, workload, system, point, quantity``, medians
+        ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and
+        ``level``, ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the
+        interval lies wholly beyond 1, ``same`` if it lies within `SAME_WITHIN`, ``open``
+        otherwise. Quantities that a side did not measure have no row.
+    """
+    sides = by_point(before, after)
+    shared = [point for point in sides[0] if point in sides[1]]
+    order = {name: place for place, name in enumerate(in_order(p.system for p in shared))}
+    shared.sort(key=lambda p: (p.experiment, p.workload, order.get(p.system, 0), p))
+    rows = [
+        row
+        for point in shared
+        for name, quantity in QUANTITIES.items()
+        for row in _rows(point, name, quantity, [side[point] for side in sides])
+    ]
+    columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
+    columns += ["ratio", "low", "high", "level", "n_before", "n_after", "change"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def by_point(*sides: Sequence[Record]) -> list[dict[Point, list[Record]]]:
+    """Sort the records of each side, of runs that went well, by what they did."""
+    good = [[r for r in side if r.ok and r.run.incident is None] for side in sides]
+    varied = set().union(*(_varied(side) for side in good))
+    found: list[dict[Point, list[Record]]] = []
+    for side in good:
+        points: dict[Point, list[Record]] = {}
+        for record in side:
+            point = _point(record)
+            if point in varied:
+                point = point._replace(ground=_ground(record))
+            points.setdefault(point, []).append(record)
+        found.append(points)
+    return found
+
+
+def _varied(records: Sequence[Record]) -> set[Point]:
+    """Find the points that a side holds on more than one ground."""
+    grounds: dict[Point, set[str]] = {}
+    for record in records:
+        grounds.setdefault(_point(record), set()).add(_ground(record))
+    return {point for point, found in grounds.items() if len(found) > 1}
+
+
+def _point(record: Record) -> Point:
+    run = record.run
+    return Point(
+        run.experiment,
+        run.workload_name,
+        run.system.name,
+        run.topology.workers,
+        run.topology.servers,
+        run.local_batch,
+    )
+
+
+def _ground(record: Record) -> str:
+    shape = record.run.topology
+    said = [f"{shape.threads} threads"] if shape.threads > 1 else []
+    said += [f"{shape.host_cpus:g} processors a host"] if shape.host_cpus else []
+    rate = shape.link.rate_mbit
+    return ", ".join([*said, f"{rate:g} Mbit/s" if rate else "no limit"])
+
+
+def only_on_one_side(
+    before: Sequence[Record], after: Sequence[Record]
+) -> tuple[list[Point], list[Point]]:
+    """List what was run on one side only."""
+    first, second = by_point(before, after)
+    return [p for p in first if p not in second], [p for p in second if p not in first]
+
+
+def _rows(
+    point: Point, name: str, quantity: Quantity, sides: Sequence[Sequence[Record]]
+) -> list[dict[str, Any]]:
+    values = [np.array([quantity.measure(record) for record in side]) for side in sides]
+    known = [side[side > 0] for side in values]
+    if not all(len(side) for side in known):
+        return []
+    found = ratio_of_medians(known[1], known[0])
+    medians = [float(np.median(side)) for side in known]
+    return [
+        {
+            "experiment": point.experiment,
+            "workload": point.workload,
+            "system": point.system,
+            "point": point.words(),
+            "quantity": name,
+            "before": medians[0],
+            "after": medians[1],
+            "ratio": found.value,
+            "low": found.low,
+            "high": found.high,
+            "level": found.level,
+            "n_before": len(known[0]),
+            "n_after": len(known[1]),
+            "change": _change(found, quantity.more_is_worse),
+        }
+    ]
+
+
+def ratio_of_medians(
+    over: NDArray[np.float64], under: NDArray[np.float64], level: float = LEVEL
+) -> Estimate:
+    """Estimate the ratio of the medians of two independent groups of positive numbers.
+
+    The percentile bootstrap of the difference of median logarithms. With n runs on the smaller
+    side it cannot promise more than an interval of n values can.
+    """
+    logs = [np.log(over), np.log(under)]
+    value = exp(float(np.median(logs[0]) - np.median(logs[1])))
+    n = min(len(over), len(under))
+    if n < 2:
+        return Estimate(value, nan, nan, 0.0, n)
+    found = scipy_stats.bootstrap(
+        logs,
+        lambda a, b, axis: np.median(a, axis=axis) - np.median(b, axis=axis),
+        confidence_level=level,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(_SEED),
+    ).confidence_interval
+    bound = min(level, 1.0 - 2.0 ** (1 - n))
+    return Estimate(value, exp(float(found.low)), exp(float(found.high)), bound, n)
+
+
+def _change(found: Estimate, more_is_worse: bool) -> str:
+    if not found.low > 0:
+        return "open"
+    if found.low > 1 / SAME_WITHIN and found.high < SAME_WITHIN:
+        return "same"
+    if found.low > 1:
+        return "worse" if more_is_worse else "better"
+    if found.high < 1:
+        return "better" if more_is_worse else "worse"
+    return "open"
+
+
+def _phase(name: str) -> Callable[[Record], float]:
+    return lambda record: float(split_steps(steps_of(record))[name].mean())
+
+
+#: What is compared, by name. Seconds are those of one worker's instrumented step.
+QUANTITIES: dict[str, Quantity] = {
+    "examples_per_s": Quantity(lambda record: examples_per_second(steps_of(record)), False),
+    **{f"{phase}_s": Quantity(_phase(phase)) for phase in PHASES},
+}
+
+
+def machine_changes(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
+    """Put the facts of the machines side by side.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``fact``, ``before``, ``after`` and ``changed``. Several values on a side, as of two
+        versions in one folder, stand beside each other.
+    """
+    sides = [_facts(records) for records in (before, after)]
+    rows = []
+    for fact in dict.fromkeys([*sides[0], *sides[1]]):
+        said = [side.get(fact, "–") for side in sides]
+        rows.append(
+            {"fact": fact, "before": said[0], "after": said[1], "changed": said[0] != said[1]}
+        )
+    return pd.DataFrame(rows, columns=["fact", "before", "after", "changed"])
+
+
+def _facts(records: Sequence[Record]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for record in records:
+        for fact, value in _facts_of(record).items():
+            if value not in found.setdefault(fact, []):
+                found[fact].append(value)
+    return {fact: ", ".join(sorted(values)) for fact, values in found.items()}
+
+
+def _facts_of(record: Record) -> dict[str, str]:
+    environment: Mapping[str, Any] = record.environment
+    cpu = environment.get("cpu", {})
+    memory = environment.get("memory_bytes")
+    topology = record.run.topology
+    link = topology.link.rate_mbit
+    facts = {
+        "processor": cpu.get("model"),
+        "cores": cpu.get("logical_cores"),
+        "cores allowed": len(cpu["affinity"]) if cpu.get("affinity") else None,
+        "memory": f"{memory / 2**30:.1f} GiB" if memory else None,
+        "kernel": environment.get("kernel"),
+        "Python": environment.get("python"),
+        "threads": topology.threads,
+        "link": f"{link:g} Mbit/s" if link else "no limit",
+        **environment.get("packages", {}),
+    }
+    return {fact: str(value) for fact, value in facts.items() if value is not None}

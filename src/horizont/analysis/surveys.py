@@ -1,0 +1,87 @@
+"""The published tables of frameworks, and what ran of the systems by the records at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+import pandas as pd
+import yaml
+
+from horizont.analysis.frames import in_order
+from horizont.records import Record
+from horizont.spec import Frozen, validate
+
+
+class Criterion(Frozen):
+    """A criterion of the 2018 study, with what it found."""
+
+    words: str
+    priority: str
+    tensorflow: str
+    mxnet: str
+
+
+class Then(Frozen):
+    """What the 2021 study had of a framework."""
+
+    version: str
+    sync: str
+    # `async` is a word of Python's own.
+    backend: str
+    asynchronous: str
+
+
+class Historical(Frozen):
+    """Where a framework stands today, and which page says so."""
+
+    state: str
+    source: str
+    also: str = ""
+
+
+class Surveys(Frozen):
+    """All published tables of frameworks."""
+
+    criteria: dict[str, Criterion]
+    then: dict[str, Then]
+    looked_up: str
+    historical: dict[str, Historical]
+
+
+@cache
+def read_surveys() -> Surveys:
+    """Read the published tables."""
+    path = files("horizont.analysis").joinpath("published", "frameworks.yaml")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for row in values["then"].values():
+        row["asynchronous"] = row.pop("async")
+    return validate(Surveys, {**values, "looked_up": str(values["looked_up"])}, "frameworks.yaml")
+
+
+def ran(records: Sequence[Record]) -> pd.DataFrame:
+    """Count what became of the runs of each system to which nothing was done.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that gave
+        nothing, ``record``, the name of one that went well.
+    """
+    own = [record for record in records if record.run.incident is None]
+    rows = []
+    for system in in_order(record.run.system.name for record in own):
+        runs = [record for record in own if record.run.system.name == system]
+        good = [record.folder.name for record in runs if record.ok]
+        reasons = [record.result.reason for record in runs if not record.ok]
+        rows.append(
+            {
+                "system": system,
+                "ok": len(good),
+                "planned": len(runs),
+                "reason": reasons[0] if reasons else "",
+                "record": good[0] if good else "",
+            }
+        )
+    return pd.DataFrame(rows, columns=["system", "ok", "planned", "reason", "record"])

@@ -1,0 +1,47 @@
+"""Made-up runs for the rules of claims: one system at one point, as fast as the test wants it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import record_maker
+from record_maker import _make, make_study
+
+from horizont.records import Record
+from horizont.spec import Run, parse_system
+
+WORKLOAD = "lenet5-cifar10"
+
+
+def make_runs(
+    store: Path,
+    system: str,
+    times: tuple[float, ...],
+    *,
+    experiment: str = "distributed",
+    workload: str = WORKLOAD,
+    workers: int = 2,
+    batch: int = 42,
+) -> list[Record]:
+    """Write a record a block; all parts of a step take their time of the block in milliseconds."""
+    parsed = parse_system(system)
+    plain = next(iter(make_study().runs("distributed", WORKLOAD)))
+    servers = int("server" in parsed.traits.extra_roles)
+    shape = {"workers": workers, "servers": servers, "threads": 1}
+    folder = store / f"{experiment}-{workload}-{workers}-{batch}"
+    records = []
+    for block, time_ms in enumerate(times):
+        changed = {
+            "experiment": experiment,
+            "workload_name": workload,
+            "system": parsed,
+            "topology": shape,
+            "global_batch": workers * batch,
+            "block": block,
+        }
+        run = Run.model_validate({**plain.model_dump(), **changed})
+        parts = {parsed.framework: (time_ms,) * 7}
+        with mock.patch.dict(record_maker.PHASES_MS, parts):
+            records.append(_make(folder, block, run, (), ()))
+    return records

@@ -1,0 +1,90 @@
+"""Two sets of records side by side: a slow-down is found, named, and fails where asked to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from claim_maker import WORKLOAD, make_runs
+
+from horizont.analysis.changes import changes, machine_changes
+from horizont.cli import main
+
+PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The second side has PyTorch at half its speed, on another version."""
+    before, after = tmp_path_factory.mktemp("before"), tmp_path_factory.mktemp("after")
+    for folder, time_ms in ((before, 1.0), (after, 2.0)):
+        make_runs(folder, PT, (time_ms,) * 4)
+        make_runs(folder, MX, (1.0,) * 4)
+    for path in after.rglob("environment.json"):
+        facts = json.loads(path.read_text())
+        facts["packages"]["torch"] = "2.14.0"
+        path.write_text(json.dumps(facts))
+    return before, after
+
+
+def _both(folders: tuple[Path, Path]) -> list:
+    from horizont.pipeline.compare import read_folder
+
+    return [read_folder(folder) for folder in folders]
+
+
+def test_what_changed_is_told_with_its_interval(folders: tuple[Path, Path]) -> None:
+    table = changes(*_both(folders)).set_index(["system", "quantity"])
+    slower = table.loc[(PT, "examples_per_s")]
+    assert slower["low"] <= 0.5 * 1.05
+    assert slower["high"] >= 0.5 * 0.95
+    assert (slower["change"], slower["n_before"], slower["level"]) == ("worse", 4, 0.875)
+    assert table.loc[(PT, "backward_s"), "change"] == "worse"
+    assert table.loc[(MX, "examples_per_s"), "change"] == "same"
+
+
+def test_facts_of_the_machines_stand_side_by_side(folders: tuple[Path, Path]) -> None:
+    facts = machine_changes(*_both(folders)).set_index("fact")
+    assert list(facts.loc["torch"]) == ["2.13.0", "2.14.0", True]
+    assert not facts.loc["mxnet", "changed"]
+
+
+def test_a_regression_fails_only_where_asked(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = map(str, folders)
+    assert main(["compare", before, after]) == 0
+    capsys.readouterr()
+    assert main(["compare", before, after, "--fail-above", "1.1"]) == 1
+    said = capsys.readouterr().out
+    assert f"regression: distributed, {WORKLOAD}, {PT}" in said
+    assert said.count("regression:") == 1
+    assert main(["compare", after, before, "--fail-above", "1.1"]) == 0  # faster is none
+    assert main(["compare", before, after, "--fail-above", "3"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "{before}", "/no/such"], "a folder that exists"),
+        (["compare", "{empty}", "{before}"], "a folder that holds records"),
+        (["compare", "{before}", "{after}", "--fail-above", "0.5"], "a factor of at least 1"),
+        (["compare", "{before}", "{other}"], "records of work that"),
+    ],
+)
+def test_wrong_input_gets_one_sentence(
+    folders: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    make_runs(tmp_path / "other", PT, (1.0,), workers=3)
+    places = {"before": folders[0], "after": folders[1]}
+    places |= {"empty": tmp_path / "empty", "other": tmp_path / "other"}
+    assert main([word.format(**places) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

@@ -1,0 +1,106 @@
+"""The page of claims: its sentences come from the verdicts, and a check finds it when not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from horizont.analysis.claims import judge, then_and_now
+from horizont.report import claim_counts, claim_table, claim_texts, then_now_pictures
+from horizont.report.claimcheck import disagreements
+from horizont.report.claims import claim_text
+
+WORKLOAD = "lenet5-cifar10"
+ID = "N31"
+
+
+@pytest.fixture(scope="module")
+def judged(records):
+    return judge(records, {WORKLOAD: "proven"})
+
+
+def page(judged: list[dict[str, Any]], out: Path, prose: str = "") -> Path:
+    """Write the page as the notebook would be executed."""
+    shown = [claim_counts(judged), claim_table(judged)]
+    shown += [claim_texts(judged, name) for name in ("Jaeger 2018", "NTUA 2021", "KTH 2018")]
+    cells = [nbformat.v4.new_markdown_cell(f"# Then and now\n\n{prose}")]
+    for value in shown:
+        output = nbformat.v4.new_output("display_data", value._repr_mimebundle_())
+        cells.append(nbformat.v4.new_code_cell("show", outputs=[output]))
+    path = out / "claims.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def names(judged):
+    return {name for claim in judged for name in claim["records"]}
+
+
+def changed(judged, **parts):
+    """Copy the verdicts with one claim changed."""
+    copied = json.loads(json.dumps(judged))
+    claim = next(claim for claim in copied if claim["id"] == ID)
+    claim.update({k: v for k, v in parts.items() if k in claim})
+    claim["parts"][0].update({k: v for k, v in parts.items() if k in claim["parts"][0]})
+    return copied
+
+
+def test_a_page_of_the_verdicts_agrees_with_them(judged, tmp_path):
+    prose = f"{ID} is {next(c['verdict'] for c in judged if c['id'] == ID)} here."
+    assert disagreements(page(judged, tmp_path, prose), judged, names(judged)) == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"verdict": "reversed"}, {"value": 9.87}, {"published": 3.3}, {"n": 7}]
+)
+def test_another_verdict_or_figure_is_found(judged, tmp_path, change):
+    (fault, *_) = disagreements(page(judged, tmp_path), changed(judged, **change), names(judged))
+    assert ID in fault or "counts" in fault
+
+
+def test_prose_with_another_verdict_is_found(judged, tmp_path):
+    path = page(judged, tmp_path, f"Indeed {ID} is\nreversed today.")
+    (fault,) = disagreements(path, judged, names(judged))
+    assert fault.startswith(f"{ID}: the page says reversed, the records say")
+
+
+def test_a_figure_without_a_record_is_found(judged, tmp_path):
+    path = page(judged, tmp_path)
+    missing = sorted(names(judged))[0]
+    faults = disagreements(path, judged, names(judged) - {missing})
+    assert faults
+    assert all(f"the record {missing} is not there" in fault for fault in faults)
+    bare = changed(judged, records=[])
+    assert any("has no record" in fault for fault in disagreements(path, bare, names(judged)))
+
+
+def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):
+    path = page([claim for claim in judged if claim["id"] != "K46"], tmp_path)
+    faults = disagreements(path, judged, names(judged))
+    assert "K46: the page does not show it" in faults
+
+
+def test_a_claim_tells_figure_interval_and_what_was_asked(judged):
+    text = claim_text(next(claim for claim in judged if claim["id"] == ID)).text()
+    assert "published 1.6" in text
+    assert "3 blocks, level 75%" in text
+    assert "must lie above 1.26" in text
+
+
+def test_then_and_now_share_one_unit(records):
+    table = then_and_now(WORKLOAD, records)
+    ends = table.groupby(["system", "time"])["share"].sum()
+    for time in ("then", "now"):
+        assert ends["pytorch/sync/allreduce", time] == pytest.approx(1.0)
+    assert ends["mxnet/sync/parameter_server", "then"] == pytest.approx(197.29 / 110.91, rel=1e-3)
+    assert ("mxnet/async/parameter_server", "now") not in ends  # all its runs failed
+
+
+def test_then_and_now_is_drawn_and_what_was_not_published_is_named(records):
+    picture, remark = then_now_pictures({WORKLOAD: records, "lenet-fashion-mnist": []})
+    assert "no figure" in picture.svg()
+    assert "Fashion-MNIST" in remark.text

@@ -1,0 +1,46 @@
+"""The framework tables: published data, real answers of real processes, and failures shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from horizont.analysis.surveys import ran, read_surveys
+from horizont.pipeline import features
+from horizont.report import backend_table, criteria_table, historical_table, sync_table
+from horizont.spec import FRAMEWORKS
+
+FAILED = {name: {"failed": "no word"} for name in FRAMEWORKS}
+PS = "mxnet/async/parameter_server"
+
+
+def test_every_historical_framework_has_a_source():
+    found = read_surveys().historical
+    assert {"Theano", "CNTK", "Deeplearning4j", "Torch7", "Caffe"} <= set(found)
+    assert {"Caffe2", "Chainer", "DSSTNE"} <= set(found)
+    assert all(each.source.startswith("http") for each in found.values())
+    assert len(historical_table().cells) == len(found)
+
+
+def test_what_ran_is_counted_and_a_failure_has_its_reason(records):
+    table = ran(records).set_index("system")
+    assert table.loc["pytorch/sync/allreduce", ["ok", "planned"]].tolist() == [3, 3]
+    assert table.loc[PS, "ok"] == 0
+    assert "address already in use" in table.loc[PS, "reason"]
+    shown = sync_table(FAILED, records).cells
+    assert shown["runs here"].str.startswith("0 of 3").sum() == 1
+    assert (shown["its own"] == "not tested").all()
+
+
+def test_a_framework_that_does_not_answer_is_not_tested():
+    today = [c for c in criteria_table(FAILED).cells if c.endswith("today")]
+    assert (criteria_table(FAILED).cells[today] == "not tested: no word").all(axis=None)
+    assert (backend_table(FAILED).cells["today"] == "not tested").all()
+
+
+@pytest.mark.framework
+def test_an_installed_framework_answers_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.setattr(features, "FRAMEWORKS", ["pytorch", "nonsense"])
+    asked = features.installed_features()
+    assert asked["pytorch"]["features"]["machines"]["has"]
+    assert not asked["pytorch"]["features"]["async"]["has"]
+    assert "nonsense" in asked["nonsense"]["failed"]
