@@ -1,44 +1,60 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
 from horizont.analysis.budget import budget
+from horizont.analysis.difference import Difference
+from horizont.analysis.drilldown import LOCAL, Drilldown, drill, drilldowns
 from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
-from horizont.analysis.phases import phases, step_times
+from horizont.analysis.parts import AND
+from horizont.analysis.phases import phases, run_parts, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
 from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
 from horizont.analysis.scaling import is_strong, scaling
+from horizont.analysis.stability import stability
 from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
 from horizont.analysis.traffic import traffic, transfers
+from horizont.analysis.verdicts import NOT_COMPARABLE, Pair, pairs, verdicts
 from horizont.analysis.wire import volumes, wire_s
 
 __all__ = [
+    "AND",
+    "LOCAL",
+    "NOT_COMPARABLE",
     "NO_PROOF",
     "PARTS",
     "PHASES",
     "RESOURCES",
+    "Difference",
+    "Drilldown",
+    "Pair",
     "ProofStatus",
     "budget",
+    "drill",
+    "drilldowns",
     "from_metrics",
     "incidents",
     "is_strong",
     "looks",
     "losses",
     "metrics",
+    "pairs",
     "phases",
     "printable",
     "qualities",
     "resource_totals",
     "resources",
+    "run_parts",
     "run_throughput",
     "runs",
     "scaling",
     "segments",
     "smoothed",
+    "stability",
     "staleness",
     "startup",
     "step_times",
@@ -48,6 +64,7 @@ __all__ = [
     "time_to_loss",
     "traffic",
     "transfers",
+    "verdicts",
     "volumes",
     "wire_s",
 ]

@@ -73,6 +73,25 @@ def _part_row(
     }
 
 
+def run_parts(records: Sequence[Record]) -> pd.DataFrame:
+    """Reduce each run to its mean step and the mean parts of it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a run that went well, by the name of its record: ``bare_s``, and a column for each
+        of `PARTS` of the instrumented steps; seconds, means over steps and workers. NaN is what
+        was not measured.
+    """
+    rows = {record.folder.name: _run_row(steps_of(record)) for record in records if record.ok}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["bare_s", *PARTS], dtype="float64")
+
+
+def _run_row(steps: pd.DataFrame) -> list[float]:
+    bare_s = _mean_steps(steps).get("bare", float("nan"))
+    return [bare_s, *split_steps(steps)[list(PARTS)].mean()]
+
+
 def step_times(records: Sequence[Record]) -> pd.DataFrame:
     """Compare instrumented with bare steps.
 

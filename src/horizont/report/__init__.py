@@ -58,6 +58,14 @@ from horizont.report.titles import (
     dataset_title,
     workload_title,
 )
+from horizont.report.verdictpictures import (
+    drill_table,
+    waterfall_picture,
+    waterfall_pictures,
+)
+from horizont.report.why import (
+    explanations,
+)
 
 __all__ = [
     "Picture",
@@ -66,7 +74,9 @@ __all__ = [
     "dataset_facts",
     "dataset_title",
     "distance_picture",
+    "drill_table",
     "experiment_facts",
+    "explanations",
     "facts",
     "fault_table",
     "headline",
@@ -96,6 +106,8 @@ __all__ = [
     "throughput_picture",
     "traffic_picture",
     "verdict",
+    "waterfall_picture",
+    "waterfall_pictures",
     "workload_title",
     "worst_distances",
 ]

@@ -10,6 +10,7 @@ from horizont.report.figures.scaling import scaling_curves
 from horizont.report.figures.staleness import staleness_bars
 from horizont.report.figures.startup import startup_bars
 from horizont.report.figures.throughput import throughput_dots
+from horizont.report.figures.waterfall import waterfall
 from horizont.report.figures.wire import link_curves, traffic_dots
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "startup_bars",
     "throughput_dots",
     "traffic_dots",
+    "waterfall",
 ]
