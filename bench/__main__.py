@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from bench import loops, networks, quality, sampler, study, wire
+from bench import analysis, coverage, loops, networks, quality, sampler, study, wire
 
 BENCHMARKS = {
+    "analysis": analysis.run,
+    "coverage": coverage.run,
     "loops": loops.run,
     "networks": networks.run,
     "quality": quality.run,

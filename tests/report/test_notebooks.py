@@ -10,7 +10,7 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 NAMES = {"data", "equivalence", "local", "distributed", "cluster", "links", "scaling"}
-NAMES |= {"incidents", "resources", "overview"}
+NAMES |= {"incidents", "resources", "overview", "verdicts"}
 
 
 def test_all_are_there():

@@ -11,6 +11,9 @@ from horizont.spec import Study, read_study
 #: Experiments whose runs have their resources charted.
 SAMPLED = ("distributed", "cluster")
 
+#: Experiments whose systems are set against each other.
+JUDGED = ("local", "distributed", "cluster")
+
 #: Experiments that are shown by the notebook of another one.
 SHOWN_BY = {"strong_scaling": "scaling"}
 
@@ -42,6 +45,9 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
+    for experiment in JUDGED:
+        names = study.workloads_of(experiment)
+        planned += [("verdicts", f"verdicts-{name}-{experiment}") for name in names]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 
 

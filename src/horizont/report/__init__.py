@@ -36,6 +36,7 @@ from horizont.report.pictures import (
     throughput_picture,
 )
 from horizont.report.results import (
+    experiment_title,
     panels,
     read_results,
     result_table,
@@ -60,6 +61,7 @@ from horizont.report.titles import (
 )
 from horizont.report.verdictpictures import (
     drill_table,
+    verdict_table,
     waterfall_picture,
     waterfall_pictures,
 )
@@ -76,6 +78,7 @@ __all__ = [
     "distance_picture",
     "drill_table",
     "experiment_facts",
+    "experiment_title",
     "explanations",
     "facts",
     "fault_table",
@@ -106,6 +109,7 @@ __all__ = [
     "throughput_picture",
     "traffic_picture",
     "verdict",
+    "verdict_table",
     "waterfall_picture",
     "waterfall_pictures",
     "workload_title",

@@ -24,6 +24,7 @@ CHAPTERS = {
     "scaling": "Scaling",
     "resources": "Resources",
     "incidents": "Incidents",
+    "verdicts": "Verdicts",
 }
 
 #: The chapter that is the front page.

@@ -107,12 +107,6 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "distance": ("distance", "{:.1e}"),
     "bound": ("bound", "{:.1e}"),
     "record": ("record", "{}"),
-    "a": ("A", lambda name: words.system(str(name))),
-    "b": ("B", lambda name: words.system(str(name))),
-    "outcome": ("verdict", "{}"),
-    "detectable": ("would find", "{:.2f}"),
-    "further_blocks": ("more blocks", "{:.0f}"),
-    "blocks": ("blocks", "{:.0f}"),
     "spread": ("spread", "{:.1%}"),
     "drift": ("drift", "{:+.2f}"),
     "drift_p": ("p of the drift", "{:.3f}"),
@@ -124,7 +118,7 @@ _TEXT = frozenset(
     {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
     | {"mistake", "framework", "caught", "replayed"}
     | {"dtype", "record", "fact", "value", "disturbed", "host", "crowded"}
-    | {"A", "B", "verdict", "warnings", "a", "b", "outcome"}
+    | {"warnings"}
 )
 
 

@@ -11,12 +11,50 @@ from horizont.analysis import AND, LOCAL, Difference, Drilldown
 from horizont.report import figures, words
 from horizont.report.figures.waterfall import Fall, Stride
 from horizont.report.picture import Picture
-from horizont.report.tables import Table, plain_table
+from horizont.report.tables import Table, plain_table, shortened
 
 #: Classes of operators that a figure shows; the others are one row.
 SHOWN = 8
 
+#: A stride of less than this share of a step would be thinner than a line.
+UNSEEN = 0.001
+
 _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
+
+
+def verdict_table(verdicts: pd.DataFrame) -> Table:
+    """Write the verdicts, a row a pair.
+
+    Parameters
+    ----------
+    verdicts
+        As of `horizont.analysis.verdicts`.
+    """
+    rows = [_verdict_row(row) for _, row in verdicts.iterrows()]
+    numbers = {"A / B", "interval", "blocks", "would find", "more blocks"}
+    return plain_table(pd.DataFrame(rows), numbers)
+
+
+def _verdict_row(row: pd.Series) -> dict[str, str]:
+    disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
+    interval = "–"
+    if not math.isnan(row["ratio_low"]):
+        interval = f"{row['ratio_low']:.3f} to {row['ratio_high']:.3f} ({row['level']:.0%})"
+    return {
+        "A": words.system(row["a"]),
+        "B": words.system(row["b"]),
+        "verdict": row["outcome"],
+        "A / B": _plain(row["ratio"], ".3f"),
+        "interval": interval,
+        "blocks": f"{row['blocks']} of {row['planned']}",
+        "would find": _plain(row["detectable"], ".2f"),
+        "more blocks": _plain(row["further_blocks"], ".0f"),
+        "note": "; ".join(filter(None, [shortened(row["reason"]), disturbed])),
+    }
+
+
+def _plain(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"
 
 
 def drill_table(drilldowns: Sequence[Drilldown]) -> Table:
@@ -132,7 +170,8 @@ def _fall(
 ) -> Fall:
     ends = (whole.b_s, whole.a_s) if turned else (whole.a_s, whole.b_s)
     strides = [_stride(part, drill, turned) for part in parts]
-    return Fall(title, *ends, strides)
+    seen = [each for each in strides if abs(each.added_s) >= UNSEEN * max(ends)]
+    return Fall(title, *ends, seen)
 
 
 def _stride(part: Difference, drill: Drilldown, turned: bool) -> Stride:
