@@ -61,7 +61,8 @@ def drill_table(drilldowns: Sequence[Drilldown]) -> Table:
     """Write the difference between the systems of each pair, part by part."""
     rows = [row for drill in drilldowns for row in _rows(drill)]
     numbers = {"A, ms", "B, ms", "B - A, ms", "interval", "share"}
-    return plain_table(pd.DataFrame(rows), numbers, group_by="pair" if rows else None)
+    frame = pd.DataFrame(rows).fillna("–")
+    return plain_table(frame, numbers, group_by="pair" if rows else None)
 
 
 def _rows(drill: Drilldown) -> list[dict[str, str]]:
