@@ -36,6 +36,7 @@ PHASES_MS = {
 }
 Found = TypeVar("Found")
 
+RULE = {"learning_rate": 0.01}
 NAMES = ("load", "forward", "backward", "waiting", "communication", "update")
 
 
@@ -59,7 +60,7 @@ def _described(blocks: int) -> list[Run]:
     plain = {
         "experiment": "bench",
         "workload_name": "lenet5-cifar10",
-        "workload": {"network": "lenet5", "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}},
+        "workload": {"network": "lenet5", "dataset": "cifar10", "optimizer": RULE},
         "steps": STEPS,
         "global_batch": 84,
         "seed": 1,
@@ -93,7 +94,7 @@ def _write(store: Path, described: Run, number: int) -> None:
 def _steps(described: Run, number: int) -> pa.Table:
     random = np.random.default_rng(number)
     count = described.steps.total
-    kinds = np.repeat([kind for kind, _ in described.steps.kinds()], list(STEPS.values()))
+    kinds = np.concatenate([[kind] * number for kind, number in described.steps.kinds()])
     spent = np.array(PHASES_MS[described.system.name]) * 1e-3 * random.lognormal(0, 0.02)
     spent = spent * random.lognormal(0, 0.08, (count * WORKERS, len(NAMES)))
     kinds = np.tile(kinds, WORKERS)

@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 
 #: Inside `frameworks`: what all adapters share.
-SHARED = {"base", "registry", "updates"}
+SHARED = {"base", "operations", "registry", "updates"}
 
 FRAMEWORK_MODULES = {"tensorflow", "torch", "mxnet", "keras"}
 

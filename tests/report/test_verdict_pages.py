@@ -50,7 +50,9 @@ def test_every_number_of_a_sentence_leads_to_records_that_exist(sentences, recor
 def test_no_measured_number_stands_outside_of_a_link(sentences):
     for sentence in sentences:
         bare = "".join(piece for piece in sentence.pieces if isinstance(piece, str))
-        bare = re.sub(r"\(mxnet.*\)|\d+% interval|promise \d+%|within \d+%|of \d+ planned", "", bare)
+        bare = re.sub(
+            r"\(mxnet.*\)|\d+% interval|promise \d+%|within \d+%|of \d+ planned", "", bare
+        )
         assert not re.search(r"\d", bare), bare
 
 

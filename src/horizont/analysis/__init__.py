@@ -8,6 +8,13 @@ from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.learning import looks, losses, qualities, smoothed
 from horizont.analysis.metrics import from_metrics, metrics
+from horizont.analysis.operators import (
+    OUTSIDE,
+    operator_classes,
+    operators,
+    ordered_classes,
+    profile_times,
+)
 from horizont.analysis.parts import AND
 from horizont.analysis.phases import phases, run_parts, step_times
 from horizont.analysis.resources import RESOURCES, resource_totals, resources, segments
@@ -26,6 +33,7 @@ __all__ = [
     "LOCAL",
     "NOT_COMPARABLE",
     "NO_PROOF",
+    "OUTSIDE",
     "PARTS",
     "PHASES",
     "RESOURCES",
@@ -42,9 +50,13 @@ __all__ = [
     "looks",
     "losses",
     "metrics",
+    "operator_classes",
+    "operators",
+    "ordered_classes",
     "pairs",
     "phases",
     "printable",
+    "profile_times",
     "qualities",
     "resource_totals",
     "resources",

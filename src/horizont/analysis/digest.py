@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from horizont.analysis.frames import PARTS, PHASES, steps_of
+from horizont.analysis.frames import PHASES, steps_of
 from horizont.records import Record, read_table
 
 #: So many runs are kept in memory: a book's tables ask for the same ones over and over.

@@ -15,13 +15,13 @@ import pandas as pd
 
 from horizont.analysis.difference import Difference, over_blocks, standing_out
 from horizont.analysis.operatorlevels import (
-    REST,
     by_class,
     by_operator,
     has_phases,
     leading_operator,
     profiled,
 )
+from horizont.analysis.operators import OUTSIDE
 from horizont.analysis.parts import AND, common_parts, is_remote, known_parts, named
 from horizont.analysis.phases import run_parts
 from horizont.analysis.verdicts import Pair, pairs
@@ -89,9 +89,7 @@ class Drilldown:
         return frame
 
 
-def drilldowns(
-    records: Sequence[Record], operators: pd.DataFrame | None = None
-) -> list[Drilldown]:
+def drilldowns(records: Sequence[Record], operators: pd.DataFrame | None = None) -> list[Drilldown]:
     """Take the difference between each two systems of an experiment apart.
 
     Parameters
@@ -99,7 +97,8 @@ def drilldowns(
     operators
         A row an operator of a profiled system: ``system``, ``operator_class``, ``operator``,
         ``phase`` (or nothing), ``self_s`` in seconds of a worker's step and, if it is there,
-        ``record``. None if nothing was profiled.
+        ``record``, where that is not the run of the pair; as of `horizont.analysis.operators`.
+        None, or no row, if nothing was profiled.
     """
     seen = run_parts(records)
     return [drill(pair, seen, operators) for pair in pairs(records)]
@@ -173,7 +172,7 @@ class _Search:
         found = standing_out(whole, parts)
         if found is None:
             self.end = f"inside {_called(whole)} no part stands out"
-        elif found.part == REST:
+        elif found.part == OUTSIDE:
             self.end = f"the operators do not explain {_called(whole)}"
             found = None
         else:

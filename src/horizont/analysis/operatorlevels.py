@@ -8,11 +8,8 @@ from collections.abc import Iterable
 import pandas as pd
 
 from horizont.analysis.difference import STANDS_OUT, Difference, standing_out
+from horizont.analysis.operators import OUTSIDE
 from horizont.spec import parse_system
-
-#: What the operators of a profile leave of a part: the framework's own work between them, and
-#: what the profile and the instrumented steps differ by.
-REST = "outside of operators"
 
 
 def profiled(operators: pd.DataFrame | None, systems: Iterable[str]) -> bool:
@@ -41,13 +38,14 @@ def by_class(
     Returns
     -------
     list of Difference
-        The classes, and `REST`; they add up to the part.
+        The classes, and `OUTSIDE`: the framework's own work between them, and what the profile
+        and the instrumented steps differ by. They add up to the part.
     """
     shown = operators if phases is None else operators[operators["phase"].isin(list(phases))]
-    classes = _compared(shown, a, b, "operator_class", "class", whole.part)
+    classes = _compared(shown, a, b, "operator_class", whole.part)
     left_a = whole.a_s - sum(_or_nothing(each.a_s) for each in classes)
     left_b = whole.b_s - sum(_or_nothing(each.b_s) for each in classes)
-    rest = Difference("class", whole.part, REST, left_a, left_b, left_b - left_a)
+    rest = Difference("class", whole.part, OUTSIDE, left_a, left_b, left_b - left_a)
     return [*classes, rest]
 
 
@@ -57,7 +55,7 @@ def by_operator(
     """Take a class apart by operator, each under the name that its framework has for it."""
     shown = operators if phases is None else operators[operators["phase"].isin(list(phases))]
     own = shown[shown["operator_class"] == whole.part]
-    return _compared(own, a, b, "operator", "operator", whole.part)
+    return _compared(own, a, b, "operator", whole.part)
 
 
 def leading_operator(
@@ -79,9 +77,10 @@ def leading_operator(
 
 
 def _compared(
-    operators: pd.DataFrame, a: str, b: str, column: str, level: str, within: str
+    operators: pd.DataFrame, a: str, b: str, column: str, within: str
 ) -> list[Difference]:
     """Compare the seconds of a step by the values of a column, the largest difference first."""
+    level = {"operator_class": "class", "operator": "operator"}[column]
     sums = {
         system: operators[operators["system"] == system].groupby(column)["self_s"].sum()
         for system in (a, b)
@@ -93,9 +92,7 @@ def _compared(
         apart = _or_nothing(b_s) - _or_nothing(a_s)
         own = operators[(operators[column] == name) & operators["system"].isin([a, b])]
         rests_on = tuple(dict.fromkeys(own["record"])) if "record" in own else ()
-        found.append(
-            Difference(level, within, str(name), a_s, b_s, apart, records=rests_on)
-        )
+        found.append(Difference(level, within, str(name), a_s, b_s, apart, records=rests_on))
     return sorted(found, key=lambda each: -abs(each.difference_s))
 
 

@@ -120,7 +120,9 @@ def verdicts(
 
 def _rates(records: Sequence[Record]) -> dict[str, float]:
     """Tell the throughput of each run, by the name of its record."""
-    rates = run_throughput(records)["examples_per_s"] if records else []
+    if not records:
+        return {}
+    rates = run_throughput(records)["examples_per_s"]
     return {record.folder.name: rate for record, rate in zip(records, rates, strict=True)}
 
 
@@ -129,7 +131,8 @@ def _row(
 ) -> dict[str, object]:
     judged = judge(pair, rates, margin)
     together = [record for both in pair.together() for record in both]
-    unlike = [told for told in (_status(pair.records_a, proof), _status(pair.records_b, proof)) if told]
+    sides = (pair.records_a, pair.records_b)
+    unlike = [told for told in (_status(own, proof) for own in sides) if told]
     return {
         "a": pair.a,
         "b": pair.b,

@@ -80,8 +80,8 @@ def startup_parts(events: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def keep_findings(record: RecordWriter, folders: list[Path]) -> None:
-    """Keep the weights and the looks that the leading process left."""
-    for name in ("weights.npz", "quality.parquet"):
+    """Keep the weights, looks and profile that the leading process left."""
+    for name in ("weights.npz", "quality.parquet", "operators.parquet", "traces"):
         for folder in folders:
             if (folder / name).exists():
                 shutil.move(folder / name, record.folder / name)

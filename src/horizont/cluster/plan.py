@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from horizont.spec import ProcessJob, Run, TraceJob
+from horizont.spec import ProcessJob, Run, TraceJob, build_environment
 from horizont.spec.job import Endpoints
 from horizont.spec.system import RoleName
 
@@ -122,7 +122,11 @@ def _worker(
         host=host,
         argv=(sys.executable, "-m", WORKER_MODULE, str(folder / JOB_FILE)),
         # What a framework keeps for itself goes when the folder goes.
-        environment={**surroundings(threads), "TMPDIR": str(folder)},
+        environment={
+            **surroundings(threads),
+            **build_environment(job.build),
+            "TMPDIR": str(folder),
+        },
         folder=folder,
         job=job,
         passive=passive,

@@ -2,18 +2,21 @@
 
 Each framework is a package with the same files: ``model`` builds a network natively,
 ``input`` is the framework's own input pipeline, ``train`` a trainer in one process,
-``distribute`` the trainers and servers of the distributed systems. Its ``ADAPTER`` ties them.
+``distribute`` the trainers and servers of the distributed systems, ``profile`` the
+framework's own profiler. Its ``ADAPTER`` ties them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.frameworks.operations import Operation
 from horizont.networks import Network
 from horizont.spec import PLAIN, Build, Optimizer, ProcessJob
 
@@ -303,6 +306,25 @@ class Adapter(Protocol):
 
     def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
         """Join the other processes of the job as a worker that trains."""
+        ...
+
+    def profile_trainer(self, recipe: Recipe) -> Trainer:
+        """Build a trainer that works alone and shows its operators one by one."""
+        ...
+
+    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+        """Do some work of such a trainer under the framework's own profiler.
+
+        Parameters
+        ----------
+        folder
+            For files of the profiler that are worth keeping.
+
+        Raises
+        ------
+        ProfileNotUnderstood
+            If the profiler left nothing that can be read.
+        """
         ...
 
     def serve(self, job: ProcessJob) -> None:

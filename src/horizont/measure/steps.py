@@ -16,7 +16,7 @@ PHASES = ("load", "forward", "backward", "update", "communication", "waiting")
 
 LOAD, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAITING = range(len(PHASES))
 
-KINDS = ("warmup", "bare", "instrumented")
+KINDS = ("warmup", "bare", "instrumented", "profiled")
 """The kinds of steps, as `horizont.spec.Steps` plans them."""
 
 _NOT_MEASURED = [math.nan] * len(PHASES)
@@ -89,7 +89,8 @@ class StepLog:
             The loss, if it is known without waiting for it; else see `set_loss`.
         kind
             One of `KINDS`: whether the step belongs to the warm-up, which is left out of the
-            timing, was left alone, or was slowed by waiting between its phases.
+            timing, was left alone, or was slowed by waiting between its phases or by a
+            profiler.
         """
         end_s = now_s()
         row = self.steps

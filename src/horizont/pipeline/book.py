@@ -14,6 +14,9 @@ SAMPLED = ("distributed", "cluster")
 #: Experiments whose systems are set against each other.
 JUDGED = ("local", "distributed", "cluster")
 
+#: The experiment whose runs end with steps under the frameworks' profilers.
+PROFILED = "local"
+
 #: Experiments that are shown by the notebook of another one.
 SHOWN_BY = {"strong_scaling": "scaling"}
 
@@ -42,6 +45,8 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in study.experiments:
         names = study.workloads_of(experiment)
         planned += [page_of(experiment, name) for name in names]
+        if experiment == PROFILED:
+            planned += [("operators", f"operators-{name}") for name in names]
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]

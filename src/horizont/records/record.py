@@ -9,6 +9,8 @@ Layout of a record, format 1::
     events.jsonl      planned, started, ready, failed, killed, ended
     result.json       the summary, with status and reason
     aftermath.json    what came of the incident, if there was one
+    operators.parquet a row per operator of a profiled step, by the framework's own profiler
+    traces/           the profile for Perfetto and TensorBoard, if steps were profiled
     quality.parquet   a row per look at how good the network was, if there were any
     weights.npz       the final weights, if the run was asked to keep them
     updates.parquet   a row per update that a server applied, if they were recorded
@@ -150,6 +152,11 @@ class Record:
     def quality(self) -> pa.Table | None:
         """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
         path = self.folder / "quality.parquet"
+        return read_table(path) if path.exists() else None
+
+    def operators(self) -> pa.Table | None:
+        """Read the profile: a row per operator, class, phase, node and shapes, for one step."""
+        path = self.folder / "operators.parquet"
         return read_table(path) if path.exists() else None
 
     def updates(self) -> pa.Table:

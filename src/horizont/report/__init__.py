@@ -18,6 +18,12 @@ from horizont.report.headline import (
 from horizont.report.incidents import (
     incident_table,
 )
+from horizont.report.operators import (
+    operator_class_table,
+    operator_picture,
+    profile_table,
+    slowest_table,
+)
 from horizont.report.picture import (
     Picture,
     Title,
@@ -88,9 +94,12 @@ __all__ = [
     "loss_picture",
     "machine_facts",
     "network_picture",
+    "operator_class_table",
+    "operator_picture",
     "panels",
     "phase_picture",
     "phase_table",
+    "profile_table",
     "quality_picture",
     "read_results",
     "replay_table",
@@ -99,6 +108,7 @@ __all__ = [
     "result_table",
     "sample",
     "scaling_picture",
+    "slowest_table",
     "speed_table",
     "staleness_picture",
     "staleness_table",

@@ -18,6 +18,7 @@ CHAPTERS = {
     "data": "The data",
     "equivalence": "Equivalence",
     "local": "Local training",
+    "operators": "Operators",
     "distributed": "Distributed training",
     "cluster": "A cluster of hosts",
     "links": "Ring against servers",

@@ -93,8 +93,10 @@ def _linked(number: Number) -> str:
 
 def _plain(text: str) -> str:
     """Escape a text and keep numbers and their units on one line."""
-    return html.escape(text).replace(" %", "\N{NO-BREAK SPACE}%").replace(
-        " ms", "\N{NO-BREAK SPACE}ms"
+    return (
+        html.escape(text)
+        .replace(" %", "\N{NO-BREAK SPACE}%")
+        .replace(" ms", "\N{NO-BREAK SPACE}ms")
     )
 
 

@@ -35,12 +35,21 @@ FRAMEWORK_MARKS = {"tensorflow": "o", "pytorch": "s", "mxnet": "D"}
 UNKNOWN_COLOUR = "#7f7f7f"
 
 #: A build has its framework's colour, lighter or darker, and the mark filled on one side only.
-BUILD_TONES = {"compiled": -0.4, "channels_last": 0.45, "xla": -0.4, "dynamic_alloc": -0.4}
+BUILD_TONES = {
+    "compiled": -0.4,
+    "channels_last": 0.45,
+    "xla": -0.4,
+    "eager": 0.35,
+    "no_onednn": 0.6,
+    "dynamic_alloc": -0.4,
+}
 UNKNOWN_TONE = 0.6
 BUILD_FILLS: dict[str, FillStyleType] = {
     "compiled": "bottom",
     "channels_last": "left",
     "xla": "bottom",
+    "eager": "left",
+    "no_onednn": "right",
     "dynamic_alloc": "bottom",
 }
 
@@ -55,6 +64,25 @@ PART_COLOURS = {
     "other": "#a9b1ba",
 }
 PART_HATCHES = {"waiting": "////"}
+
+#: Forward and backward of a class of operators; the other classes have one colour.
+CLASS_COLOURS: dict[str, tuple[str, str]] = {
+    "convolution": ("#8fc4ea", "#2c6ca8"),
+    "batch norm": ("#9fd4bc", "#2f8263"),
+    "pooling": ("#e3a9cc", "#a0307a"),
+    "fully connected": ("#f5c27e", "#cf6c0c"),
+    "activation": ("#ece095", "#b59a1d"),
+    "recurrent": ("#c3b8e6", "#6a51b5"),
+    "word table": ("#d7bfa3", "#7d5a33"),
+    "dropout": ("#bfe3e6", "#3a8f98"),
+    "element-wise": ("#d4d9de", "#7d8894"),
+    "loss": ("#f2b9ae", "#b5523f"),
+    "weight update": ("#3f9c7c", "#3f9c7c"),
+    "communication": ("#c8413b", "#c8413b"),
+    "copy/layout": ("#5d6670", "#5d6670"),
+    "compiled": ("#454b9a", "#454b9a"),
+    "other": ("#a9b1ba", "#a9b1ba"),
+}
 
 STARTUP_COLOURS = ("#c9d3de", "#7cc0e8", "#d9c25c", "#3b78b4", "#3f9c7c", "#efa58f")
 
@@ -175,6 +203,14 @@ def process_colour(name: str) -> str:
     if not colours or not number.isdigit():
         return UNKNOWN_COLOUR
     return colours[int(number) % len(colours)]
+
+
+def class_look(name: str) -> tuple[str, str | None]:
+    """Tell colour and hatch of a class of operators; what is outside of all is only hatched."""
+    plain = name.removesuffix(" backward")
+    if plain not in CLASS_COLOURS:
+        return GRID, "////"
+    return CLASS_COLOURS[plain][plain != name], None
 
 
 def only_grid(axes: Axes, axis: str) -> None:

@@ -74,7 +74,7 @@ def explanation(
     if row["outcome"] in ("A faster", "B faster"):
         slower_is_b = row["outcome"] == "A faster"
         said += _cause(drill, b if slower_is_b else a, slower_is_b)
-    return Sentence(tuple([*said, *_caveats(row)]), place)
+    return Sentence((*said, *_caveats(row)), place)
 
 
 def _verdict(row: Mapping[Any, Any], a: str, b: str, margin: float) -> Pieces:
@@ -118,8 +118,9 @@ def _cause(drill: Drilldown, slower: str, slower_is_b: bool) -> Pieces:
         return [f" No cause is named: {drill.end}."]
     sign = 1 if slower_is_b else -1
     bare, step = drill.bare.difference_s, drill.step.difference_s
-    said: Pieces = [f" A step of {slower} is ", _ms(sign * bare, drill.records), " longer bare and "]
-    said += [_ms(sign * step, drill.records), " longer while its parts are measured. Of these, "]
+    said: Pieces = [f" A step of {slower} is ", _ms(sign * bare, drill.records), " longer bare"]
+    said += [" and ", _ms(sign * step, drill.records), " longer while its parts are measured."]
+    said += [" Of these, "]
     shown = [part for part in drill.path if not _says_nothing(part, drill)]
     for place, part in enumerate(shown):
         said += [("" if place == 0 else " and " if place == len(shown) - 1 else ", ")]

@@ -54,6 +54,8 @@ BUILDS = {
     "compiled": "torch.compile",
     "channels_last": "channels last",
     "xla": "XLA",
+    "eager": "eager",
+    "no_onednn": "without oneDNN",
     "dynamic_alloc": "no static memory",
 }
 PARTS = {
@@ -77,6 +79,7 @@ SEGMENTS = {
     "warmup": "warm-up",
     "bare": "bare",
     "instrumented": "instrumented",
+    "profiled": "profiled",
 }
 
 
@@ -147,6 +150,12 @@ def trainer(name: str) -> str:
     """Name a framework with its build: `PyTorch (torch.compile)`."""
     plain, _, build = name.partition("+")
     return f"{framework(plain)} ({BUILDS.get(build, build)})" if build else framework(plain)
+
+
+def alone(system: str) -> str:
+    """Name a system of one process where all are: `PyTorch (torch.compile)`."""
+    build = build_of(system)
+    return trainer(f"{framework_of(system)}+{build}" if build else framework_of(system))
 
 
 SETTINGS = {

@@ -10,10 +10,12 @@ import os
 import shutil
 from typing import Literal
 
+from pydantic import Field
+
 from horizont.errors import UserError
 from horizont.spec.base import Frozen
 
-Build = Literal["plain", "compiled", "channels_last", "xla", "dynamic_alloc"]
+Build = Literal["plain", "compiled", "channels_last", "xla", "eager", "no_onednn", "dynamic_alloc"]
 
 PLAIN: Build = "plain"
 
@@ -35,12 +37,15 @@ class BuildTraits(Frozen):
         compile its LSTM, and XLA does not keep a state whose size it does not know.
     compiles
         Whether it needs a C++ compiler on the machine.
+    environment
+        Variables that the framework reads while it is loaded.
     """
 
     means: str
     systems: tuple[str, ...]
     images_only: bool = False
     compiles: bool = False
+    environment: dict[str, str] = Field(default_factory=dict)
 
 
 BUILDS: dict[str, BuildTraits] = {
@@ -60,6 +65,15 @@ BUILDS: dict[str, BuildTraits] = {
         systems=("tensorflow/local",),
         images_only=True,
     ),
+    "eager": BuildTraits(
+        means="operator by operator, without tf.function",
+        systems=("tensorflow/local",),
+    ),
+    "no_onednn": BuildTraits(
+        means="TensorFlow's own kernels in the place of oneDNN's",
+        systems=("tensorflow/local",),
+        environment={"TF_ENABLE_ONEDNN_OPTS": "0"},
+    ),
     "dynamic_alloc": BuildTraits(
         means="Gluon, hybridized without static_alloc and static_shape",
         systems=("mxnet/local", "mxnet/sync/parameter_server"),
@@ -70,6 +84,11 @@ BUILDS: dict[str, BuildTraits] = {
 def trainer_name(name: str, build: str) -> str:
     """Write a build behind the name of a framework or a system; a plain one goes without."""
     return name if build == PLAIN else f"{name}+{build}"
+
+
+def build_environment(build: str) -> dict[str, str]:
+    """Tell the variables that a process needs for a build."""
+    return {} if build == PLAIN else BUILDS[build].environment
 
 
 def check_build(system: str, build: str) -> None:

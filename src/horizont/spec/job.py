@@ -49,6 +49,11 @@ class ProcessJob(Frozen):
     folder: Path
     progress: Path
 
+    @property
+    def build(self) -> Build:
+        """How the framework builds the network."""
+        return self.run.system.build
+
 
 class TracePass(Frozen):
     """One training of the comparator.

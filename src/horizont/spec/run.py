@@ -20,17 +20,19 @@ class Steps(Frozen):
 
     Warm-up steps are timed but belong to no figure. Bare steps carry the headline time: no
     instrument but the clock at their ends. Instrumented steps follow; they wait for the
-    framework between the phases, so they may be slower, and stand beside the bare ones.
+    framework between the phases, so they may be slower, and stand beside the bare ones. Profiled
+    steps come last, under the framework's own profiler; of one process only.
     """
 
     warmup: int = Field(ge=1)
     bare: int = Field(ge=1)
     instrumented: int = Field(ge=0)
+    profiled: int = Field(default=0, ge=0)
 
     @property
     def total(self) -> int:
         """All steps of one worker."""
-        return self.warmup + self.bare + self.instrumented
+        return self.warmup + self.bare + self.instrumented + self.profiled
 
     def kinds(self) -> list[tuple[str, int]]:
         """List the segments in their order, as (kind, steps)."""
@@ -38,6 +40,7 @@ class Steps(Frozen):
             ("warmup", self.warmup),
             ("bare", self.bare),
             ("instrumented", self.instrumented),
+            ("profiled", self.profiled),
         ]
 
 
@@ -96,6 +99,7 @@ class Run(Frozen):
         check_looks(self.evaluate_every, self.evaluate_examples)
         check_updates(self.system, self.record_updates)
         check_exchange(self.system, self.exchange)
+        check_profiled(self.system, self.steps)
         if self.incident is not None:
             with inside("incident"):
                 check_incident(self.incident, self.system, self.topology, self.steps.total)
@@ -127,6 +131,12 @@ def check_looks(every: int, examples: int) -> None:
     """Refuse looks that look at nothing."""
     if every and not examples:
         raise UserError("evaluate_every", every, "0 where evaluate_examples is 0")
+
+
+def check_profiled(system: System, steps: Steps) -> None:
+    """Refuse to profile the operators of several processes at work together."""
+    if steps.profiled and not system.is_local:
+        raise UserError("steps.profiled", steps.profiled, f"0 for {system.name}")
 
 
 def check_updates(system: System, recorded: RecordedUpdates) -> None:

@@ -14,7 +14,15 @@ from horizont.spec.base import Frozen, inside, validate
 from horizont.spec.exchange import Exchange, check_exchange
 from horizont.spec.incident import Incident, check_incident, suits
 from horizont.spec.points import placed, points
-from horizont.spec.run import RecordedUpdates, Run, Steps, check_batch, check_looks, check_roles
+from horizont.spec.run import (
+    RecordedUpdates,
+    Run,
+    Steps,
+    check_batch,
+    check_looks,
+    check_profiled,
+    check_roles,
+)
 from horizont.spec.system import System, parse_system
 from horizont.spec.topology import Topology
 from horizont.spec.workload import Workload
@@ -174,6 +182,7 @@ class Experiment(Frozen):
         for name in self.systems:
             system = parse_system(name)
             check_exchange(system, self.exchange)
+            check_profiled(system, self.steps)
             for shape in self._shapes(name):
                 check_batch(shape["global_batch"], shape["topology"].workers)
                 check_roles(system, shape["topology"])

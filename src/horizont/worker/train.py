@@ -11,6 +11,7 @@ from horizont.worker.coordinate import coordinate
 from horizont.worker.looks import Looks
 from horizont.worker.loop import StepLoop
 from horizont.worker.outcome import leave_outcome
+from horizont.worker.profile import profile_operators
 from horizont.worker.session import Session, examples_for, note, recipe_for
 
 
@@ -45,9 +46,11 @@ def work(session: Session) -> None:
     looks = Looks(session)
     loop.run(trainer.batches(session.examples), lambda: session.note("first_step"), looks)
     session.note("trained")
-    write_table(job.folder / "steps.parquet", loop.log.table())
     if job.rank == 0:
         leave_outcome(session, trainer, loop.final_loss())
         looks.leave()
+    if job.run.steps.profiled:
+        profile_operators(session, loop.log)
+    write_table(job.folder / "steps.parquet", loop.log.table())
     trainer.close()
     session.note("closed")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
 from horizont.errors import UserError
 from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.operations import Operation
 from horizont.spec import ProcessJob
 
 
@@ -38,6 +41,22 @@ class MXNetAdapter:
         from horizont.frameworks.mxnet.distribute import ServedTrainer
 
         return ServedTrainer(recipe, job)
+
+    def profile_trainer(self, recipe: Recipe) -> Trainer:
+        """Build a trainer whose blocks do not run several operators as one."""
+        from horizont.frameworks.mxnet.profile import show_singly
+        from horizont.frameworks.mxnet.train import LocalTrainer
+
+        trainer = LocalTrainer(recipe)
+        show_singly(trainer)
+        return trainer
+
+    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+        """Do some work under MXNet's profiler."""
+        from horizont.frameworks.mxnet.profile import profiled
+
+        del recipe
+        return profiled(work, folder)
 
     def serve(self, job: ProcessJob) -> None:
         """Be the scheduler or a server until the workers have left."""

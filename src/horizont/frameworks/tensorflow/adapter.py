@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 
 import tensorflow as tf
 
 from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
-from horizont.frameworks.tensorflow import distribute
+from horizont.frameworks.operations import Operation
+from horizont.frameworks.tensorflow import distribute, profile
 from horizont.frameworks.tensorflow.distribute import AllReduceTrainer
 from horizont.frameworks.tensorflow.parameter_server import ParameterServerCoordinator
 from horizont.frameworks.tensorflow.train import LocalTrainer
@@ -35,6 +38,14 @@ class TensorFlowAdapter:
     def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
         """Join the job's ring."""
         return AllReduceTrainer(recipe, job)
+
+    def profile_trainer(self, recipe: Recipe) -> Trainer:
+        """Build a trainer: one traced anew, since the profiler soon drops short operators."""
+        return LocalTrainer(recipe)
+
+    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+        """Do some work under TensorFlow's profiler."""
+        return profile.profiled(work, folder, recipe.network)
 
     def serve(self, job: ProcessJob) -> None:
         """Serve as a worker or a parameter server that a coordinator tells what to do."""

@@ -14,6 +14,7 @@ from horizont.frameworks.tensorflow.carried import Carried
 from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Rule
+from horizont.frameworks.tensorflow.scopes import GRADIENTS, LOSS, UPDATE
 
 
 class LocalTrainer:
@@ -41,6 +42,7 @@ class LocalTrainer:
         compiles a function once more for each size of batch, when it is called with it.
         """
         self.jit = recipe.build == "xla"
+        self.eager = recipe.build == "eager"
         inputs = tf.TensorSpec(*_like_input(self.model.network))
         self.labels_shape = recipe.network.time_steps
         batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
@@ -52,7 +54,9 @@ class LocalTrainer:
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
     def _function(self, body: Callable[..., Any], signature: Sequence[Any]) -> Any:
-        """Wrap a part of a training step as the recipe builds it."""
+        """Wrap a part of a training step as the recipe builds it; eager is not to wrap it."""
+        if self.eager:
+            return body
         jit = self.jit or None
         return tf.function(body, autograph=False, input_signature=signature, jit_compile=jit)
 
@@ -65,13 +69,16 @@ class LocalTrainer:
 
     def forward(self, inputs: Any, labels: Any) -> Any:
         """Compute the loss."""
-        return self.loss(self.score(inputs, training=True), labels)
+        scores = self.score(inputs, training=True)
+        with tf.name_scope(LOSS):
+            return self.loss(scores, labels)
 
     def differentiate(self, inputs: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
         """Compute scores, loss and gradients."""
         with tf.GradientTape() as tape:
             logits = self.score(inputs, training=True)
-            loss = self.loss(logits, labels)
+            with tf.name_scope(LOSS):
+                loss = self.loss(logits, labels)
         return logits, loss, self._scaled(tape.gradient(loss, self.variables))
 
     def _scaled(self, gradients: list[Any]) -> list[Any]:
@@ -80,7 +87,8 @@ class LocalTrainer:
         That of a table of words comes as the rows that were looked up; the update rules of the
         other frameworks see the whole table, so it is filled up here, too.
         """
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        with tf.name_scope(GRADIENTS):
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         if not self.factors:
             return gradients
         named = zip(self.model.slots, gradients, strict=True)
@@ -88,7 +96,8 @@ class LocalTrainer:
 
     def update(self, gradients: Sequence[Any]) -> None:
         """Change the weights."""
-        self.rule.apply(gradients)
+        with tf.name_scope(UPDATE):
+            self.rule.apply(gradients)
 
     def train(self, inputs: Any, labels: Any) -> Any:
         """Make one training step; the body of the bare step."""
@@ -104,7 +113,8 @@ class LocalTrainer:
         inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
         batch = (tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
         _, gradients = self.differentiate_timed(batch, lambda phase: None)
-        self.compiled_update.get_concrete_function()
+        if not self.eager:
+            self.compiled_update.get_concrete_function()
         if self.jit:
             self._rehearse_update(gradients)
         self.model.put_statistics(before)

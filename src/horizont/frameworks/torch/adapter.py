@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import torch
 
 from horizont.errors import UserError
 from horizont.frameworks.base import Adapter, Coordinator, Examples, Recipe, Trainer, Windows
+from horizont.frameworks.operations import Operation
+from horizont.frameworks.torch import profile
 from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
 from horizont.frameworks.torch.parameter_server import ServedTrainer
 from horizont.frameworks.torch.serve import serve
@@ -32,6 +37,15 @@ class TorchAdapter:
         if job.run.exchange.average_every > 1:
             return LocalStepsTrainer(recipe, job)
         return AllReduceTrainer(recipe, job)
+
+    def profile_trainer(self, recipe: Recipe) -> Trainer:
+        """Build a trainer: its operators are always seen one by one."""
+        return LocalTrainer(recipe)
+
+    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+        """Do some work under PyTorch's profiler."""
+        del recipe, folder
+        return profile.profiled(work)
 
     def serve(self, job: ProcessJob) -> None:
         """Keep a part of the weights until the workers leave."""

@@ -3,6 +3,7 @@
 from horizont.report.figures.equivalence import distances
 from horizont.report.figures.learning import loss_curves, quality_curves, quality_dots
 from horizont.report.figures.network import architecture
+from horizont.report.figures.operators import operator_bars
 from horizont.report.figures.phases import phase_bars, stacked_panels
 from horizont.report.figures.resources import resource_charts
 from horizont.report.figures.samples import sample_sheet
@@ -18,6 +19,7 @@ __all__ = [
     "distances",
     "link_curves",
     "loss_curves",
+    "operator_bars",
     "phase_bars",
     "quality_curves",
     "quality_dots",

@@ -1,0 +1,194 @@
+"""TensorFlow's own profiler, and its names brought to the house's classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from horizont.frameworks.operations import (
+    LAYER_CLASSES,
+    Operation,
+    ProfileNotUnderstood,
+    self_times,
+)
+from horizont.frameworks.tensorflow.scopes import GRADIENTS, LOSS, UPDATE
+from horizont.networks import Network
+from horizont.spec import directed
+
+#: What the type of an operator says about the class, the first that fits.
+CLASSES = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"Xla|^__inference", "compiled"),
+        (r"Collective|Send$|Recv$|RemoteCall", "communication"),
+        (r"Conv2D", "convolution"),
+        (r"BatchNorm", "batch norm"),
+        (r"MaxPool|AvgPool", "pooling"),
+        (r"UnsortedSegmentSum", "word table"),
+        (r"MatMul|Einsum", "fully connected"),
+        (r"Relu|Tanh|Sigmoid", "activation"),
+        (r"Softmax|CrossEntropy|Xent", "loss"),
+        (r"Transpose|Reshape|Concat|Slice|Cast|Identity|Pack|Tile|Shape|Pad", "copy/layout"),
+        (r"^_Retval|^_Arg|Const|ReadVariable|Broadcast|ExpandDims|Squeeze", "copy/layout"),
+        (r"Gather|Split|Fill|ZerosLike|OnesLike|Range|Size|NoOp|Switch|Merge", "copy/layout"),
+        (r"Enter|Exit|NextIteration|LoopCond|TensorList|Stack|While|If$|Call", "copy/layout"),
+        (r"Add|Mul|Sub|Div|Neg|Sum|Mean|Prod|Max|Min|Sq|Sqrt|Less|Equal|Select", "element-wise"),
+        (r"Reciprocal|Exp|Log|Floor|Greater|Logical|Bias|IsFinite|Assign", "element-wise"),
+    )
+)
+
+#: How the name of an operator begins that Python calls by itself.
+_FROM_PYTHON = "EagerLocalExecute: "
+
+#: What an operator of these classes does is told by the layer that it stands in, if any.
+_LOOSE = ("copy/layout", "element-wise", "fully connected", "activation", "")
+
+#: Layers whose operators belong to them whatever their type.
+_WHOLE = ("recurrent", "batch norm", "word table", "dropout", "pooling")
+
+
+def profiled(work: Callable[[], None], folder: Path, network: Network) -> list[Operation]:
+    """Watch what TensorFlow's operators do while some work is done.
+
+    Parameters
+    ----------
+    folder
+        For the profiler's own files, which TensorBoard's profile page reads: they stay.
+    """
+    tf.profiler.experimental.start(str(folder))
+    try:
+        work()
+    finally:
+        tf.profiler.experimental.stop()
+    calls = list(_calls(folder))
+    if any(call.node for call in calls):
+        # Calls from Python are those of whole graphs: their time is that of the nodes.
+        calls = [call for call in calls if call.node]
+        phases = [phase_of(call.node) for call in calls]
+    else:
+        phases = phases_in_order([call.kind for call in calls])
+    kinds = {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
+    return [_operation(call, phase, kinds) for call, phase in zip(calls, phases, strict=True)]
+
+
+class Call(NamedTuple):
+    """A call of an operator: by the executor of a graph, with its node, or from Python."""
+
+    start_s: float
+    span_s: float
+    self_s: float
+    thread: int
+    node: str
+    kind: str
+
+
+def _calls(folder: Path) -> Iterator[Call]:
+    """Read the calls of all threads, each thread in the order of time."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    files = sorted(folder.rglob("*.xplane.pb"))
+    if not files:
+        raise ProfileNotUnderstood("TensorFlow's profiler left no file")
+    space = xplane_pb2.XSpace()
+    space.ParseFromString(files[-1].read_bytes())
+    for plane in space.planes:
+        if plane.name == "/host:CPU":
+            for thread, line in enumerate(plane.lines):
+                yield from _calls_of(plane, line, thread)
+
+
+def _calls_of(plane: Any, line: Any, thread: int) -> Iterator[Call]:
+    named = {key: _parted(value.name) for key, value in plane.event_metadata.items()}
+    events = [event for event in line.events if named[event.metadata_id]]
+    events.sort(key=lambda event: event.offset_ps)
+    starts = [line.timestamp_ns / 1e9 + event.offset_ps / 1e12 for event in events]
+    spans = [event.duration_ps / 1e12 for event in events]
+    own = self_times(starts, [a + b for a, b in zip(starts, spans, strict=True)])
+    for event, start, span, self_s in zip(events, starts, spans, own, strict=True):
+        node, kind = named[event.metadata_id]
+        yield Call(start, span, self_s, thread, node, kind)
+
+
+def _parted(name: str) -> tuple[str, ...]:
+    """Take `node:Type` or `EagerLocalExecute: Type` apart; nothing for any other activity."""
+    if name.startswith(_FROM_PYTHON):
+        return "", name.removeprefix(_FROM_PYTHON)
+    node, _, kind = name.rpartition(":")
+    return (node, kind) if node and kind and "::" not in name and " " not in name else ()
+
+
+def _operation(call: Call, phase: str, kinds: Mapping[str, str]) -> Operation:
+    return Operation(
+        name=call.kind,
+        operator_class=directed(class_of(call.node, call.kind, kinds, phase), phase),
+        phase=phase,
+        start_s=call.start_s,
+        span_s=call.span_s,
+        self_s=call.self_s,
+        thread=call.thread,
+        node=call.node,
+    )
+
+
+def phases_in_order(kinds: Iterable[str]) -> list[str]:
+    """Tell the phases of operators that were called one after the other, without a graph.
+
+    Forward until the first operator for a gradient, backward until the first assignment.
+    """
+    phase, phases = "forward", []
+    for kind in kinds:
+        if re.search(r"Backprop|Grad", kind):
+            phase = "backward"
+        elif kind.startswith(("Assign", "ResourceApply")):
+            phase = "update"
+        elif phase == "update" and re.search(r"Conv2D|MatMul|Gather", kind):
+            phase = "forward"
+        phases.append(phase)
+    return phases
+
+
+def phase_of(node: str) -> str:
+    """Tell the phase of an operator by where it stands in the graph."""
+    parts = _parts(node)
+    if UPDATE in parts:
+        return "update"
+    return "backward" if "gradient_tape" in parts or GRADIENTS in parts else "forward"
+
+
+def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
+    """Name the class of an operator.
+
+    Parameters
+    ----------
+    node
+        Its path in the graph; Keras names a part of it after the layer.
+    kind
+        Its type.
+    kinds
+        Classes by the name of a layer.
+    """
+    parts = _parts(node)
+    if phase == "update":
+        return "weight update"
+    by_type = next((plain for pattern, plain in CLASSES if pattern.search(kind)), "")
+    layer = next((kinds[part] for part in parts if part in kinds), "")
+    if layer in _WHOLE or (layer and by_type in _LOOSE and not _moves(by_type, layer)):
+        return layer
+    if not layer and by_type in ("element-wise", "copy/layout", "") and LOSS in parts:
+        return "loss"
+    return by_type or layer or "other"
+
+
+def _moves(by_type: str, layer: str) -> bool:
+    """Whether an operator of a layer only moves numbers, or is of a firmer kind than its layer."""
+    return by_type == "copy/layout" or (by_type != "element-wise" and layer == "element-wise")
+
+
+def _parts(node: str) -> list[str]:
+    """Take a path apart; `conv1_1` stands for the layer `conv1`."""
+    parts = [part for part in re.split(r"[/;]", node) if part]
+    return [*parts, *(re.sub(r"_\d+$", "", part) for part in parts)]

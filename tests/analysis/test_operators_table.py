@@ -1,0 +1,79 @@
+"""Operators from records: medians over runs, classes in order, the rest outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tests.analysis.record_maker import make_records
+
+from horizont import analysis
+from horizont.errors import UserError
+from horizont.records import Record, read_table, write_table
+from horizont.report import operator_class_table, operator_picture, slowest_table
+
+ROWS = [
+    ("conv", "convolution", "forward", 1.0, 0.004),
+    ("conv_back", "convolution backward", "backward", 1.0, 0.005),
+    ("assign", "weight update", "update", 2.0, 0.001),
+]
+
+
+def profile(record: Record, factor: float = 1.0, left_out: str = "") -> None:
+    """Give a record a profile of steps that take 20 ms each."""
+    rows = [
+        {
+            "operator": name,
+            "operator_class": operator_class,
+            "phase": phase,
+            "calls": calls,
+            "self_s": self_s * factor,
+        }
+        for name, operator_class, phase, calls, self_s in ROWS
+        if name != left_out
+    ]
+    write_table(record.folder / "operators.parquet", pa.Table.from_pylist(rows))
+    steps = read_table(record.folder / "steps.parquet").to_pandas()
+    seen = steps.head(3).assign(kind="profiled", step_s=0.020)
+    both = pa.Table.from_pandas(pd.concat([steps, seen]), preserve_index=False)
+    write_table(record.folder / "steps.parquet", both)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> list[Record]:
+    made = make_records(tmp_path, "local", blocks=3)
+    for record in made:
+        if record.run.system.framework == "pytorch":
+            factor = (1.0, 3.0, 1.5)[record.run.block]
+            profile(record, factor, left_out="assign" if record.run.block == 0 else "")
+    return made
+
+
+def test_times_are_medians_over_runs(records: list[Record]) -> None:
+    found = analysis.operators(records).set_index("operator")
+    assert set(found["system"]) == {"pytorch/local"}
+    assert found.loc["conv", "self_s"] == pytest.approx(0.006)
+    assert found.loc["assign", "self_s"] == pytest.approx(0.0015)  # of 0, 0.003 and 0.0015
+    assert list(found.index) == ["conv_back", "conv", "assign"]
+
+
+def test_classes_and_the_rest_make_up_the_step(records: list[Record]) -> None:
+    classes = analysis.operator_classes(records)
+    assert list(classes["operator_class"]) == [
+        "convolution", "convolution backward", "weight update", analysis.OUTSIDE,
+    ]  # fmt: skip
+    assert classes["self_s"].sum() == pytest.approx(0.020)
+    assert classes["share"].sum() == pytest.approx(1.0)
+
+
+def test_readers_see_a_column_for_each_system(records: list[Record]) -> None:
+    assert "PyTorch" in operator_class_table(records).cells.columns
+    assert list(slowest_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
+    assert operator_picture(records).name == "operators"
+
+
+def test_no_profile_is_no_table_of_zeros(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="profiled"):
+        operator_picture(make_records(tmp_path, "local", blocks=1))

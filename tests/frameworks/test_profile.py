@@ -1,0 +1,114 @@
+"""Operators of a step: every framework's own profiler, in real runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tests.conftest import small_run
+
+from horizont.cluster.execute import Place, execute
+from horizont.frameworks.operations import (
+    Operation,
+    ProfileNotUnderstood,
+    check_profile,
+    operator_table,
+    self_times,
+)
+from horizont.records import Record
+from horizont.spec import OPERATOR_CLASSES, OTHER, installed_version
+
+SYSTEMS = ("tensorflow/local", "pytorch/local", "mxnet/local")
+
+#: How each framework calls a convolution's forward pass.
+CONVOLUTIONS = {
+    "tensorflow/local": ("Conv2D", "_FusedConv2D"),
+    "pytorch/local": ("aten::mkldnn_convolution",),
+    "mxnet/local": ("Convolution",),
+}
+
+
+@pytest.fixture(scope="module", params=SYSTEMS)
+def profiled(
+    request: pytest.FixtureRequest, small_cifar: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Record:
+    steps = {"warmup": 1, "bare": 3, "instrumented": 0, "profiled": 3}
+    run = small_run(request.param, steps=steps)
+    if installed_version(run.system.framework) is None:
+        pytest.skip(f"{run.system.framework} is not installed")
+    place = Place(tmp_path_factory.mktemp("profiles"), small_cifar, {})
+    record = execute(run, "profiled", place, lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+def table_of(record: Record) -> pd.DataFrame:
+    table = record.operators()
+    assert table is not None
+    return table.to_pandas()
+
+
+@pytest.mark.framework
+def test_every_operator_has_its_place(profiled: Record) -> None:
+    table = table_of(profiled)
+    assert set(table["operator_class"]) <= set(OPERATOR_CLASSES)
+    sums = table.groupby("operator_class")["self_s"].sum()
+    for name in ("convolution", "convolution backward", "pooling", "weight update", "loss"):
+        assert sums[name] > 0
+    assert sums.get(OTHER, 0.0) < 0.05 * sums.sum()
+    assert set(table["phase"]) == {"forward", "backward", "update"}
+
+
+@pytest.mark.framework
+def test_calls_are_counted_by_the_step(profiled: Record) -> None:
+    table = table_of(profiled)
+    names = CONVOLUTIONS[profiled.run.system.name]
+    own = table[table["operator"].isin(names) & (table["phase"] == "forward")]
+    assert own["calls"].sum() == pytest.approx(2)  # LeNet-5 has two
+
+
+@pytest.mark.framework
+def test_self_times_do_not_exceed_the_step(profiled: Record) -> None:
+    steps = profiled.steps().to_pandas()
+    step_s = steps.loc[steps["kind"] == "profiled", "step_s"].mean()
+    assert 0.2 * step_s < table_of(profiled)["self_s"].sum() < 1.05 * step_s
+
+
+@pytest.mark.framework
+def test_the_trace_holds_what_the_table_sums_up(profiled: Record) -> None:
+    with gzip.open(profiled.folder / "traces" / "worker-0.trace.json.gz", "rt") as file:
+        events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == pytest.approx(3 * table_of(profiled)["calls"].sum())
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in events)
+
+
+def test_self_time_leaves_out_what_is_called() -> None:
+    # An outer call from 0 to 10, in it one from 1 to 4 with one from 2 to 3, and one from 5 to 6.
+    assert self_times([1, 0, 5, 2], [4, 10, 6, 3]) == [2, 6, 1, 1]
+
+
+def operation(phase: str, self_s: float = 1.0, name: str = "mul") -> Operation:
+    return Operation(name, "element-wise", phase, 0.0, self_s, self_s)
+
+
+@pytest.mark.parametrize(
+    ("operations", "missing"),
+    [
+        ([], "no operator"),
+        ([operation("forward"), operation("update")], "backward"),
+        ([operation("forward"), operation("backward"), operation("update", 0.0)], "update"),
+    ],
+)
+def test_a_profile_without_a_phase_is_an_error(operations: list[Operation], missing: str) -> None:
+    with pytest.raises(ProfileNotUnderstood, match=missing):
+        check_profile(operations)
+
+
+def test_rows_are_means_over_the_steps() -> None:
+    table = operator_table([operation("forward", 1.0), operation("forward", 3.0)], steps=2)
+    assert table.num_rows == 1
+    assert table["calls"].to_pylist() == [1.0]
+    assert table["self_s"].to_pylist() == [2.0]
