@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.stats import median_intervals, verdict
+from horizont.stats import Estimate, difference_p, equivalence_p, median_intervals
+from horizont.stats.verdict import outcome_of
 
 GOAL = (0.93, 0.97)
 TRIALS = 10_000
 RESAMPLES = 999
-JUDGED = 300
+JUDGED = 2000
+MARGIN = 0.10
 
 Random = np.random.Generator
 Shape = tuple[int, int]
@@ -65,7 +67,12 @@ def covered(noise: Noise, blocks: int, trials: int, resamples: int) -> float:
 def wrong(noise: Noise, blocks: int, apart: float) -> dict[str, float]:
     """Tell how often each verdict is given on systems that are so far apart, as a logarithm."""
     logs = log_ratios(noise, blocks, JUDGED, seed=2) + apart
-    given = [verdict(np.exp(row), np.ones(blocks)).outcome for row in logs]
+    low, high = median_intervals(logs, resamples=RESAMPLES)
+    ratios = np.exp(np.stack([np.median(logs, axis=1), low, high], axis=1))
+    given = [
+        outcome_of(Estimate(*ends, 0.95, blocks), difference_p(row), equivalence_p(row), MARGIN)
+        for row, ends in zip(logs, ratios.tolist(), strict=True)
+    ]
     return {outcome: given.count(outcome) / JUDGED for outcome in sorted(set(given))}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ from horizont.report import figures, words
 from horizont.report.figures.waterfall import Fall, Stride
 from horizont.report.picture import Picture
 from horizont.report.tables import Table, plain_table, shortened
+from horizont.report.why import short_names
 
 #: Classes of operators that a figure shows; the others are one row.
 SHOWN = 8
@@ -23,26 +24,28 @@ _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 
 
 def verdict_table(verdicts: pd.DataFrame) -> Table:
-    """Write the verdicts, a row a pair.
+    """Write the verdicts, a row a pair; a column without any value is left out.
 
     Parameters
     ----------
     verdicts
         As of `horizont.analysis.verdicts`.
     """
-    rows = [_verdict_row(row) for _, row in verdicts.iterrows()]
+    names = short_names([*verdicts["a"], *verdicts["b"]]) if len(verdicts) else {}
+    frame = pd.DataFrame([_verdict_row(row, names) for _, row in verdicts.iterrows()])
+    said = [name for name in frame if not frame[name].isin(["", "–"]).all()]
     numbers = {"A / B", "interval", "blocks", "would find", "more blocks"}
-    return plain_table(pd.DataFrame(rows), numbers)
+    return plain_table(frame[said], numbers & set(said))
 
 
-def _verdict_row(row: pd.Series) -> dict[str, str]:
+def _verdict_row(row: pd.Series, names: Mapping[str, str]) -> dict[str, str]:
     disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
     interval = "–"
     if not math.isnan(row["ratio_low"]):
         interval = f"{row['ratio_low']:.3f} to {row['ratio_high']:.3f} ({row['level']:.0%})"
     return {
-        "A": words.system(row["a"]),
-        "B": words.system(row["b"]),
+        "A": names[row["a"]],
+        "B": names[row["b"]],
         "verdict": row["outcome"],
         "A / B": _plain(row["ratio"], ".3f"),
         "interval": interval,

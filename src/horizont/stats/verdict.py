@@ -62,7 +62,7 @@ def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> V
     """
     logs, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
     differs, equals = difference_p(logs), equivalence_p(logs, margin)
-    outcome = _outcome(ratio, differs, equals, margin)
+    outcome = outcome_of(ratio, differs, equals, margin)
     return Verdict(
         outcome=outcome,
         ratio=ratio,
@@ -74,7 +74,8 @@ def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> V
     )
 
 
-def _outcome(ratio: Estimate, differs: float, equals: float, margin: float) -> Outcome:
+def outcome_of(ratio: Estimate, differs: float, equals: float, margin: float) -> Outcome:
+    """Answer from the interval and the p values of the two tests; see `verdict`."""
     if ratio.n < FEWEST:
         return "not settled"
     if equals < ALPHA and 1 / (1 + margin) < ratio.low and ratio.high < 1 + margin:
