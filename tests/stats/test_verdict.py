@@ -38,13 +38,14 @@ def test_the_margin_is_set_by_whoever_asks():
     assert verdict(rates, BLOCKS, margin=0.10).outcome == "equal"
 
 
-@pytest.mark.parametrize("noise", [[1.0, 1.2, 0.9], [0.7, 1.0, 1.4]])
+# The last lies inside the margin from end to end, and three blocks do not make that certain.
+@pytest.mark.parametrize("noise", [[1.0, 1.2, 0.9], [0.7, 1.0, 1.4], [0.932, 1.0, 1.073]])
 def test_not_to_find_a_difference_is_not_equality(noise):
     found = verdict(BLOCKS[:3] * noise, BLOCKS[:3])
     assert found.outcome == "not settled"
     assert found.detectable > 1.2
     assert found.further_blocks is not None
-    assert found.further_blocks > 3
+    assert found.further_blocks >= 2
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])

@@ -67,8 +67,12 @@ def common_window(steps: pd.DataFrame) -> tuple[float, float]:
         seconds of the run's clock. The end is before the start if there was no such time.
     """
     bare = steps[steps["kind"] == "bare"]
-    by_worker = bare.assign(end_s=bare["start_s"] + bare["step_s"]).groupby("worker")
-    return float(by_worker["start_s"].min().max()), float(by_worker["end_s"].max().min())
+    start_s, worker = bare["start_s"].to_numpy(), bare["worker"].to_numpy()
+    end_s = start_s + bare["step_s"].to_numpy()
+    own = [worker == each for each in np.unique(worker)]
+    begins = [float(start_s[each].min()) for each in own]
+    ends = [float(end_s[each].max()) for each in own]
+    return max(begins, default=float("nan")), min(ends, default=float("nan"))
 
 
 def examples_per_second(steps: pd.DataFrame) -> float:
