@@ -136,7 +136,8 @@ def judge(store: Path) -> None:
     most_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     good = spent_s < GOAL_S and most_bytes < GOAL_BYTES
     print(f"  all: {spent_s:.1f} s (goal {GOAL_S:.0f}; processor {busy_s:.1f} s), "
-          f"at most {most_bytes / 1e9:.2f} GB (goal {GOAL_BYTES / 1e9:.0f}) {'ok' if good else 'ABOVE'}")  # fmt: skip
+          f"at most {most_bytes / 1e9:.2f} GB (goal {GOAL_BYTES / 1e9:.0f}) "
+          f"{'ok' if good else 'ABOVE'}")  # fmt: skip
 
 
 def _opened(store: Path) -> list[Record]:
