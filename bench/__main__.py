@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from bench import hosts, loops, networks, phases, quality, sampler, study, wire
+from bench import (
+    analysis,
+    coverage,
+    hosts,
+    loops,
+    networks,
+    phases,
+    quality,
+    sampler,
+    study,
+    wire,
+)
 
 BENCHMARKS = {
+    "analysis": analysis.run,
+    "coverage": coverage.run,
     "hosts": hosts.run,
     "loops": loops.run,
     "networks": networks.run,

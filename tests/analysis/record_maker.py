@@ -60,6 +60,7 @@ def _make(
 ) -> Record:
     writer = RecordWriter(store, f"{run.workload_name}-{run.system.slug}-{run.block}")
     writer.start(run, ENVIRONMENT)
+    writer.event("planned")
     if run.system.name in skipped:
         reason = f"{run.system.framework} is not installed"
         return read_record(writer.finish(Result(status="skipped", reason=reason)))

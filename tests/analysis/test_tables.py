@@ -12,8 +12,7 @@ import pytest
 from record_maker import make_records
 
 from horizont import analysis
-from horizont.analysis.phases import split_steps
-from horizont.analysis.throughput import examples_per_second
+from horizont.analysis.digest import examples_per_second, split_steps
 from horizont.records import read_record
 from horizont.spec import Exchange
 

@@ -79,8 +79,8 @@ def done(copy: Path) -> Iterator[subprocess.CompletedProcess[str]]:
 
 def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[1/10] prepare@cifar10" in done.stdout
-    assert "[10/10] book" in done.stdout
+    assert "[1/13] prepare@cifar10" in done.stdout
+    assert "[13/13] book" in done.stdout
     assert "run 3/3" in done.stderr
     assert "The report: " in done.stdout
     assert "examples/s" in done.stdout

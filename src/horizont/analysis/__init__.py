@@ -1,6 +1,8 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
 from horizont.analysis.budget import budget
+from horizont.analysis.difference import Difference
+from horizont.analysis.drilldown import LOCAL, Drilldown, drill, drilldowns
 from horizont.analysis.frames import PARTS, PHASES, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
@@ -16,7 +18,8 @@ from horizont.analysis.operators import (
     profile_phases,
     profile_times,
 )
-from horizont.analysis.phases import phases, step_times
+from horizont.analysis.parts import AND
+from horizont.analysis.phases import phases, run_parts, step_times
 from horizont.analysis.places import find_runs
 from horizont.analysis.resources import (
     RESOURCES,
@@ -30,13 +33,18 @@ from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
 from horizont.analysis.scalars import scalars
 from horizont.analysis.scaling import is_strong, scaling
 from horizont.analysis.segments import SEGMENTS, segments
+from horizont.analysis.stability import stability
 from horizont.analysis.staleness import staleness
 from horizont.analysis.summary import printable, summary
 from horizont.analysis.throughput import run_throughput, throughput
 from horizont.analysis.traffic import traffic, transfers
+from horizont.analysis.verdicts import NOT_COMPARABLE, Pair, pairs, verdicts
 from horizont.analysis.wire import volumes, wire_s
 
 __all__ = [
+    "AND",
+    "LOCAL",
+    "NOT_COMPARABLE",
     "NO_PROOF",
     "OUTSIDE",
     "PARTS",
@@ -44,12 +52,17 @@ __all__ = [
     "RESOURCES",
     "SEGMENTS",
     "WHOLE",
+    "Difference",
+    "Drilldown",
     "LiveRun",
+    "Pair",
     "ProofStatus",
     "Snapshot",
     "budget",
     "by_process",
     "charts",
+    "drill",
+    "drilldowns",
     "find_runs",
     "from_metrics",
     "incidents",
@@ -62,6 +75,7 @@ __all__ = [
     "operator_classes",
     "operators",
     "ordered_classes",
+    "pairs",
     "phases",
     "printable",
     "profile_phases",
@@ -69,12 +83,14 @@ __all__ = [
     "qualities",
     "resource_totals",
     "resources",
+    "run_parts",
     "run_throughput",
     "runs",
     "scalars",
     "scaling",
     "segments",
     "smoothed",
+    "stability",
     "staleness",
     "startup",
     "step_times",
@@ -84,6 +100,7 @@ __all__ = [
     "time_to_loss",
     "traffic",
     "transfers",
+    "verdicts",
     "volumes",
     "wire_s",
 ]

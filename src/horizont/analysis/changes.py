@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
+from horizont.analysis.digest import examples_per_second, split_steps
 from horizont.analysis.frames import PHASES, in_order, steps_of
-from horizont.analysis.phases import split_steps
-from horizont.analysis.throughput import examples_per_second
 from horizont.records import Record
 from horizont.stats import Estimate
 from horizont.stats.interval import LEVEL, RESAMPLES

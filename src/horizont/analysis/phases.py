@@ -6,27 +6,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from horizont.analysis.frames import PARTS, PHASES, of_system, steps_of, systems_of
+from horizont.analysis.digest import Digest, digest
+from horizont.analysis.frames import PARTS, of_system, systems_of
 from horizont.records import Record
 from horizont.stats import median, median_interval, paired_ratio
-
-
-def split_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Take the instrumented steps apart.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row an instrumented step, a column in seconds for each of `PARTS`. A phase that was
-        not measured is NaN and its time lies in ``other`` = step - sum of the measured phases,
-        so the columns of a row always add up to the step. Negative ``other`` means that phases
-        overlapped; it is shown, not mended.
-    """
-    seen = steps[steps["kind"] == "instrumented"]
-    parts = pd.DataFrame({phase: seen.get(f"{phase}_s") for phase in PHASES}, index=seen.index)
-    parts = parts.astype("float64")
-    parts["other"] = seen["step_s"] - parts.sum(axis="columns")
-    return parts
 
 
 def phases(records: Sequence[Record]) -> pd.DataFrame:
@@ -47,7 +30,7 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _system_parts(records: Sequence[Record], system: str) -> list[dict[str, object]]:
-    split = [split_steps(steps_of(r)) for r in of_system(records, system) if r.ok]
+    split = [digest(record).parts for record in of_system(records, system) if record.ok]
     split = [parts for parts in split if len(parts)]
     if not split:
         nan = float("nan")
@@ -73,6 +56,24 @@ def _part_row(
     }
 
 
+def run_parts(records: Sequence[Record]) -> pd.DataFrame:
+    """Reduce each run to its mean step and the mean parts of it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a run that went well, by the name of its record: ``bare_s``, and a column for each
+        of `PARTS` of the instrumented steps; seconds, means over steps and workers. NaN is what
+        was not measured.
+    """
+    rows = {record.folder.name: _run_row(digest(record)) for record in records if record.ok}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["bare_s", *PARTS], dtype="float64")
+
+
+def _run_row(run: Digest) -> list[float]:
+    return [run.mean_step_s.get("bare", float("nan")), *run.parts.mean()]
+
+
 def step_times(records: Sequence[Record]) -> pd.DataFrame:
     """Compare instrumented with bare steps.
 
@@ -87,7 +88,7 @@ def step_times(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _step_row(records: Sequence[Record], system: str) -> dict[str, object]:
-    own = [_mean_steps(steps_of(r)) for r in of_system(records, system) if r.ok]
+    own = [digest(record).mean_step_s for record in of_system(records, system) if record.ok]
     bare = [means.get("bare", float("nan")) for means in own]
     seen = [means.get("instrumented", float("nan")) for means in own]
     estimate, ratio = median_interval(bare), paired_ratio(seen, bare)
@@ -102,10 +103,3 @@ def _step_row(records: Sequence[Record], system: str) -> dict[str, object]:
         "ratio_low": ratio.low,
         "ratio_high": ratio.high,
     }
-
-
-def _mean_steps(steps: pd.DataFrame) -> dict[str, float]:
-    """Average a worker's step, in seconds, by kind of step."""
-    if steps.empty:
-        return {}
-    return {str(kind): float(mean) for kind, mean in steps.groupby("kind")["step_s"].mean().items()}

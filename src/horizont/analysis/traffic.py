@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from horizont.analysis.digest import common_window
 from horizont.analysis.frames import WIRE, identity, of_system, samples_of, steps_of, systems_of
-from horizont.analysis.throughput import common_window
 from horizont.analysis.wire import volumes, wire_s
 from horizont.records import Record
 from horizont.stats import median

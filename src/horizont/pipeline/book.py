@@ -12,6 +12,9 @@ from horizont.spec import Study, read_study
 #: Experiments whose runs have their resources charted.
 SAMPLED = ("distributed", "cluster", "links", "scaling", "strong_scaling")
 
+#: Experiments whose systems are set against each other.
+JUDGED = ("local", "distributed", "cluster")
+
 #: The experiment whose runs end with steps under the frameworks' profilers.
 PROFILED = "local"
 
@@ -50,6 +53,9 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in SAMPLED:
         names = study.workloads_of(experiment)
         planned += [("resources", f"resources-{name}-{experiment}") for name in names]
+    for experiment in JUDGED:
+        names = study.workloads_of(experiment)
+        planned += [("verdicts", f"verdicts-{name}-{experiment}") for name in names]
     planned += [("claims", "claims"), ("frameworks", "frameworks")]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 

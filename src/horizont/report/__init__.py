@@ -71,6 +71,7 @@ from horizont.report.resources import (
     resource_table,
 )
 from horizont.report.results import (
+    experiment_title,
     panels,
     read_results,
     result_table,
@@ -93,6 +94,15 @@ from horizont.report.titles import (
     dataset_title,
     workload_title,
 )
+from horizont.report.verdictpictures import (
+    drill_table,
+    verdict_table,
+    waterfall_picture,
+    waterfall_pictures,
+)
+from horizont.report.why import (
+    explanations,
+)
 
 __all__ = [
     "LiveView",
@@ -109,7 +119,10 @@ __all__ = [
     "dataset_facts",
     "dataset_title",
     "distance_picture",
+    "drill_table",
     "experiment_facts",
+    "experiment_title",
+    "explanations",
     "facts",
     "fault_table",
     "headline",
@@ -153,7 +166,10 @@ __all__ = [
     "throughput_picture",
     "traffic_picture",
     "verdict",
+    "verdict_table",
     "watch",
+    "waterfall_picture",
+    "waterfall_pictures",
     "workload_title",
     "worst_distances",
 ]

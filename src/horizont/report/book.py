@@ -27,6 +27,7 @@ CHAPTERS = {
     "scaling": "Scaling",
     "resources": "Resources",
     "incidents": "Incidents",
+    "verdicts": "Verdicts",
     "claims": "Then and now",
     "frameworks": "The frameworks",
 }

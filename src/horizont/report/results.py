@@ -10,7 +10,9 @@ import pandas as pd
 
 from horizont.records import read_json
 from horizont.report import words
+from horizont.report.picture import Title
 from horizont.report.tables import Table, plain_table, shortened
+from horizont.report.titles import workload_title
 from horizont.spec import Study
 
 #: What an experiment is called in the titles of results; others go by their own name.
@@ -68,6 +70,20 @@ def _workload(study: Study, name: str, sources: Mapping[str, str]) -> str:
 def _experiment(study: Study, name: str) -> str:
     title = EXPERIMENTS.get(name, name.replace("_", " "))
     return title.format(study.experiment(name).topology.workers)
+
+
+def experiment_title(study: Study, experiment: str, workload: str, source: str) -> Title:
+    """Title a page about an experiment on a workload: `LeNet-5 on CIFAR-10, 2 workers`.
+
+    Parameters
+    ----------
+    source
+        ``real`` or ``synthetic``: where the prepared data come from.
+    """
+    sources = {study.workload(workload).dataset: source}
+    about = workload_title(study.workload(workload), source)
+    name = _experiment(study, experiment)
+    return Title(f"{_workload(study, workload, sources)}, {name}", about.facts)
 
 
 def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> Table:

@@ -120,6 +120,10 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "distance": ("distance", "{:.1e}"),
     "bound": ("bound", "{:.1e}"),
     "record": ("record", "{}"),
+    "spread": ("spread", "{:.1%}"),
+    "drift": ("drift", "{:+.2f}"),
+    "drift_p": ("p of the drift", "{:.3f}"),
+    "warnings": ("warnings", "{}"),
 }
 
 #: Columns of text; the others are numbers and stand at the right.
@@ -127,6 +131,7 @@ _TEXT = frozenset(
     {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
     | {"mistake", "framework", "caught", "replayed"}
     | {"dtype", "record", "fact", "value", "disturbed", "host", "crowded"}
+    | {"warnings"}
 )
 
 

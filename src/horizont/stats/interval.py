@@ -6,14 +6,27 @@ ten blocks that a study can afford, two facts bound what any interval can promis
 * The interval from the smallest to the largest of n independent values covers the median of
   their distribution with probability ``1 - 2 ** (1 - n)``, whatever the distribution is (each
   value lies below the median with probability 1/2): 75 % for 3, 87.5 % for 4, 93.75 % for 5.
-* No percentile bootstrap interval reaches beyond the smallest and the largest value.
+* No bootstrap interval reaches beyond the smallest and the largest value.
 
 So a "95 %" bootstrap interval of five runs is at best a 93.75 % interval. An `Estimate` carries
 the level that its number of runs can reach, and who prints it prints that level.
+
+The intervals are BCa bootstrap intervals of the median, taken a little wider than their level:
+draws from n values spread less than n new values would, by sqrt((n - 1) / n) in the case of a
+mean. In simulation the plain BCa interval of ten values holds the median in 92.5 to 93.5 % of
+cases, the widened one in 94 to 95 %, whether the values are normal, skewed, heavy-tailed or
+disturbed now and then (``bench/coverage.py``). That of a mean holds it in 79 to 89 % only.
+
+References
+----------
+Efron, "Better bootstrap confidence intervals", JASA 82, 1987 (BCa). Hesterberg, "What teachers
+should know about the bootstrap", The American Statistician 69, 2015, section 4 (too narrow).
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +36,8 @@ from scipy import stats as scipy_stats
 LEVEL = 0.95
 RESAMPLES = 4999
 _SEED = 20210
+#: Draws that are held in memory at a time.
+_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -68,9 +83,8 @@ def median(values: ArrayLike) -> float:
 def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
     """Estimate the median of what the values were drawn from.
 
-    The interval is the percentile bootstrap of the median: the values are drawn again, with
-    replacement, and the median of each draw noted. The draws are seeded, so the same values
-    give the same interval.
+    The interval is the widened BCa bootstrap of the median; of equal values it is that value.
+    The draws are seeded, so the same values give the same interval.
 
     Parameters
     ----------
@@ -84,16 +98,67 @@ def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
     if n < 2:
         nan = float("nan")
         return Estimate(median(known), nan, nan, attainable_level(n, level), n)
-    found = scipy_stats.bootstrap(
-        (known,),
-        np.median,
-        confidence_level=level,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(_SEED),
-    ).confidence_interval
-    low, high = float(found.low), float(found.high)
-    return Estimate(median(known), low, high, attainable_level(n, level), n)
+    low, high = median_intervals(known, level)
+    return Estimate(median(known), float(low), float(high), attainable_level(n, level), n)
+
+
+def median_intervals(
+    values: NDArray[np.float64], level: float = LEVEL, resamples: int = RESAMPLES
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Find the intervals of `median_interval` for many sets of values at once.
+
+    Parameters
+    ----------
+    values
+        At least two along the last axis, none of them NaN; shape (..., n).
+
+    Returns
+    -------
+    tuple of arrays
+        The low and the high ends, of shape (...).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of equal values, for which BCa is not defined
+        found = scipy_stats.bootstrap(
+            (values,),
+            np.median,
+            axis=-1,
+            confidence_level=_widened(level, values.shape[-1]),
+            n_resamples=resamples,
+            batch=_BATCH,
+            method="BCa",
+            rng=np.random.default_rng(_SEED),
+        ).confidence_interval
+    middle = np.median(values, axis=-1)
+    low, high = np.asarray(found.low), np.asarray(found.high)
+    return np.where(np.isnan(low), middle, low), np.where(np.isnan(high), middle, high)
+
+
+def mean_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Estimate the mean of what the values were drawn from, by Student's t.
+
+    For parts of a whole: means add up to the mean of the whole, and medians do not. It assumes
+    that the values are roughly normal; in return it reaches its level with two of them.
+
+    Parameters
+    ----------
+    values
+        One number for each independent run; NaN where a run gave none.
+    """
+    known = _known(values)
+    n = int(known.size)
+    if n < 2:
+        nan = float("nan")
+        return Estimate(float(known[0]) if n else nan, nan, nan, 0.0, n)
+    value = float(np.mean(known))
+    half = float(np.std(known, ddof=1)) / math.sqrt(n) * scipy_stats.t.isf((1 - level) / 2, n - 1)
+    return Estimate(value, value - half, value + half, level, n)
+
+
+def _widened(level: float, n: int) -> float:
+    """Tell the level at which a bootstrap interval of n values is as wide as it should be."""
+    quantile = scipy_stats.norm.isf((1.0 - level) / 2.0)
+    return float(1.0 - 2.0 * scipy_stats.norm.sf(quantile * math.sqrt(n / (n - 1))))
 
 
 def _known(values: ArrayLike) -> NDArray[np.float64]:

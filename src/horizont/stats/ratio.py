@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from horizont.stats.interval import LEVEL, Estimate, median_interval
 
@@ -29,12 +29,24 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, level: float = LE
     ValueError
         If the two differ in length.
     """
+    logs = median_interval(log_ratios(numerator, denominator), level)
+    return Estimate(
+        math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.level, logs.n
+    )
+
+
+def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
+    """Take the natural logarithm of the ratio inside each block that has both members.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length.
+    """
     above = np.asarray(numerator, dtype=np.float64)
     below = np.asarray(denominator, dtype=np.float64)
     if above.shape != below.shape:
         raise ValueError(f"{above.shape} and {below.shape} cannot be paired")
     usable = (above > 0) & (below > 0)  # false for NaN
-    logs = median_interval(np.log(above[usable] / below[usable]), level)
-    return Estimate(
-        math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.level, logs.n
-    )
+    found: NDArray[np.float64] = np.log(above[usable] / below[usable])
+    return found

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from horizont.analysis.digest import examples_per_second, split_steps
 from horizont.analysis.frames import steps_of
 from horizont.analysis.learning import losses, smoothed
-from horizont.analysis.phases import split_steps
 from horizont.analysis.resources import resource_totals
 from horizont.analysis.runs import NO_PROOF, ProofStatus, comparable
 from horizont.analysis.scaling import is_crowded
-from horizont.analysis.throughput import examples_per_second
 from horizont.records import Record, read_table
 
 #: Updates after which the losses of synchronous and asynchronous training are compared.

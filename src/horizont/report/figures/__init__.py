@@ -13,6 +13,7 @@ from horizont.report.figures.staleness import staleness_bars
 from horizont.report.figures.startup import startup_bars
 from horizont.report.figures.thennow import then_now_bars
 from horizont.report.figures.throughput import throughput_dots
+from horizont.report.figures.waterfall import waterfall
 from horizont.report.figures.wire import link_curves, traffic_dots
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "then_now_bars",
     "throughput_dots",
     "traffic_dots",
+    "waterfall",
 ]
