@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +13,11 @@ from horizont.records import Record
 from horizont.spec import Run, parse_system
 
 WORKLOAD = "lenet5-cifar10"
+
+
+@cache
+def _plain() -> Run:
+    return next(iter(make_study().runs("distributed", WORKLOAD)))
 
 
 def make_runs(
@@ -26,7 +32,7 @@ def make_runs(
 ) -> list[Record]:
     """Write a record a block; all parts of a step take their time of the block in milliseconds."""
     parsed = parse_system(system)
-    plain = next(iter(make_study().runs("distributed", WORKLOAD)))
+    plain = _plain()
     servers = int("server" in parsed.traits.extra_roles)
     shape = {"workers": workers, "servers": servers, "threads": 1}
     folder = store / f"{experiment}-{workload}-{workers}-{batch}"
@@ -39,6 +45,7 @@ def make_runs(
             "topology": shape,
             "global_batch": workers * batch,
             "block": block,
+            "steps": {"warmup": 3, "bare": 12, "instrumented": 6},
         }
         run = Run.model_validate({**plain.model_dump(), **changed})
         parts = {parsed.framework: (time_ms,) * 7}

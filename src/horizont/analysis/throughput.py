@@ -11,6 +11,9 @@ from horizont.analysis.frames import identity, of_system, systems_of
 from horizont.records import Record
 from horizont.stats import median_interval
 
+#: Why a run that went well may have no throughput.
+APART = "the workers made no bare steps at the same time"
+
 
 def run_throughput(records: Sequence[Record]) -> pd.DataFrame:
     """Measure the throughput of every run.
@@ -53,6 +56,8 @@ def _system_row(records: Sequence[Record], system: str) -> dict[str, object]:
     table = run_throughput(own)
     estimate = median_interval(table["examples_per_s"])
     reasons = [f"{r.result.status}: {r.result.reason}" for r in own if not r.ok]
+    if table["examples_per_s"].isna().any():
+        reasons.append(APART)
     return {
         "experiment": own[0].run.experiment,
         "workload": own[0].run.workload_name,

@@ -40,6 +40,7 @@ BUILD_TONES = {
     "channels_last": 0.45,
     "xla": -0.4,
     "eager": 0.35,
+    "onednn": -0.55,
     "no_onednn": 0.6,
     "dynamic_alloc": -0.4,
 }
@@ -49,6 +50,7 @@ BUILD_FILLS: dict[str, FillStyleType] = {
     "channels_last": "left",
     "xla": "bottom",
     "eager": "left",
+    "onednn": "top",
     "no_onednn": "right",
     "dynamic_alloc": "bottom",
 }

@@ -55,6 +55,7 @@ BUILDS = {
     "channels_last": "channels last",
     "xla": "XLA",
     "eager": "eager",
+    "onednn": "oneDNN",
     "no_onednn": "without oneDNN",
     "dynamic_alloc": "no static memory",
 }

@@ -15,7 +15,9 @@ from pydantic import Field
 from horizont.errors import UserError
 from horizont.spec.base import Frozen
 
-Build = Literal["plain", "compiled", "channels_last", "xla", "eager", "no_onednn", "dynamic_alloc"]
+Build = Literal[
+    "plain", "compiled", "channels_last", "xla", "eager", "onednn", "no_onednn", "dynamic_alloc"
+]
 
 PLAIN: Build = "plain"
 
@@ -68,6 +70,12 @@ BUILDS: dict[str, BuildTraits] = {
     "eager": BuildTraits(
         means="operator by operator, without tf.function",
         systems=("tensorflow/local",),
+    ),
+    # TensorFlow takes one of the two by itself, as the processor is.
+    "onednn": BuildTraits(
+        means="oneDNN's kernels",
+        systems=("tensorflow/local",),
+        environment={"TF_ENABLE_ONEDNN_OPTS": "1"},
     ),
     "no_onednn": BuildTraits(
         means="TensorFlow's own kernels in the place of oneDNN's",

@@ -89,9 +89,6 @@ class Evidence:
             reason = _why_not(own)
             if reason:
                 return f"{reason} {system} on {workload} in the experiment {places}"
-        own = [s for s in self._usable if s.setting.workload == workload]
-        if own and not any(_has_instructions(seen, check) for seen in own):
-            return f"the processor has none of {', '.join(check.needs_one_of)}"
         wanted = name_of(check.quantity) + (f", batch {check.batch}" if check.batch else "")
         return (
             f"{' and '.join(systems)} on {workload}: no runs have what the rule asks for: {wanted}"
@@ -118,13 +115,7 @@ def _suits(seen: Seen, check: Check, at: At) -> bool:
         and check.workers in (None, setting.workers)
         and rate in (None, seen.record.run.workload.optimizer.learning_rate)
         and not seen.crowded
-        and _has_instructions(seen, check)
     )
-
-
-def _has_instructions(seen: Seen, check: Check) -> bool:
-    there = seen.record.environment.get("cpu", {}).get("features") or ()
-    return not check.needs_one_of or bool(set(check.needs_one_of) & set(there))
 
 
 def _counted(found: set[Setting], field: str, wanted: Count | None) -> set[Setting]:

@@ -49,8 +49,6 @@ class Check(Frozen):
         Where to look, in order of preference.
     batch
         Examples of a worker in a step.
-    needs_one_of
-        Instructions of the processor without which the runs do not show what they should.
     expect, threshold
         Which side of the threshold the interval must lie on; nothing takes the square root of
         the published factor, or 1 where none was published.
@@ -65,7 +63,6 @@ class Check(Frozen):
     batch: int | None = None
     workers: int | None = None
     learning_rate: float | None = None
-    needs_one_of: tuple[str, ...] = ()
     published: float | None = None
     expect: Expectation = "above"
     threshold: float | None = None
