@@ -1,5 +1,8 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.answers import framework_answers
+from horizont.pipeline.chapters import measured_in
+from horizont.pipeline.explore import explore
 from horizont.pipeline.faults import try_faults
 from horizont.pipeline.measure import measure
 from horizont.pipeline.notebook import run_notebook
@@ -13,7 +16,10 @@ from horizont.pipeline.root import project_root
 
 __all__ = [
     "Paths",
+    "explore",
+    "framework_answers",
     "measure",
+    "measured_in",
     "outline_of",
     "prepare_dataset",
     "project_root",

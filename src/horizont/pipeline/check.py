@@ -32,6 +32,10 @@ def checked_study(paths: Paths) -> Study:
             network_for(workload, info.shape, info.classes)
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
+    for name in study.theory:
+        if not (paths.notebooks / f"{name}.ipynb").exists():
+            known = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
+            raise UserError("theory", name, known)
     for system in study.systems():
         if installed_version(system.framework):
             check_compiler(system.plain_name, system.build)

@@ -1,5 +1,9 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
+from horizont.report import lessons
+from horizont.report.agreement import (
+    agreement,
+)
 from horizont.report.clusterpictures import (
     link_picture,
     scaling_picture,
@@ -11,6 +15,9 @@ from horizont.report.findings import (
     staleness_table,
     verdict,
     worst_distances,
+)
+from horizont.report.glossary import (
+    glossary,
 )
 from horizont.report.headline import (
     headline,
@@ -48,6 +55,10 @@ from horizont.report.settings import (
     study_facts,
     system_facts,
 )
+from horizont.report.shown import (
+    numbers,
+    source,
+)
 from horizont.report.tables import (
     Table,
     facts,
@@ -63,18 +74,22 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "agreement",
     "dataset_facts",
     "dataset_title",
     "distance_picture",
     "experiment_facts",
     "facts",
     "fault_table",
+    "glossary",
     "headline",
     "incident_table",
+    "lessons",
     "link_picture",
     "loss_picture",
     "machine_facts",
     "network_picture",
+    "numbers",
     "panels",
     "phase_picture",
     "phase_table",
@@ -86,6 +101,7 @@ __all__ = [
     "result_table",
     "sample",
     "scaling_picture",
+    "source",
     "speed_table",
     "staleness_picture",
     "staleness_table",

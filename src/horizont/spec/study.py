@@ -195,7 +195,13 @@ class Experiment(Frozen):
 
 
 class Study(Frozen):
-    """All settings of a study. Each field that is an :class:`Experiment` is one of its own."""
+    """All settings of a study. Each field that is an :class:`Experiment` is one of its own.
+
+    Attributes
+    ----------
+    theory
+        The notebooks that explain, in the order of the book.
+    """
 
     profile: str
     seed: int = Field(ge=0)
@@ -211,6 +217,7 @@ class Study(Frozen):
     scaling: Experiment
     strong_scaling: Experiment
     incidents: Experiment
+    theory: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:
