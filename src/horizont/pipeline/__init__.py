@@ -13,6 +13,7 @@ from horizont.pipeline.prove import prove
 from horizont.pipeline.publish import proof_status, publish, publish_incidents
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
+from horizont.pipeline.trained import trained_first_layer
 
 __all__ = [
     "Paths",
@@ -30,5 +31,6 @@ __all__ = [
     "replay_updates",
     "run_notebook",
     "study_paths",
+    "trained_first_layer",
     "try_faults",
 ]

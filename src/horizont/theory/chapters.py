@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from horizont.theory import backpropagation, neuron
+from horizont.theory import (
+    backpropagation,
+    blocks,
+    filters,
+    landscapes,
+    memory,
+    neuron,
+    performance,
+)
 from horizont.theory.questions import Question
 
 #: Chapter -> what makes its questions.
 CHAPTERS: dict[str, Callable[[], list[Question]]] = {
     "neuron": neuron.questions,
+    "descent": landscapes.questions,
     "backpropagation": backpropagation.questions,
+    "convolution": filters.questions,
+    "blocks": blocks.questions,
+    "recurrence": memory.questions,
+    "metrics": performance.questions,
 }
 
 

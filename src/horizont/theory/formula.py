@@ -94,6 +94,8 @@ class _Reader:
                 return tree.id
             case ast.Constant(value=int() | float() as value):
                 return float(value)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return -float(value)
             case ast.UnaryOp(op=ast.USub()):
                 return self._add(name, "multiply", (self.read(tree.operand), -1.0))
             case ast.BinOp() if type(tree.op) in SIGNS:
