@@ -79,12 +79,14 @@ def done(copy: Path) -> Iterator[subprocess.CompletedProcess[str]]:
 
 def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[1/10] prepare@cifar10" in done.stdout
-    assert "[10/10] book" in done.stdout
+    assert "/11] prepare@cifar10" in done.stdout
+    assert "/11] theory@theory-glossary" in done.stdout
+    assert "[11/11] book" in done.stdout
     assert "run 3/3" in done.stderr
     assert "The report: " in done.stdout
     assert "examples/s" in done.stdout
     assert (copy / "reports" / "book" / "index.html").exists()
+    assert (copy / "reports" / "book" / "theory-glossary.html").exists()
 
 
 @pytest.mark.usefixtures("done")

@@ -31,7 +31,7 @@ def explore(draw: Callable[..., Picture], **choices: Choice) -> Any:
     """
     if not someone_there():
         return draw(**{name: choice[0] for name, choice in choices.items()})
-    from ipywidgets import interactive
+    from ipywidgets import interactive  # type: ignore[import-untyped]
 
     return interactive(draw, **{name: _control(choice) for name, choice in choices.items()})
 
@@ -40,7 +40,7 @@ def someone_there() -> bool:
     """Tell whether this is a notebook that was opened by hand: our runner names a file."""
     from IPython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     return getattr(shell, "kernel", None) is not None and VARIABLE not in os.environ
 
 
@@ -54,4 +54,4 @@ def _control(choice: Choice) -> Any:
     about = {"value": value, "min": least, "max": greatest, "continuous_update": False}
     if isinstance(value, int):
         return IntSlider(**about)
-    return FloatSlider(**about, step=(greatest - least) / 100)  # type: ignore[operator]
+    return FloatSlider(**about, step=(greatest - least) / 100)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from horizont.cluster import Place, execute
-from horizont.data import About, load, prepare
+from horizont.data import About, ImageData, load, prepare
 from horizont.errors import UserError
 from horizont.measure import describe_environment
 from horizont.networks import initial_weights, network_for
@@ -80,7 +80,8 @@ def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
     with np.load(record.folder / "weights.npz") as weights:
         after = weights["conv1.weight"]
     before = initial_weights(network_for(run.workload, about.shape, about.classes), run.seed)
-    pixels = np.asarray(load(paths.answers / DATASET).test_images[0], dtype=np.float64) / 255
+    data = cast(ImageData, load(paths.answers / DATASET))
+    pixels = np.asarray(data.test_images[0], dtype=np.float64) / 255
     mean, std = (np.array(values)[:, None, None] for values in (about.mean, about.std))
     return FirstLayer(before["conv1.weight"], after, (pixels - mean) / std, about, record)
 

@@ -10,7 +10,7 @@ import html
 import re
 from typing import Any
 
-from docutils import nodes
+from docutils import nodes  # type: ignore[import-untyped]
 from latex2mathml.converter import convert
 
 #: What stands in the result where the converter met a word that it does not know.

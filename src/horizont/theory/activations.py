@@ -22,12 +22,12 @@ def sigmoid(x: Array) -> Array:
 def sigmoid_slope(x: Array) -> Array:
     """At most 1/4, at 0; next to nothing where the function is flat."""
     y = sigmoid(x)
-    return y * (1 - y)
+    return np.asarray(y * (1 - y))
 
 
 def tanh_slope(x: Array) -> Array:
     """1 at 0; next to nothing where the function is flat."""
-    return 1 - np.tanh(x) ** 2
+    return np.asarray(1 - np.tanh(x) ** 2)
 
 
 def relu(x: Array) -> Array:
@@ -62,7 +62,7 @@ def elu_slope(x: Array) -> Array:
 
 def softplus(x: Array) -> Array:
     """Round the corner of relu: log(1 + exp(x))."""
-    return np.logaddexp(0.0, x)
+    return np.asarray(np.logaddexp(0.0, x))
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {

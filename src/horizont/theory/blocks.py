@@ -59,20 +59,21 @@ def gradients_through(blocks: int, *, around: bool, width: int = 64, seed: int =
     random = np.random.default_rng(seed)
     ones, zeros = np.ones(width), np.zeros(width)
     weights = [random.normal(0, width**-0.5, (width, width)) for _ in range(blocks)]
-    values, kept = random.normal(size=(64, width)), []
+    values: Array = random.normal(size=(64, width))
+    kept = []
     for weight in weights:
         pushed = values @ weight
         normal = batch_norm(pushed, ones, zeros)
         kept.append((pushed, normal))
         values = np.maximum(normal, 0) + (values if around else 0)
-    gradient = random.normal(size=values.shape)
+    gradient: Array = random.normal(size=values.shape)
     sizes = [np.linalg.norm(gradient)]
     for weight, (pushed, normal) in zip(reversed(weights), reversed(kept), strict=True):
         through = gradient * (normal > 0)
         through = batch_norm_backward(through, normal, pushed, ones, zeros)[0] @ weight.T
         gradient = through + (gradient if around else 0)
         sizes.append(np.linalg.norm(gradient))
-    return np.array(sizes) / sizes[0]
+    return np.asarray(np.array(sizes) / sizes[0])
 
 
 def questions() -> list[Question]:

@@ -98,7 +98,7 @@ def fitted(gradient: Array, shape: tuple[int, ...]) -> Array:
     gradient = np.asarray(gradient)
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     repeated = tuple(axis for axis, size in enumerate(shape) if size != gradient.shape[axis])
-    return gradient.sum(axis=repeated, keepdims=True)
+    return np.asarray(gradient.sum(axis=repeated, keepdims=True))
 
 
 def _operands(node: Node, values: Mapping[str, Array]) -> list[Any]:

@@ -99,8 +99,8 @@ class _Reader:
             case ast.UnaryOp(op=ast.USub()):
                 return self._add(name, "multiply", (self.read(tree.operand), -1.0))
             case ast.BinOp() if type(tree.op) in SIGNS:
-                operands = (self.read(tree.left), self.read(tree.right))
-                return self._add(name, SIGNS[type(tree.op)], operands)
+                sides = (self.read(tree.left), self.read(tree.right))
+                return self._add(name, SIGNS[type(tree.op)], sides)
             case ast.Call(func=ast.Name(id=operation)):
                 operands = tuple(self.read(each) for each in tree.args)
                 settings = tuple((str(k.arg), ast.literal_eval(k.value)) for k in tree.keywords)

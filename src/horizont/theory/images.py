@@ -31,7 +31,7 @@ def convolution(images: Array, kernels: Array, stride: int = 1, padding: int = 0
         (examples, channels out, places down, places across).
     """
     windows = _windows(padded(images, padding), kernels.shape[-2:], stride)
-    return np.einsum("nchwij,ocij->nohw", windows, kernels, optimize=True)
+    return np.asarray(np.einsum("nchwij,ocij->nohw", windows, kernels, optimize=True))
 
 
 def convolution_backward(
@@ -53,7 +53,7 @@ def convolution_backward(
 
 def max_pool(images: Array, size: int = 2, stride: int = 2) -> Array:
     """Keep the largest value of each window."""
-    return _windows(images, (size, size), stride).max(axis=(-2, -1))
+    return np.asarray(_windows(images, (size, size), stride).max(axis=(-2, -1)))
 
 
 def max_pool_backward(
@@ -86,7 +86,8 @@ def padded(images: Array, padding: int) -> Array:
 
 def _windows(images: Array, kernel: tuple[int, ...], stride: int) -> Array:
     """Cut out all windows: (examples, channels, places down, places across, height, width)."""
-    return sliding_window_view(images, kernel, axis=(2, 3))[:, :, ::stride, ::stride]
+    every = sliding_window_view(images, kernel, axis=(2, 3))  # type: ignore[call-overload]
+    return np.asarray(every[:, :, ::stride, ::stride])
 
 
 def _gathered(shares: Array, shape: tuple[int, ...], stride: int, padding: int) -> Array:

@@ -93,15 +93,15 @@ def reach(kind: str, steps: int, forget_bias: float = 1.0, units: int = 32, seed
     random = np.random.default_rng(seed)
     rows = units * (4 if kind == "lstm" else 1)
     x = random.normal(size=(8, steps, units))
-    weights = [random.normal(0, units**-0.5, (rows, units)) * 0.7 for _ in range(2)]
+    inputs, hidden = (random.normal(0, units**-0.5, (rows, units)) * 0.7 for _ in range(2))
     bias = np.zeros(rows)
     if kind == "lstm":
         bias[units : 2 * units] = forget_bias
     layer, back = (lstm, lstm_backward) if kind == "lstm" else (recurrent, recurrent_backward)
-    output = layer(x, *weights, bias)
+    output = layer(x, inputs, hidden, bias)
     gradient = np.zeros_like(output)
     gradient[:, -1] = random.normal(size=output[:, -1].shape)
-    sizes = np.linalg.norm(back(gradient, output, x, *weights, bias)[0], axis=(0, 2))[::-1]
+    sizes = np.linalg.norm(back(gradient, output, x, inputs, hidden, bias)[0], axis=(0, 2))[::-1]
     return np.asarray(sizes / sizes[0])
 
 

@@ -54,7 +54,7 @@ def gradients_by_layer(activation: str, layers: int, width: int = 64, seed: int 
     for weight, push in zip(reversed(weights), reversed(pushed), strict=True):
         gradient = (gradient * slope(push)) @ weight.T
         sizes.append(np.linalg.norm(gradient))
-    return np.array(sizes) / sizes[0]
+    return np.asarray(np.array(sizes) / sizes[0])
 
 
 def saturation_point(activation: str, threshold: float = SATURATED) -> float:

@@ -37,7 +37,7 @@ def recurrent_backward(gradient: Array, output: Array, *operands: Array) -> tupl
     x, input_weight, hidden_weight, bias = operands
     by_x = np.zeros(x.shape)
     by_weights = [np.zeros(w.shape) for w in (input_weight, hidden_weight, bias)]
-    carried = np.zeros(output[:, 0].shape)
+    carried: Array = np.zeros(output[:, 0].shape)
     for t in reversed(range(x.shape[1])):
         before = output[:, t - 1] if t else np.zeros_like(carried)
         pushed = (gradient[:, t] + carried) * (1 - output[:, t] ** 2)

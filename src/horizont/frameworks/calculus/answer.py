@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from horizont.frameworks.calculus.base import Calculator
 from horizont.frameworks.registry import load_adapter
@@ -42,7 +43,7 @@ def read_questions(folder: Path) -> list[Question]:
         ]
 
 
-def answer(calculator: Calculator, question: Question) -> dict[str, np.ndarray]:
+def answer(calculator: Calculator, question: Question) -> dict[str, NDArray[Any]]:
     """Answer one question."""
     formula = read_formula(question.formula)
     if question.rule:

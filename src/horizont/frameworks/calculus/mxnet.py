@@ -66,7 +66,7 @@ OPERATIONS: Operations = {
     "tanh": mx.nd.tanh,
     "relu": mx.nd.relu,
     # MXNet's own operator, LeakyReLU, rounds the values of this kind to float32.
-    "leaky_relu": lambda x, slope=0.125: mx.nd.maximum(x, slope * x),
+    "leaky_relu": lambda x, slope=0.125: mx.nd.where(x > 0, x, slope * x),
     "elu": lambda x: mx.nd.LeakyReLU(x, act_type="elu", slope=1.0),
     "softplus": lambda x: mx.nd.Activation(x, act_type="softrelu"),
     "softmax": mx.nd.softmax,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class TorchCalculator:
         values = evaluate(formula, OPERATIONS, given)
         if question.by:
             values[formula.result].sum().backward()
-        slopes = {name: given[name].grad.numpy() for name in question.by}
+        slopes = {name: cast(torch.Tensor, given[name].grad).numpy() for name in question.by}
         return {name: value.detach().numpy() for name, value in values.items()}, slopes
 
     def descent(self, formula: Formula, question: Question) -> dict[str, NDArray[Any]]:

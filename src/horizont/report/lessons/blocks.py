@@ -114,7 +114,7 @@ def depth(blocks: int = 40) -> Picture:
     caption = (
         f"The size of a gradient on its way back through {blocks} blocks of a layer with batch "
         "norm and relu, relative to where it starts; median of five chains. Without a way around, "
-        "batch norm makes the gradient of a random network explode; with it, the gradient keeps its "
-        "order of size."
+        "batch norm makes the gradient of a random network explode; with it, the gradient keeps "
+        "its order of size."
     )
     return Picture(figure, "depth", caption)

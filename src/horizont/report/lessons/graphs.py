@@ -69,9 +69,9 @@ def small_graph(a: float = 2.0, b: float = 1.0) -> Picture:
 def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], label: str) -> None:
     about = {"arrowstyle": "-|>", "color": INK, "linewidth": 1, "shrinkA": 26, "shrinkB": 30}
     axes.annotate("", end, start, arrowprops=about)
-    middle = (np.array(start) * 0.5 + np.array(end) * 0.5).tolist()
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     box = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
-    axes.text(*middle, label, color=BACK, ha="center", va="center", bbox=box)
+    axes.text(x, y, label, color=BACK, ha="center", va="center", bbox=box)
 
 
 def _node(axes: Axes, name: str, place: tuple[float, float], value: float, slope: float) -> None:

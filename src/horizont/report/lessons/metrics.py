@@ -78,7 +78,7 @@ def laws(serial: float = 0.05) -> Picture:
             right.plot(WORKERS, speedup / WORKERS, **about)
         left.plot(WORKERS, WORKERS, color=FAINT, linestyle=":", label="ideal")
         left.set_yscale("log", base=2)
-        left.yaxis.set_major_locator(FixedLocator(WORKERS))
+        left.yaxis.set_major_locator(FixedLocator(WORKERS.tolist()))
         left.yaxis.set_major_formatter("{x:.0f}")
         left.set_title("speedup")
         right.set_title("efficiency")
@@ -114,9 +114,9 @@ def left_out(
             left.plot(WORKERS, speedup / WORKERS, label=name, **about)
         left.set_ylim(0, 1.05)
         left.set_title("efficiency, with a ring")
-        for spread, dash, colour in ((0.05, "-", 2), (0.2, "--", 3)):
+        for spread, dash, colour in ((0.05, "-", PAIR_COLOURS[2]), (0.2, "--", PAIR_COLOURS[3])):
             slow = slowest_of(WORKERS, spread)
-            right.plot(WORKERS, slow, color=PAIR_COLOURS[colour], linestyle=dash, marker="o")
+            right.plot(WORKERS, slow, color=colour, linestyle=dash, marker="o")
             right.annotate(
                 f"spread {spread:.0%}",
                 (WORKERS[-2], slow[-2]),
@@ -140,7 +140,7 @@ def left_out(
 def _by_workers(axes: Axes) -> None:
     only_grid(axes, "y")
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(WORKERS))
+    axes.xaxis.set_major_locator(FixedLocator(WORKERS.tolist()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_xlabel("workers")

@@ -81,8 +81,9 @@ def line(angle: float = 30.0, steepness: float = 3.0, bias: float = 0.0) -> Pict
         )
         axes.contour(side, side, grid @ weights + bias, [0.0], colors=[INK], linewidths=1.4)
         foot = -bias * weights / (weights @ weights)
+        tip = foot + weights / steepness
         arrow = {"arrowstyle": "-|>", "color": INK}
-        axes.annotate("", foot + weights / steepness, foot, arrowprops=arrow)
+        axes.annotate("", (tip[0], tip[1]), (foot[0], foot[1]), arrowprops=arrow)
         axes.set_aspect("equal")
         axes.set_xlabel("first input")
         axes.set_ylabel("second input")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from horizont.report.picture import Picture
 from horizont.report.style import INK, PAIR_COLOURS, PAPER, drawing, new_figure, only_grid
@@ -49,7 +52,7 @@ def memory(spoiled_share: float = 0.2) -> Picture:
     return Picture(figure, "memory", caption)
 
 
-def _energies(axes: Axes, energies: np.ndarray, row: int) -> None:
+def _energies(axes: Axes, energies: NDArray[Any], row: int) -> None:
     axes.plot(energies, "o-", color=PAIR_COLOURS[0], markersize=4)
     axes.set_xticks(range(len(energies)))
     axes.yaxis.tick_right()
