@@ -32,15 +32,20 @@ def checked_study(paths: Paths) -> Study:
             network_for(workload, info.shape, info.classes)
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
-    for name in study.theory:
-        if not (paths.notebooks / f"{name}.ipynb").exists():
-            known = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
-            raise UserError("theory", name, known)
     for system in study.systems():
         if installed_version(system.framework):
             check_compiler(system.plain_name, system.build)
         _check_inputs(study, system)
+    _check_theory(study, paths)
     return study
+
+
+def _check_theory(study: Study, paths: Paths) -> None:
+    """Refuse a notebook that explains and is not there, wherever there are notebooks."""
+    known = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
+    for name in study.theory:
+        if known and name not in known:
+            raise UserError("theory", name, known)
 
 
 def _check_inputs(study: Study, system: System) -> None:

@@ -57,7 +57,7 @@ def elu(x: Array) -> Array:
 
 def elu_slope(x: Array) -> Array:
     """1, or exp(x)."""
-    return np.exp(np.minimum(x, 0.0))
+    return np.asarray(np.exp(np.minimum(x, 0.0)))
 
 
 def softplus(x: Array) -> Array:

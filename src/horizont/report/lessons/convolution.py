@@ -128,7 +128,7 @@ def first_filters(before: Array, after: Array) -> Picture:
     rows = -(-len(before) // columns)
     with drawing():
         figure = new_figure(1.5 * rows + 0.9)
-        halves = np.ravel(figure.subfigures(2, 1))
+        halves: Any = figure.subfigures(2, 1)
         for half, filters, title in zip(halves, (before, after), ("before", "after"), strict=True):
             half.set_facecolor("none")
             half.suptitle(f"{title} training", x=0.01, ha="left", fontsize=10, weight="bold")
