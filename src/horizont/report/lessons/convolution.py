@@ -11,12 +11,15 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from horizont.report.picture import Picture
-from horizont.report.style import FAINT, GRID, INK, PAIR_COLOURS, drawing, new_figure
+from horizont.report.style import FAINT, GRID, PAIR_COLOURS, drawing, new_figure
 from horizont.report.tables import Table, plain_table
 from horizont.theory.filters import Costs, answers_of, convolution_costs, dense_costs
 from horizont.theory.images import average_pool, convolution, max_pool, padded
 
 Array = NDArray[Any]
+
+#: Numbers in coloured cells stay dark on a dark page, too, as the cells stay light.
+CELL_INK = "#202020"
 
 #: A small image with an edge, and a filter that answers to edges.
 IMAGE = np.array(
@@ -77,9 +80,9 @@ def pooling() -> Picture:
 
 def _cells(axes: Axes, values: Array, title: str) -> None:
     top = max(float(np.abs(values).max()), 1.0)
-    axes.imshow(values, cmap="RdBu_r", vmin=-2 * top, vmax=2 * top, alpha=0.6)
+    axes.imshow(values, cmap="RdBu_r", vmin=-2 * top, vmax=2 * top)
     for (row, column), value in np.ndenumerate(values):
-        axes.text(column, row, f"{value:g}", ha="center", va="center", color=INK)
+        axes.text(column, row, f"{value:g}", ha="center", va="center", color=CELL_INK)
     axes.set_title(title, fontsize=9)
     axes.set_xticks([])
     axes.set_yticks([])
