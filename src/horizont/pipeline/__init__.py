@@ -1,6 +1,9 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.answers import framework_answers
+from horizont.pipeline.chapters import measured_in
 from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
+from horizont.pipeline.explore import explore
 from horizont.pipeline.faults import try_faults
 from horizont.pipeline.features import installed_features
 from horizont.pipeline.measure import measure
@@ -12,12 +15,16 @@ from horizont.pipeline.prove import prove
 from horizont.pipeline.publish import proof_status, publish, publish_incidents, publish_inputs
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
+from horizont.pipeline.trained import trained_first_layer
 
 __all__ = [
     "Paths",
+    "explore",
+    "framework_answers",
     "installed_features",
     "judge_claims",
     "measure",
+    "measured_in",
     "nearest_records",
     "outline_of",
     "prepare_dataset",
@@ -31,5 +38,6 @@ __all__ = [
     "replay_updates",
     "run_notebook",
     "study_paths",
+    "trained_first_layer",
     "try_faults",
 ]

@@ -43,6 +43,7 @@ def assemble_book(paths: Paths) -> Path:
 def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     """List chapter and executed notebook of each page."""
     planned = [("overview", "overview")]
+    planned += [("theory", name) for name in study.theory]
     planned += [("data", f"data-{name}") for name in study.datasets]
     planned += [("equivalence", f"equivalence-{name}") for name in study.study]
     for experiment in study.experiments:

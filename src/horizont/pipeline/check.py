@@ -37,7 +37,16 @@ def checked_study(paths: Paths) -> Study:
             check_compiler(system.plain_name, system.build)
         _check_inputs(study, system)
     _check_files(study)
+    _check_theory(study, paths)
     return study
+
+
+def _check_theory(study: Study, paths: Paths) -> None:
+    """Refuse a notebook that explains and is not there, wherever there are notebooks."""
+    known = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
+    for name in study.theory:
+        if known and name not in known:
+            raise UserError("theory", name, known)
 
 
 def _check_inputs(study: Study, system: System) -> None:

@@ -45,6 +45,11 @@ class Paths:
         """Name the file of the comparator's findings on a workload."""
         return self.root / "reports" / "equivalence" / f"{workload}.json"
 
+    @property
+    def answers(self) -> Path:
+        """Name the folder of what the frameworks answered to the theory notebooks."""
+        return self.root / "records" / "theory"
+
     def metrics(self, name: str) -> Path:
         """Name a file of metrics that DVC compares."""
         return self.root / "reports" / "metrics" / f"{name}.json"

@@ -1,5 +1,9 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
+from horizont.report import lessons
+from horizont.report.agreement import (
+    agreement,
+)
 from horizont.report.claims import (
     claim_counts,
     claim_table,
@@ -25,6 +29,9 @@ from horizont.report.frameworks import (
     criteria_table,
     historical_table,
     sync_table,
+)
+from horizont.report.glossary import (
+    glossary,
 )
 from horizont.report.headline import (
     headline,
@@ -84,6 +91,10 @@ from horizont.report.settings import (
     study_facts,
     system_facts,
 )
+from horizont.report.shown import (
+    numbers,
+    source,
+)
 from horizont.report.tables import (
     Table,
     facts,
@@ -109,6 +120,7 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "agreement",
     "asked_table",
     "backend_table",
     "claim_counts",
@@ -125,16 +137,19 @@ __all__ = [
     "explanations",
     "facts",
     "fault_table",
+    "glossary",
     "headline",
     "historical_table",
     "incident_table",
     "input_picture",
     "input_table",
+    "lessons",
     "link_picture",
     "live_page",
     "loss_picture",
     "machine_facts",
     "network_picture",
+    "numbers",
     "operator_class_table",
     "operator_picture",
     "other_resource_pictures",
@@ -153,6 +168,7 @@ __all__ = [
     "sample",
     "scaling_picture",
     "slowest_table",
+    "source",
     "source_facts",
     "speed_table",
     "staleness_picture",

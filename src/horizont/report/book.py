@@ -16,6 +16,7 @@ from horizont.report.site import TITLE, build_site, slim_down
 #: Chapter -> its heading in the table of contents, in the order of the book.
 CHAPTERS = {
     "overview": "Overview",
+    "theory": "Theory",
     "data": "The data",
     "equivalence": "Equivalence",
     "local": "Local training",

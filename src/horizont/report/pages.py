@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from horizont.errors import UserError
+from horizont.report.glossary import with_terms
 
 #: Cells with one of these tags tell how the page was made, not what was found.
 _MACHINERY = frozenset({"parameters", "injected-parameters", "remove-cell"})
@@ -67,6 +66,8 @@ def read_page(chapter: str, path: Path, heading: str = "", *, front: bool = Fals
     UserError
         If the notebook is missing, damaged, or stopped at an error.
     """
+    import nbformat  # takes seconds, and notebooks that only link to pages read none
+
     try:
         notebook = nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -126,7 +127,7 @@ def _pieces(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """
     cell["metadata"] = {"tags": cell["metadata"].get("tags", [])}
     if cell["cell_type"] != "code":
-        return [cell]
+        return [{**cell, "source": with_terms("".join(cell["source"]))}]
     cell["execution_count"] = None
     cell["outputs"] = [output for output in cell["outputs"] if not _is_noise(output)]
     pieces: list[dict[str, Any]] = []

@@ -222,7 +222,13 @@ class Experiment(Frozen):
 
 
 class Study(Frozen):
-    """All settings of a study. Each field that is an :class:`Experiment` is one of its own."""
+    """All settings of a study. Each field that is an :class:`Experiment` is one of its own.
+
+    Attributes
+    ----------
+    theory
+        The notebooks that explain, in the order of the book.
+    """
 
     profile: str
     seed: int = Field(ge=0)
@@ -239,6 +245,7 @@ class Study(Frozen):
     strong_scaling: Experiment
     incidents: Experiment
     input: Experiment
+    theory: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _known_workloads(self) -> Study:

@@ -1,0 +1,36 @@
+"""What a framework must offer to answer a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from horizont.theory import Formula, Question
+
+#: A framework's operations by the names that formulas use.
+Operations = Mapping[str, Callable[..., Any]]
+
+
+class Calculator(Protocol):
+    """A framework as a calculator."""
+
+    def gradients(
+        self, formula: Formula, question: Question
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Compute all nodes, and the gradients of the result by `question.by`."""
+        ...
+
+    def descent(self, formula: Formula, question: Question) -> dict[str, NDArray[Any]]:
+        """Move the inputs in `question.by` by an optimizer of the framework's own."""
+        ...
+
+
+def evaluate(formula: Formula, operations: Operations, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute all nodes of a formula with a framework's operations."""
+    values = dict(given)
+    for node in formula.nodes:
+        operands = [values[s] if isinstance(s, str) else s for s in node.sources]
+        values[node.name] = operations[node.operation](*operands, **dict(node.settings))
+    return values

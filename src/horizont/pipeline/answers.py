@@ -1,0 +1,148 @@
+"""The questions of the theory notebooks, asked of every framework in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.cluster import RunFailed
+from horizont.cluster.plan import surroundings
+from horizont.measure.lifeline import signal_at_parents_death
+from horizont.pipeline.ground import SOURCE, fingerprint_of
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.progress import Progress
+from horizont.records import fingerprint
+from horizont.spec import FRAMEWORKS, installed_version
+from horizont.theory import Question, chapter_names, questions_of
+
+MODULE = "horizont.frameworks.calculus"
+DEADLINE_S = 300.0
+
+#: Arrays by `<question>/<what>`.
+Told = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the frameworks answered.
+
+    Attributes
+    ----------
+    told
+        By framework; one that is not installed is left out.
+    """
+
+    questions: tuple[Question, ...]
+    told: Mapping[str, Told]
+
+    def of(self, question: str, what: str) -> dict[str, NDArray[Any]]:
+        """Take one array of each framework."""
+        return {name: told[f"{question}/{what}"] for name, told in self.told.items()}
+
+
+def framework_answers(chapter: str, paths: Paths | None = None) -> Answers:
+    """Open what the frameworks answer to a chapter's questions; ask them first if need be.
+
+    To start a framework takes much longer than to answer, so the first chapter asks for all.
+    Answers are kept below `records/theory` as long as versions, questions and code are the same.
+
+    Raises
+    ------
+    UserError
+        If there is no such chapter.
+    RunFailed
+        If a process ends badly or takes too long.
+    """
+    paths = paths or study_paths()
+    questions = questions_of(chapter)
+    files = {
+        name: paths.answers / f"{name}-{_ground(name)}.npz"
+        for name in FRAMEWORKS
+        if installed_version(name)
+    }
+    missing = {name: file for name, file in files.items() if not file.exists()}
+    if missing:
+        every = [question for name in chapter_names() for question in questions_of(name)]
+        ask(every, missing)
+    return Answers(tuple(questions), {name: read_answers(file) for name, file in files.items()})
+
+
+def ask(questions: Sequence[Question], files: Mapping[str, Path]) -> None:
+    """Ask some frameworks at the same time.
+
+    Parameters
+    ----------
+    files
+        Where the answers of each are to lie; they appear whole or not at all.
+    """
+    progress = Progress("framework", len(files))
+    progress.begin("asked about the theory")
+    with tempfile.TemporaryDirectory(prefix="horizont-") as made:
+        processes = {name: _asked(name, questions, Path(made, name)) for name in files}
+        try:
+            for name, process in processes.items():
+                _wait(name, process, Path(made, name))
+                progress.end(f"{name} answered")
+        finally:
+            for process in processes.values():
+                process.kill()
+                process.wait()
+        for name, file in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(f".{os.getpid()}.tmp")
+            partial.write_bytes(Path(made, name, "answers.npz").read_bytes())
+            partial.replace(file)
+    progress.close()
+
+
+def read_answers(file: Path) -> Told:
+    """Read a file of answers."""
+    with np.load(file) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _asked(framework: str, questions: Sequence[Question], folder: Path) -> subprocess.Popen[bytes]:
+    """Write the questions down and start the process that answers them."""
+    folder.mkdir()
+    listed = json.dumps([question.described() for question in questions])
+    (folder / "questions.json").write_text(listed, encoding="utf-8")
+    given = {f"{q.name}/{name}": value for q in questions for name, value in q.given.items()}
+    np.savez(folder / "given.npz", **given)
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", MODULE, framework, str(folder)],
+            env={**os.environ, **surroundings(1), "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=signal_at_parents_death(SIGKILL),  # noqa: PLW1509
+        )
+
+
+def _wait(framework: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+    try:
+        status = process.wait(DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"{framework} gave no answer in {DEADLINE_S:g} s") from None
+    if status:
+        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").split("\n")
+        said = [line for line in lines if line.strip()]
+        raise RunFailed(f"{framework} ended with status {status}: {(said or [''])[-1]}")
+
+
+def _ground(framework: str) -> str:
+    """Name what answers rest on: the framework's version, and the code of both sides."""
+    code = fingerprint([SOURCE / "theory", SOURCE / "frameworks" / "calculus"])
+    about = {"version": str(installed_version(framework)), "numpy": np.__version__, "code": code}
+    return fingerprint_of(about)

@@ -1,0 +1,141 @@
+"""A small network, trained for a moment, for the chapter that looks at its filters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.cluster import Place, execute
+from horizont.data import About, ImageData, load, prepare
+from horizont.errors import UserError
+from horizont.measure import describe_environment
+from horizont.networks import initial_weights, network_for
+from horizont.pipeline.ground import run_ground
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.progress import Progress
+from horizont.records import Record, find_record, run_key
+from horizont.records.files import read_table
+from horizont.spec import FRAMEWORKS, Run, installed_version, parse_system, read_study
+
+WORKLOAD = "lenet-fashion-mnist"
+DATASET = "fashion-mnist"
+EXAMPLES = 6000
+
+
+@dataclass(frozen=True)
+class FirstLayer:
+    """The first layer of a trained network, and an image to look at.
+
+    Attributes
+    ----------
+    before, after
+        Its filters, (filters, channels, height, width).
+    image
+        (channels, height, width), normalised as for training.
+    about
+        The data set.
+    record
+        Of the run that trained it.
+    """
+
+    before: NDArray[Any]
+    after: NDArray[Any]
+    image: NDArray[Any]
+    about: About
+    record: Record
+
+    @property
+    def losses(self) -> NDArray[Any]:
+        """The loss of each step."""
+        return np.array(read_table(self.record.folder / "steps.parquet")["loss"].to_pylist())
+
+    @property
+    def first_loss(self) -> float:
+        """The loss of the first step."""
+        return float(self.losses[0])
+
+    @property
+    def last_loss(self) -> float:
+        """The mean loss of the last ten steps."""
+        return float(self.losses[-10:].mean())
+
+
+def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
+    """Train the LeNet variant on Fashion-MNIST for some steps, or find it trained.
+
+    On data and a record of its own, below `records/theory`: the study may have neither.
+
+    Raises
+    ------
+    UserError
+        If no framework is installed, or the training failed.
+    """
+    paths = paths or study_paths()
+    about = _data(paths)
+    run = _run(steps, paths)
+    record = _trained(run, about, paths)
+    with np.load(record.folder / "weights.npz") as weights:
+        after = weights["conv1.weight"]
+    before = initial_weights(network_for(run.workload, about.shape, about.classes), run.seed)
+    data = cast(ImageData, load(paths.answers / DATASET))
+    pixels = np.asarray(data.test_images[0], dtype=np.float64) / 255
+    mean, std = (np.array(values)[:, None, None] for values in (about.mean, about.std))
+    return FirstLayer(before["conv1.weight"], after, (pixels - mean) / std, about, record)
+
+
+def _data(paths: Paths) -> About:
+    settings = read_study(paths.params).data
+    return prepare(
+        DATASET,
+        "synthetic" if settings.source == "synthetic" else "available",
+        paths.raw,
+        paths.answers,
+        mirror=settings.mirror,
+        train_examples=EXAMPLES,
+        test_examples=100,
+    )
+
+
+def _run(steps: int, paths: Paths) -> Run:
+    study = read_study(paths.params)
+    names = [name for name in ("pytorch", *FRAMEWORKS) if installed_version(name)]
+    if not names:
+        raise UserError("framework", "none is installed", list(FRAMEWORKS))
+    return Run.model_validate(
+        {
+            "experiment": "theory",
+            "workload_name": WORKLOAD,
+            "workload": study.workload(WORKLOAD).model_dump(),
+            "system": parse_system(f"{names[0]}/local"),
+            "topology": {"workers": 1},
+            "steps": {"warmup": 1, "bare": steps, "instrumented": 0},
+            "global_batch": 42,
+            "block": 0,
+            "seed": study.seed,
+            "sampler_hz": 0,
+            "evaluate_examples": 0,
+            "keep_weights": True,
+            "deadline_s": 240,
+        }
+    )
+
+
+def _trained(run: Run, about: About, paths: Paths) -> Record:
+    store = paths.answers / "runs"
+    ground = run_ground(run.system.framework, about)
+    key = run_key(run, ground)
+    found = find_record(store, key)
+    if found is not None and found.ok:
+        return found
+    progress = Progress("training", 1)
+    progress.begin(WORKLOAD)
+    place = Place(store, paths.answers / DATASET, {**describe_environment(), "ground": ground})
+    record = execute(run, key, place, progress.step)
+    progress.end("done")
+    progress.close()
+    if not record.ok:
+        raise UserError("theory", str(record.result.reason), "a network that could be trained")
+    return record

@@ -1,0 +1,13 @@
+"""The pictures of the theory notebooks: numbers in, pictures out."""
+
+from horizont.report.lessons import (
+    blocks,
+    convolution,
+    descent,
+    graphs,
+    metrics,
+    neuron,
+    recurrence,
+)
+
+__all__ = ["blocks", "convolution", "descent", "graphs", "metrics", "neuron", "recurrence"]

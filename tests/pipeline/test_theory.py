@@ -1,0 +1,150 @@
+"""The theory notebooks, all run; and every framework asked for every operation that they use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
+from tests.conftest import ROOT
+from tests.theory.conformance import CONFORMANCE
+
+from horizont.errors import UserError
+from horizont.pipeline import answers
+from horizont.pipeline.check import checked_study
+from horizont.pipeline.paths import Paths
+from horizont.pipeline.profile import use_profile
+from horizont.pipeline.progress import VARIABLE
+from horizont.report import agreement
+from horizont.spec import FRAMEWORKS, installed_version, read_study
+from horizont.theory import chapter_names, questions_of
+
+pytestmark = pytest.mark.framework
+
+INSTALLED = [name for name in FRAMEWORKS if installed_version(name)]
+EVERY = [question for name in chapter_names() for question in questions_of(name)]
+
+#: What a notebook must come to: name of a number -> from, to.
+NUMBERS: dict[str, dict[str, tuple[float, float]]] = {
+    "theory-01-neuron": {"largest derivative of sigmoid": (0.25, 0.25)},
+    "theory-02-descent": {"steps to a millionth, plain": (69, 69)},
+    "theory-03-backpropagation": {"by finite differences": (1e-12, 1e-7)},
+    "theory-04-convolution": {
+        "weights of 100 filters": (7600, 7600),
+        "steps": (60, 60),
+        "last loss": (0.0, 2.0),
+    },
+    "theory-05-normalisation": {"residual gradient behind 40 blocks": (1, 100)},
+    "theory-06-recurrence": {"marks wrong in the end": (0, 0)},
+    "theory-10-metrics": {"most that Amdahl allows": (20, 20)},
+    "theory-glossary": {},
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
+    """Lay out a study, with the notebooks where they are."""
+    root = tmp_path_factory.mktemp("study")
+    for name in ("profiles", "notebooks", "dvc.yaml"):
+        (root / name).symlink_to(ROOT / name)
+    paths = Paths(root)
+    use_profile(paths, "tiny")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORIZONT_ROOT", str(root))
+        patch.setenv(VARIABLE, str(root / "progress"))  # nobody is at the keyboard
+        yield paths
+
+
+@pytest.fixture(scope="module")
+def told(study: Paths) -> dict[str, Any]:
+    """Ask every framework once, for the notebooks and for this file.
+
+    The notebooks find the answers where they would have put them.
+    """
+    files = {name: study.answers / f"{name}-{answers._ground(name)}.npz" for name in INSTALLED}
+    answers.ask([*EVERY, *CONFORMANCE], files)
+    return {name: answers.read_answers(file) for name, file in files.items()}
+
+
+def test_frameworks_agree_with_numpy(told: dict[str, Any]) -> None:
+    found = agreement([*CONFORMANCE, *EVERY], told)
+    assert found.ok, {
+        name: row
+        for name, row in found.distances.items()
+        if max(d or 0 for d in row.values()) > 1e-12
+    }
+    assert sum(found.numbers.values()) > 3000
+
+
+def test_a_wrong_answer_is_found(told: dict[str, Any]) -> None:
+    framework = INSTALLED[0]
+    key = f"{CONFORMANCE[0].name}/z"
+    wrong = {**told, framework: {**told[framework], key: told[framework][key] * (1 + 1e-9)}}
+    assert not agreement(CONFORMANCE[:1], wrong).ok
+
+
+@pytest.fixture(scope="module")
+def executed(study: Paths, told: dict[str, Any]) -> dict[str, nbformat.NotebookNode]:
+    """Run all theory notebooks, one after the other, in one kernel that forgets in between."""
+    assert told
+    manager = KernelManager(kernel_name="python3", transport="ipc", ip=str(study.root / "kernel"))
+    manager.start_kernel(cwd=str(study.root))
+    done = {}
+    try:
+        for path in sorted((ROOT / "notebooks").glob("theory-*.ipynb")):
+            notebook = nbformat.read(path, as_version=4)
+            parameters = notebook.cells[1]
+            parameters.source = parameters.source.replace("steps = 200", "steps = 60")
+            NotebookClient(notebook, km=manager, timeout=240).execute()
+            done[path.stem] = notebook
+            forget = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
+            NotebookClient(forget, km=manager).execute()
+    finally:
+        manager.shutdown_kernel(now=True)
+    return done
+
+
+def announced(notebook: nbformat.NotebookNode, what: str) -> Iterator[Any]:
+    """List what the outputs of a notebook say of themselves."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            found = output.get("metadata", {}).get("horizont", {})
+            if what in found:
+                yield found[what]
+
+
+@pytest.mark.parametrize("name", list(NUMBERS))
+def test_a_notebook_comes_to_its_numbers(
+    name: str, executed: dict[str, nbformat.NotebookNode]
+) -> None:
+    numbers = {k: v for found in announced(executed[name], "numbers") for k, v in found.items()}
+    for number, (low, high) in NUMBERS[name].items():
+        assert low <= numbers[number] <= high, (number, numbers[number])
+
+
+@pytest.mark.parametrize("name", [name for name in NUMBERS if name != "theory-glossary"])
+def test_a_notebook_shows_agreement_and_no_controls(
+    name: str, executed: dict[str, nbformat.NotebookNode]
+) -> None:
+    (found,) = announced(executed[name], "agreement")
+    assert found["ok"]
+    assert all(set(row) == set(FRAMEWORKS) for row in found["distances"].values())
+    assert len(list(announced(executed[name], "figure"))) >= 2
+    assert "widget" not in str([cell.get("outputs") for cell in executed[name].cells])
+
+
+def test_all_theory_notebooks_are_planned() -> None:
+    listed = read_study(ROOT / "profiles" / "quick.yaml").theory
+    assert set(NUMBERS) <= set(listed)
+    assert {path.stem for path in Path(ROOT, "notebooks").glob("theory-*.ipynb")} == set(listed)
+
+
+def test_a_notebook_that_is_not_there_is_named(study_folder: Paths) -> None:
+    text = study_folder.params.read_text()
+    study_folder.params.write_text(text.replace("theory-glossary", "theory-nonsense"))
+    with pytest.raises(UserError, match=r"theory: 'theory-nonsense'.*theory-glossary"):
+        checked_study(study_folder)
