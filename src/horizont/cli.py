@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from horizont.errors import UserError
 
@@ -92,6 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--fail-above", type=float, metavar="FACTOR", help="exit 1 if a throughput fell by more"
     )
     compare.set_defaults(do=_compare)
+
+    _add_advise(verbs)
 
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
@@ -211,6 +214,28 @@ def _compare(arguments: argparse.Namespace) -> int:
     from horizont.pipeline.compare import compare_records
 
     return compare_records(arguments.before, arguments.after, arguments.fail_above)
+
+
+def _add_advise(verbs: Any) -> None:
+    """Describe the question."""
+    advise = verbs.add_parser("advise", help="which system to take, from the records at hand")
+    advise.add_argument("--network", default="", help="by name, such as resnet18")
+    advise.add_argument("--weights", type=float, default=float("nan"), help="or by its size")
+    advise.add_argument("--workers", type=int, default=1)
+    advise.add_argument("--threads", type=int, default=1, help="of each worker")
+    help_link = "rate of each host's link"
+    advise.add_argument("--link", dest="rate_mbit", type=float, metavar="MBIT", help=help_link)
+    help_wish = "throughput, time to loss, memory, or survival"
+    advise.add_argument("--wish", default="throughput", help=help_wish)
+    advise.set_defaults(do=_advise)
+
+
+def _advise(arguments: argparse.Namespace) -> int:
+    from horizont.pipeline import study_paths
+    from horizont.pipeline.advise import ask
+
+    asked = ("network", "weights", "workers", "threads", "rate_mbit", "wish")
+    return ask({name: getattr(arguments, name) for name in asked}, study_paths())
 
 
 def _book(arguments: argparse.Namespace) -> None:

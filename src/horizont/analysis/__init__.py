@@ -1,5 +1,6 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
+from horizont.analysis.advice import WISHES, Question
 from horizont.analysis.budget import budget
 from horizont.analysis.difference import Difference
 from horizont.analysis.drilldown import LOCAL, Drilldown, drill, drilldowns
@@ -52,11 +53,13 @@ __all__ = [
     "RESOURCES",
     "SEGMENTS",
     "WHOLE",
+    "WISHES",
     "Difference",
     "Drilldown",
     "LiveRun",
     "Pair",
     "ProofStatus",
+    "Question",
     "Snapshot",
     "budget",
     "by_process",

@@ -1,5 +1,6 @@
 """What ties the floors together: the verbs of a study, for notebooks and the command line."""
 
+from horizont.pipeline.advise import advice_on, advice_otherwise
 from horizont.pipeline.answers import framework_answers
 from horizont.pipeline.chapters import measured_in
 from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
@@ -19,6 +20,8 @@ from horizont.pipeline.trained import trained_first_layer
 
 __all__ = [
     "Paths",
+    "advice_on",
+    "advice_otherwise",
     "explore",
     "framework_answers",
     "installed_features",

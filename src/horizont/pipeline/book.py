@@ -57,6 +57,7 @@ def pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     for experiment in JUDGED:
         names = study.workloads_of(experiment)
         planned += [("verdicts", f"verdicts-{name}-{experiment}") for name in names]
+    planned += [("decision", "decision")]
     planned += [("claims", "claims"), ("frameworks", "frameworks")]
     return [(chapter, paths.executed / f"{name}.ipynb") for chapter, name in planned]
 

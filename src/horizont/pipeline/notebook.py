@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import nbformat
 
 from horizont.errors import UserError
 from horizont.pipeline.paths import Paths, study_paths
@@ -18,6 +17,15 @@ from horizont.pipeline.progress import VARIABLE
 from horizont.pipeline.terminal import following
 
 KERNEL = "python3"
+
+
+def _spare_a_grammar() -> None:
+    """Let what reads notebooks be imported without what takes it seconds.
+
+    jsonschema builds a grammar of web addresses, for a check of formats that notebooks have none
+    of. Without the package it leaves that check out.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 class NotebookFailed(Exception):
@@ -67,6 +75,7 @@ def run_notebook(name: str, parameters: Mapping[str, Any], paths: Paths | None =
 
 def check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
     """Refuse a parameter that the notebook does not declare."""
+    _spare_a_grammar()
     from papermill import inspect_notebook
 
     declared = inspect_notebook(str(notebook))
@@ -76,6 +85,7 @@ def check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
 
 
 def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path) -> None:
+    _spare_a_grammar()
     from papermill import PapermillExecutionError, execute_notebook
     from traitlets.config import Config
 
@@ -120,6 +130,8 @@ def progress_shown() -> Iterator[Path]:
 
 def tidy(path: Path) -> None:
     """Drop papermill's times and paths, which say nothing about the study and always differ."""
+    import nbformat
+
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:

@@ -1,6 +1,11 @@
 """What readers see: pictures and tables for the notebooks, and the book made of them."""
 
 from horizont.report import lessons
+from horizont.report.advice import (
+    advice_sentence,
+    advice_table,
+    advice_tables,
+)
 from horizont.report.agreement import (
     agreement,
 )
@@ -120,6 +125,9 @@ __all__ = [
     "Picture",
     "Table",
     "Title",
+    "advice_sentence",
+    "advice_table",
+    "advice_tables",
     "agreement",
     "asked_table",
     "backend_table",

@@ -29,6 +29,7 @@ CHAPTERS = {
     "resources": "Resources",
     "incidents": "Incidents",
     "verdicts": "Verdicts",
+    "decision": "The decision",
     "claims": "Then and now",
     "frameworks": "The frameworks",
 }

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from horizont.analysis.claims import VERDICTS
 from horizont.report.claims import Judged, claim_summary, claim_text
 
@@ -53,6 +51,8 @@ def disagreements(executed: Path, judged: Sequence[Judged], records: Collection[
 
 def _texts(executed: Path) -> Iterator[str]:
     """Read all that a reader sees: prose, and what cells have shown."""
+    import nbformat  # takes seconds, and only this reads a notebook
+
     for cell in nbformat.read(executed, as_version=4).cells:
         if cell.cell_type == "markdown":
             yield cell.source

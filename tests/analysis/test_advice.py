@@ -1,0 +1,75 @@
+"""Advice on made-up records: the ranking, and where the records do not reach."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.record_maker import make_records
+
+from horizont.analysis.advice import Question, advise
+from horizont.errors import UserError
+from horizont.records import Record
+from horizont.report import advice_sentence, advice_table
+
+WORKLOAD = "lenet5-cifar10"
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    return make_records(tmp_path_factory.mktemp("records"), blocks=6)
+
+
+PROOFS = {WORKLOAD: "proven"}
+
+
+def test_the_fastest_comes_first_with_the_distance_of_the_others(records: list[Record]) -> None:
+    advice = advise(records, Question("lenet5", workers=2), PROOFS)
+    assert list(advice.ranking["value"]) == sorted(advice.ranking["value"], reverse=True)
+    assert advice.ranking["beside"].iloc[0] == "the best"
+    assert advice.ranking["beside"].iloc[-1].startswith("slower: by ")
+    assert "ms more" in advice.ranking["why"].iloc[-1]
+    assert "comes first" in advice_sentence(advice).text
+    assert len(advice_table(advice).cells) == len(advice.ranking)
+
+
+@pytest.mark.parametrize(("wish", "unit"), [("memory", "MiB"), ("time to loss", "s to")])
+def test_other_wishes_rank_from_the_least(records: list[Record], wish: str, unit: str) -> None:
+    advice = advise(records, Question("lenet5", workers=2, wish=wish), PROOFS)  # type: ignore[arg-type]
+    known = advice.ranking["value"].dropna()
+    assert advice.unit.startswith(unit)
+    assert list(known) == sorted(known)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (Question("lenet5", workers=16), "no runs with workers 16; the records have 2"),
+        (Question("lenet5", workers=2, threads=4), "no runs with threads 4"),
+        (Question("resnet50", workers=2), "no runs of the network resnet50"),
+        (Question(weights=25e6, workers=2), "times off"),
+        (Question("lenet5", workers=2, wish="survival"), "a worker was killed"),
+        (Question("lenet5", workers=2, rate_mbit=100.0), "link"),
+    ],
+)
+def test_it_says_where_the_records_do_not_reach(
+    records: list[Record], question: Question, said: str
+) -> None:
+    advice = advise(records, question, PROOFS)
+    assert advice.ranking.empty
+    assert said in advice.caveats[0]
+
+
+def test_a_network_of_another_size_is_answered_for_by_a_near_one(records: list[Record]) -> None:
+    size = float(records[0].result.parameters or 0)
+    if not size:
+        pytest.skip("made-up records without a size")
+    advice = advise(records, Question(weights=2 * size, workers=2), PROOFS)
+    assert "the nearest in size" in advice.caveats[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"network": ""}, {"network": "a", "weights": 3.0}, {"network": "a", "workers": 0}],
+)
+def test_a_question_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        Question(**wrong)  # type: ignore[arg-type]
