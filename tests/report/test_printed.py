@@ -28,7 +28,7 @@ def shown(page: str, caption: str = "") -> dict[str, Any]:
 SVG = '<div><svg width="10" height="10"><style>p{}</style><rect width="5" height="5"/></svg></div>'
 
 CELLS = [
-    markdown("# A *page*\n\n$E = m c^2$, Größe, μέγεθος, [elsewhere](other.html), 5 $ and #1.\n"),
+    markdown("# A *page*\n\n$E = m c^2 \\odot x \\oplus y$, Größe, μέγεθος, [elsewhere](other.html), 5 $ and #1.\n"),
     markdown("```{toctree}\nall\n```"),
     shown(SVG, "What [it] shows, 100 % of #1."),
     shown(plain_table(pd.DataFrame({"name": ["a_b", "c"], "none": ["", ""]})).html()),

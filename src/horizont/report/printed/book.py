@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from datetime import date
@@ -13,6 +14,12 @@ from horizont.report.printed.cells import escaped, markdown_of
 
 #: What Pandoc is told to read: the notebooks' Markdown, with formulas and blocks of Typst.
 READ = "markdown+tex_math_dollars+raw_attribute+pipe_tables-auto_identifiers-citations"
+
+#: Symbols by the name that Pandoc knows, where Typst has another since.
+RENAMED = {
+    name: name.replace(".circle", ".o")
+    for name in ("dot.circle", "plus.circle", "minus.circle", "times.circle")
+}
 
 TEMPLATE = """\
 #set document(title: "{title}")
@@ -81,9 +88,10 @@ def _chapter(page: Page, pictures: Path) -> str:
     pictures.mkdir()
     text = markdown_of(page.cells, pictures)
     try:
-        return str(pypandoc.convert_text(text, "typst", format=READ, extra_args=["--wrap=none"]))
+        made = str(pypandoc.convert_text(text, "typst", format=READ, extra_args=["--wrap=none"]))
     except RuntimeError as error:
         raise UserError(f"page {page.name}", str(error), "text that Pandoc can read") from None
+    return re.sub(r"\b(?:dot|plus|minus|times)\.circle\b", lambda found: RENAMED[found[0]], made)
 
 
 def _fonts() -> str:
