@@ -55,7 +55,7 @@ def framework_answers(chapter: str, paths: Paths | None = None) -> Answers:
     """Open what the frameworks answer to a chapter's questions; ask them first if need be.
 
     To start a framework takes much longer than to answer, so the first chapter asks for all.
-    Answers are kept below `records/theory` as long as versions, questions and code are the same.
+    Answers are kept below `data/theory` as long as versions, questions and code are the same.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class Paths:
     @property
     def answers(self) -> Path:
         """Name the folder of what the frameworks answered to the theory notebooks."""
-        return self.root / "records" / "theory"
+        return self.root / "data" / "theory"
 
     def metrics(self, name: str) -> Path:
         """Name a file of metrics that DVC compares."""

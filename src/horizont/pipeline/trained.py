@@ -66,7 +66,7 @@ class FirstLayer:
 def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
     """Train the LeNet variant on Fashion-MNIST for some steps, or find it trained.
 
-    On data and a record of its own, below `records/theory`: the study may have neither.
+    On data and a record of its own, below `data/theory`: the study may have neither.
 
     Raises
     ------
