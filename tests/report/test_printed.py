@@ -28,7 +28,8 @@ def shown(page: str, caption: str = "") -> dict[str, Any]:
 SVG = '<div><svg width="10" height="10"><style>p{}</style><rect width="5" height="5"/></svg></div>'
 
 CELLS = [
-    markdown("# A *page*\n\n$E = m c^2 \\odot x \\oplus y$, Größe, μέγεθος, [elsewhere](other.html), 5 $ and #1.\n"),
+    markdown("# A *page*\n\n$E = m c^2$, Größe, μέγεθος, [elsewhere](other.html), 5 $ and #1.\n"),
+    markdown("$x \\odot y \\oplus z \\otimes u$"),
     markdown("```{toctree}\nall\n```"),
     shown(SVG, "What [it] shows, 100 % of #1."),
     shown(plain_table(pd.DataFrame({"name": ["a_b", "c"], "none": ["", ""]})).html()),
@@ -40,7 +41,7 @@ def test_a_page_becomes_markdown_with_figures_and_tables(tmp_path: Path) -> None
     assert "toctree" not in text
     assert "other.html" not in text
     assert "caption: [What \\[it\\] shows, 100 % of \\#1.]" in text
-    assert "<style>" not in (tmp_path / "2-0.svg").read_text()
+    assert "<style>" not in (tmp_path / "3-0.svg").read_text()
     assert "[a\\_b]" in text
     assert "*none*" not in text  # a column without anything in it
 
