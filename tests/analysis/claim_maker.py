@@ -45,7 +45,6 @@ def make_runs(
             "topology": shape,
             "global_batch": workers * batch,
             "block": block,
-            "steps": {"warmup": 3, "bare": 12, "instrumented": 6},
         }
         run = Run.model_validate({**plain.model_dump(), **changed})
         parts = {parsed.framework: (time_ms,) * 7}
