@@ -1,4 +1,4 @@
-"""Processes without a record: the comparator's jobs, side by side, for no time is taken."""
+"""Processes without a record, side by side: of the comparator and others, for no time is taken."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import time
 from collections.abc import Callable, Sequence
 
 from horizont.cluster.group import ProcessGroup, ending_all
-from horizont.cluster.plan import plan_trace
+from horizont.cluster.plan import PlannedProcess
 from horizont.cluster.watch import RunFailed, check_end, wait_for_any
-from horizont.spec import TraceJob
 
 
 def run_side_by_side(
-    jobs: Sequence[TraceJob], deadline_s: float, ended: Callable[[TraceJob], None]
+    processes: Sequence[PlannedProcess],
+    deadline_s: float,
+    ended: Callable[[PlannedProcess], None],
 ) -> None:
-    """Do each job in a fresh process, with as many at once as there are cores.
+    """Start each process, as many at once as there are cores, and wait for all.
 
     Parameters
     ----------
-    jobs
-        A process works in the folder of its job; its log lies there.
+    processes
+        A process works in its folder; its log lies there.
     ended
-        Called with each job that is done.
+        Called with each process that ended well.
 
     Raises
     ------
@@ -30,7 +31,7 @@ def run_side_by_side(
         If a process ends badly, or they take too long together. None is left running.
     """
     end_s = time.monotonic() + deadline_s
-    waiting, running = list(jobs), list[ProcessGroup]()
+    waiting, running = list(processes), list[ProcessGroup]()
     groups: list[ProcessGroup] = []
     with ending_all(groups):
         while waiting or running:
@@ -40,17 +41,12 @@ def run_side_by_side(
             for group in wait_for_any(running, end_s - time.monotonic()):
                 running.remove(group)
                 check_end(group)
-                ended(_job_of(group))
+                ended(group.planned)
             if time.monotonic() > end_s:
-                names = ", ".join(_job_of(group).trainer for group in running)
+                names = ", ".join(group.name for group in running)
                 raise RunFailed(f"deadline of {deadline_s:g} s passed with {names} still running")
 
 
-def _started(job: TraceJob) -> ProcessGroup:
-    job.folder.mkdir(parents=True, exist_ok=True)
-    return ProcessGroup(plan_trace(job), job.folder / "process.log")
-
-
-def _job_of(group: ProcessGroup) -> TraceJob:
-    assert isinstance(group.planned.job, TraceJob)
-    return group.planned.job
+def _started(planned: PlannedProcess) -> ProcessGroup:
+    planned.folder.mkdir(parents=True, exist_ok=True)
+    return ProcessGroup(planned, planned.folder / "process.log")

@@ -39,7 +39,8 @@ class ProcessGroup:
         self.planned = planned
         self.log = log
         planned.folder.mkdir(parents=True, exist_ok=True)
-        write_json(planned.folder / JOB_FILE, planned.job.model_dump(mode="json"))
+        if planned.job is not None:
+            write_json(planned.folder / JOB_FILE, planned.job.model_dump(mode="json"))
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [*prefix, *planned.argv],

@@ -28,6 +28,8 @@ class PlannedProcess:
         Variables set beside those of the launcher.
     folder
         Its working directory.
+    job
+        Written into the folder before it starts; none if its words say all.
     passive
         Whether it serves until it is ended; the run is over without it.
     """
@@ -37,7 +39,7 @@ class PlannedProcess:
     argv: tuple[str, ...]
     environment: dict[str, str]
     folder: Path
-    job: ProcessJob | TraceJob
+    job: ProcessJob | TraceJob | None
     passive: bool = False
 
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.cluster import RunFailed
-from horizont.cluster.plan import surroundings
-from horizont.measure.lifeline import signal_at_parents_death
+from horizont.cluster import run_side_by_side
+from horizont.cluster.plan import PlannedProcess, surroundings
 from horizont.pipeline.ground import SOURCE, fingerprint_of
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
@@ -89,15 +86,10 @@ def ask(questions: Sequence[Question], files: Mapping[str, Path]) -> None:
     progress = Progress("framework", len(files))
     progress.begin("asked about the theory")
     with tempfile.TemporaryDirectory(prefix="horizont-") as made:
-        processes = {name: _asked(name, questions, Path(made, name)) for name in files}
-        try:
-            for name, process in processes.items():
-                _wait(name, process, Path(made, name))
-                progress.end(f"{name} answered")
-        finally:
-            for process in processes.values():
-                process.kill()
-                process.wait()
+        processes = [_asking(name, questions, Path(made, name)) for name in files]
+        run_side_by_side(
+            processes, DEADLINE_S, lambda planned: progress.end(f"{planned.name} answered")
+        )
         for name, file in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(f".{os.getpid()}.tmp")
@@ -112,33 +104,21 @@ def read_answers(file: Path) -> Told:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _asked(framework: str, questions: Sequence[Question], folder: Path) -> subprocess.Popen[bytes]:
-    """Write the questions down and start the process that answers them."""
+def _asking(framework: str, questions: Sequence[Question], folder: Path) -> PlannedProcess:
+    """Write the questions down and plan the process that answers them."""
     folder.mkdir()
     listed = json.dumps([question.described() for question in questions])
     (folder / "questions.json").write_text(listed, encoding="utf-8")
     given = {f"{q.name}/{name}": value for q in questions for name, value in q.given.items()}
     np.savez(folder / "given.npz", **given)
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", MODULE, framework, str(folder)],
-            env={**os.environ, **surroundings(1), "TMPDIR": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=signal_at_parents_death(SIGKILL),  # noqa: PLW1509
-        )
-
-
-def _wait(framework: str, process: subprocess.Popen[bytes], folder: Path) -> None:
-    try:
-        status = process.wait(DEADLINE_S)
-    except subprocess.TimeoutExpired:
-        raise RunFailed(f"{framework} gave no answer in {DEADLINE_S:g} s") from None
-    if status:
-        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").split("\n")
-        said = [line for line in lines if line.strip()]
-        raise RunFailed(f"{framework} ended with status {status}: {(said or [''])[-1]}")
+    return PlannedProcess(
+        name=framework,
+        host="127.0.0.1",
+        argv=(sys.executable, "-m", MODULE, framework, str(folder)),
+        environment={**surroundings(1), "TMPDIR": str(folder)},
+        folder=folder,
+        job=None,
+    )
 
 
 def _ground(framework: str) -> str:

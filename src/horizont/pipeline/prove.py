@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.cluster import run_side_by_side
+from horizont.cluster.plan import plan_trace
 from horizont.data import About
 from horizont.equivalence import Comparison, Proof, Traces, compare, proof_of, write_proof
 from horizont.pipeline.check import checked_study
@@ -130,7 +131,12 @@ class Prover:
             ]
             progress = Progress("training", len(jobs))
             progress.begin(f"{self.workload} {purpose}")
-            run_side_by_side(jobs, DEADLINE_S, lambda job: progress.end(f"{job.trainer} done"))
+            trainers = {job.folder: job.trainer for job in jobs}
+            run_side_by_side(
+                [plan_trace(job) for job in jobs],
+                DEADLINE_S,
+                lambda planned: progress.end(f"{trainers[planned.folder]} done"),
+            )
             told: dict[str, Told] = {name: {} for name in passes}
             for job in jobs:
                 own = {training: _read(job.folder / training.file) for training in job.passes}
