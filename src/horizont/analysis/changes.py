@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from horizont.analysis.digest import examples_per_second, split_steps
-from horizont.analysis.frames import PHASES, in_order, steps_of
+from horizont.analysis.digest import digest
+from horizont.analysis.frames import PHASES, in_order
 from horizont.records import Record
 from horizont.stats import Estimate
 from horizont.stats.interval import LEVEL, RESAMPLES
@@ -203,12 +203,12 @@ def _change(found: Estimate, more_is_worse: bool) -> str:
 
 
 def _phase(name: str) -> Callable[[Record], float]:
-    return lambda record: float(split_steps(steps_of(record))[name].mean())
+    return lambda record: float(digest(record).parts[name].mean())
 
 
 #: What is compared, by name. Seconds are those of one worker's instrumented step.
 QUANTITIES: dict[str, Quantity] = {
-    "examples_per_s": Quantity(lambda record: examples_per_second(steps_of(record)), False),
+    "examples_per_s": Quantity(lambda record: digest(record).examples_per_s, False),
     **{f"{phase}_s": Quantity(_phase(phase)) for phase in PHASES},
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from horizont.analysis.frames import PHASES, steps_of
 from horizont.records import Record, read_table
@@ -92,11 +93,17 @@ def examples_per_second(steps: pd.DataFrame) -> float:
     begin_s, end_s = common_window(bare)
     if end_s <= begin_s:
         return float("nan")
-    start = bare["start_s"].to_numpy()
-    spent = bare["step_s"].to_numpy()
-    inside = np.minimum(start + spent, end_s) - np.maximum(start, begin_s)
-    share = np.clip(inside / spent, 0.0, 1.0)
+    share = shares_inside(bare, begin_s, end_s)
     return float((share * bare["examples"].to_numpy()).sum() / (end_s - begin_s))
+
+
+def shares_inside(steps: pd.DataFrame, begin_s: float, end_s: float) -> NDArray[np.float64]:
+    """Tell which share of each step lies in a window, (steps,)."""
+    start = steps["start_s"].to_numpy()
+    spent = steps["step_s"].to_numpy()
+    inside = np.minimum(start + spent, end_s) - np.maximum(start, begin_s)
+    shares: NDArray[np.float64] = np.clip(inside / spent, 0.0, 1.0)
+    return shares
 
 
 def split_steps(steps: pd.DataFrame) -> pd.DataFrame:

@@ -42,15 +42,16 @@ def _of_system(records: Sequence[Record], system: str) -> pd.DataFrame:
     profiles = _profiles(records, system)
     if not profiles:
         return pd.DataFrame()
-    sums = [own.groupby(_KEYS)[["calls", "self_s"]].sum() for own in profiles]
+    sums = [own.groupby(_KEYS)[["calls", "self_s"]].sum() for _, own in profiles]
     together = pd.concat(sums, axis="columns", keys=range(len(sums))).fillna(0.0)
     medians = together.T.groupby(level=1).median().T.reset_index()
     return medians.assign(system=system).sort_values("self_s", ascending=False)
 
 
-def _profiles(records: Sequence[Record], system: str) -> list[pd.DataFrame]:
-    tables = [record.operators() for record in of_system(records, system) if record.ok]
-    return [table.to_pandas() for table in tables if table is not None]
+def _profiles(records: Sequence[Record], system: str) -> list[tuple[Record, pd.DataFrame]]:
+    """Read the profiles of a system's runs, of those that have one."""
+    good = [(record, record.operators()) for record in of_system(records, system) if record.ok]
+    return [(record, table.to_pandas()) for record, table in good if table is not None]
 
 
 def operator_classes(records: Sequence[Record]) -> pd.DataFrame:
@@ -97,9 +98,9 @@ def profile_times(records: Sequence[Record]) -> pd.DataFrame:
     """
     rows = []
     for system in systems_of(records):
-        runs = [r for r in of_system(records, system) if r.ok and r.operators() is not None]
-        if runs:
-            rows.append({"system": system, **_times(runs)})
+        profiles = _profiles(records, system)
+        if profiles:
+            rows.append({"system": system, **_times(profiles)})
     columns = ["bare_s", "computing_s", "profiled_s", "profile_ratio", "operators_s", "covered"]
     return pd.DataFrame(rows, columns=["system", *columns, "other_share"])
 
@@ -132,17 +133,14 @@ def profile_phases(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _times(runs: Sequence[Record]) -> dict[str, float]:
+def _times(profiles: Sequence[tuple[Record, pd.DataFrame]]) -> dict[str, float]:
     whole, computing, profiled, sums, other = [], [], [], [], []
-    for record in runs:
+    for record, own in profiles:
         steps = steps_of(record)
         bare, seen = (steps[steps["kind"] == kind] for kind in ("bare", "profiled"))
         whole.append(float(bare["step_s"].median()))
         computing.append(float((bare["step_s"] - bare["load_s"]).median()))
         profiled.append(float(seen["step_s"].mean()))
-        table = record.operators()
-        assert table is not None
-        own = table.to_pandas()
         sums.append(float(own["self_s"].sum()))
         other.append(float(own.loc[own["operator_class"] == OTHER, "self_s"].sum()))
     return {

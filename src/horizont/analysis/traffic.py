@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from horizont.analysis.digest import common_window
+from horizont.analysis.digest import common_window, shares_inside
 from horizont.analysis.frames import WIRE, identity, of_system, samples_of, steps_of, systems_of
 from horizont.analysis.wire import volumes, wire_s
 from horizont.records import Record
@@ -68,9 +68,7 @@ def _rows(record: Record) -> list[dict[str, object]]:
 def steps_inside(steps: pd.DataFrame, begin_s: float, end_s: float) -> list[float]:
     """Count each worker's bare steps in a window; a step cut by it counts with its part."""
     bare = steps[steps["kind"] == "bare"]
-    start, spent = bare["start_s"].to_numpy(), bare["step_s"].to_numpy()
-    inside = np.minimum(start + spent, end_s) - np.maximum(start, begin_s)
-    shares = pd.Series(np.clip(inside / spent, 0.0, 1.0), index=bare["worker"])
+    shares = pd.Series(shares_inside(bare, begin_s, end_s), index=bare["worker"])
     return [float(made) for made in shares.groupby(level=0).sum().sort_index()]
 
 

@@ -142,10 +142,20 @@ class Record:
         """Whether it failed for a reason that was not asked for."""
         return self.result.status == "failed" and not self.settled
 
+    @property
+    def is_profiled(self) -> bool:
+        """Whether it holds a profile of operators."""
+        return (self.folder / "operators.parquet").exists()
+
     def aftermath(self) -> Aftermath | None:
         """Read what came of the incident; None if nothing happened."""
         path = self.folder / "aftermath.json"
         return validate(Aftermath, read_json(path), path.name) if path.exists() else None
+
+    def _if_there(self, name: str) -> pa.Table | None:
+        """Read a table that only some runs have."""
+        path = self.folder / name
+        return read_table(path) if path.exists() else None
 
     def steps(self) -> pa.Table:
         """Read the steps: a row per step and worker."""
@@ -157,18 +167,15 @@ class Record:
 
     def quality(self) -> pa.Table | None:
         """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
-        path = self.folder / "quality.parquet"
-        return read_table(path) if path.exists() else None
+        return self._if_there("quality.parquet")
 
     def operators(self) -> pa.Table | None:
         """Read the profile: a row per operator, class, phase, node and shapes, for one step."""
-        path = self.folder / "operators.parquet"
-        return read_table(path) if path.exists() else None
+        return self._if_there("operators.parquet")
 
     def input(self) -> pa.Table | None:
         """Read what was taken from the pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
-        path = self.folder / "input.parquet"
-        return read_table(path) if path.exists() else None
+        return self._if_there("input.parquet")
 
     def updates(self) -> pa.Table:
         """Read the updates that the servers applied, in their order.

@@ -9,7 +9,7 @@ from math import isnan
 
 from horizont.analysis.claims.findings import name_of
 from horizont.analysis.claims.rules import At, Check, Count
-from horizont.analysis.claims.seen import PROFILE, Seen, Setting
+from horizont.analysis.claims.seen import Seen, Setting
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Evidence:
 
     @cached_property
     def _profiled(self) -> bool:
-        return any((seen.record.folder / PROFILE).exists() for seen in self.runs)
+        return any(seen.record.is_profiled for seen in self.runs)
 
     def settings(self, check: Check, system: str, at: At) -> list[Setting]:
         """List the settings in which a system was run, in the order of preference.

@@ -10,19 +10,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from horizont.analysis.digest import examples_per_second, split_steps
-from horizont.analysis.frames import steps_of
+from horizont.analysis.digest import digest
 from horizont.analysis.learning import losses, smoothed
 from horizont.analysis.resources import resource_totals
 from horizont.analysis.runs import NO_PROOF, ProofStatus, comparable
 from horizont.analysis.scaling import is_crowded
-from horizont.records import Record, read_table
+from horizont.records import Record
 
 #: Updates after which the losses of synchronous and asynchronous training are compared.
 UPDATES = 100
-
-#: The part of a record that holds the operators of a profiled step, of runs that were profiled.
-PROFILE = "operators.parquet"
 
 
 class Setting(NamedTuple):
@@ -92,15 +88,15 @@ class Seen:
         """Whether its emulated hosts wanted more processors than there are."""
         return self.record.run.topology.is_emulated and is_crowded(self.record)
 
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """Read the steps once."""
-        return steps_of(self.record)
+    @property
+    def examples_per_s(self) -> float:
+        """Throughput of all workers together; NaN if they had no common time."""
+        return digest(self.record).examples_per_s
 
     @cached_property
     def parts(self) -> pd.Series:
         """Average the parts of an instrumented step, in seconds; NaN where not measured."""
-        return split_steps(self.steps).mean()
+        return digest(self.record).parts.mean()
 
     def quantity(self, name: str) -> float:
         """Measure a quantity of `QUANTITIES`; NaN if the record does not hold it."""
@@ -111,10 +107,10 @@ class Seen:
 
 def operator_s(record: Record, operator: str) -> float:
     """Add up what a class of operators took of a profiled step, in seconds; NaN without one."""
-    path = record.folder / PROFILE
-    if not path.exists():
+    profile = record.operators()
+    if profile is None:
         return nan
-    table = read_table(path).to_pandas()
+    table: pd.DataFrame = profile.to_pandas()
     return float(table.loc[table["operator_class"] == operator, "self_s"].sum(min_count=1))
 
 
@@ -134,12 +130,11 @@ def see(records: list[Record], proofs: dict[str, ProofStatus]) -> list[Seen]:
 
 def _total_s(seen: Seen) -> float:
     """Tell how long all workers together need for a global batch, in seconds."""
-    return seen.record.run.global_batch / examples_per_second(seen.steps)
+    return seen.record.run.global_batch / seen.examples_per_s
 
 
 def _step_s(seen: Seen) -> float:
-    steps = seen.steps
-    return float(steps.loc[steps["kind"] == "bare", "step_s"].mean())
+    return digest(seen.record).mean_step_s.get("bare", nan)
 
 
 def _exchange_s(seen: Seen) -> float:
@@ -182,7 +177,7 @@ def _loss_at_updates(seen: Seen) -> float:
 #: Quantity -> how a run's is measured. Seconds are those of one worker's step.
 QUANTITIES: dict[str, Callable[[Seen], float]] = {
     "total_s": _total_s,
-    "examples_per_s": lambda seen: examples_per_second(seen.steps),
+    "examples_per_s": lambda seen: seen.examples_per_s,
     "step_s": _step_s,
     "load_s": lambda seen: seen.parts["load"],
     "forward_s": lambda seen: seen.parts["forward"],
