@@ -12,7 +12,7 @@ from horizont.cluster import RunFailed
 from horizont.pipeline import Paths, prove, try_faults
 from horizont.pipeline.faults import FaultTried
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prove import prover_of
+from horizont.pipeline.prover import prover_of
 from horizont.spec import FAULT_INFOS, FRAMEWORKS, TracePass, installed_version
 from horizont.worker.faults import FAULTS
 

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 
 from horizont.pipeline import Paths, try_faults
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prove import PASSES, Prover, prover_of
+from horizont.pipeline.prover import PASSES, Prover, prover_of
 from horizont.spec import FAULT_INFOS, FRAMEWORKS, installed_version
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]

@@ -12,8 +12,8 @@ from horizont.equivalence import write_proof
 from horizont.networks import NETWORKS
 from horizont.pipeline import Paths
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prove import BUILT, PASSES, builds_of, prover_of
-from horizont.pipeline.publish import proof_status
+from horizont.pipeline.prover import BUILT, PASSES, builds_of, prover_of
+from horizont.pipeline.published import proof_status
 from horizont.spec import FRAMEWORKS, installed_version
 
 pytestmark = pytest.mark.framework

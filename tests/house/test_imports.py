@@ -151,3 +151,18 @@ def test_no_framework_is_loaded_outside_of_workers() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_every_verb_of_the_pipeline_is_there() -> None:
+    from horizont import pipeline
+
+    assert set(pipeline.__all__) == set(pipeline._MODULES)
+    for verb in pipeline.__all__:
+        assert getattr(pipeline, verb).__module__.startswith("horizont.pipeline.")
+        assert not (SOURCE / "pipeline" / f"{verb}.py").exists(), "would hide the verb"
+
+
+def test_starting_a_notebook_does_not_wait_for_what_draws_and_computes() -> None:
+    told = "import sys, horizont.pipeline.notebook; print({'pandas', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

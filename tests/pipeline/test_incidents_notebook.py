@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from horizont.pipeline import run_notebook
-from horizont.pipeline.measure import measure
+from horizont.pipeline.experiment import measure
 from horizont.pipeline.paths import Paths
 
 pytestmark = pytest.mark.framework

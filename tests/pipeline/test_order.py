@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from horizont.pipeline.measure import interleaved
+from horizont.pipeline.experiment import interleaved
 from horizont.spec import read_study
 
 STUDY = read_study(Path(__file__).parents[2] / "params.yaml")

@@ -1,22 +1,58 @@
-"""What ties the floors together: the verbs of a study, for notebooks and the command line."""
+"""What ties the floors together: the verbs of a study, for notebooks and the command line.
 
-from horizont.pipeline.advise import advice_on, advice_otherwise
-from horizont.pipeline.answers import framework_answers
-from horizont.pipeline.chapters import measured_in
-from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
-from horizont.pipeline.explore import explore
-from horizont.pipeline.faults import try_faults
-from horizont.pipeline.features import installed_features
-from horizont.pipeline.measure import measure
-from horizont.pipeline.notebook import run_notebook
-from horizont.pipeline.outline import outline_of
-from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.prepare import prepare_dataset
-from horizont.pipeline.prove import prove
-from horizont.pipeline.publish import proof_status, publish, publish_incidents, publish_inputs
-from horizont.pipeline.replay import replay_updates
-from horizont.pipeline.root import project_root
-from horizont.pipeline.trained import trained_first_layer
+A verb's module is imported when the verb is first asked for: a command that only starts another
+program would otherwise wait seconds for what draws and computes.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from horizont.pipeline.advise import advice_on, advice_otherwise
+    from horizont.pipeline.answers import framework_answers
+    from horizont.pipeline.chapters import measured_in
+    from horizont.pipeline.claims import judge_claims, nearest_records, records_at_hand
+    from horizont.pipeline.experiment import measure
+    from horizont.pipeline.faults import try_faults
+    from horizont.pipeline.features import installed_features
+    from horizont.pipeline.notebook import run_notebook
+    from horizont.pipeline.outline import outline_of
+    from horizont.pipeline.paths import Paths, study_paths
+    from horizont.pipeline.prepare import prepare_dataset
+    from horizont.pipeline.prover import prove
+    from horizont.pipeline.published import proof_status, publish, publish_incidents, publish_inputs
+    from horizont.pipeline.replay import replay_updates
+    from horizont.pipeline.root import project_root
+    from horizont.pipeline.sliders import explore
+    from horizont.pipeline.trained import trained_first_layer
+
+#: Verb -> the module that has it. No module is named like a verb, or it would hide it.
+_MODULES = {
+    "Paths": "paths",
+    "advice_on": "advise",
+    "advice_otherwise": "advise",
+    "explore": "sliders",
+    "framework_answers": "answers",
+    "installed_features": "features",
+    "judge_claims": "claims",
+    "measure": "experiment",
+    "measured_in": "chapters",
+    "nearest_records": "claims",
+    "outline_of": "outline",
+    "prepare_dataset": "prepare",
+    "project_root": "root",
+    "proof_status": "published",
+    "prove": "prover",
+    "publish": "published",
+    "publish_incidents": "published",
+    "publish_inputs": "published",
+    "records_at_hand": "claims",
+    "replay_updates": "replay",
+    "run_notebook": "notebook",
+    "study_paths": "paths",
+    "trained_first_layer": "trained",
+    "try_faults": "faults",
+}
 
 __all__ = [
     "Paths",
@@ -44,3 +80,11 @@ __all__ = [
     "trained_first_layer",
     "try_faults",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of these
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

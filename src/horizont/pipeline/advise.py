@@ -13,7 +13,7 @@ from rich.table import Table
 from horizont.analysis.advice import WISHES, Advice, Question, advise
 from horizont.pipeline.claims import records_at_hand
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.publish import proof_status
+from horizont.pipeline.published import proof_status
 from horizont.pipeline.summary import PLAIN_WIDTH
 from horizont.report.advice import advice_rows
 from horizont.spec import read_study

@@ -14,7 +14,7 @@ from horizont.analysis.claims import judge
 from horizont.errors import UserError
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.planned import planned_records
-from horizont.pipeline.publish import proof_status
+from horizont.pipeline.published import proof_status
 from horizont.pipeline.summary import PLAIN_WIDTH
 from horizont.records import Record, read_json, write_json
 from horizont.report.claimcheck import disagreements

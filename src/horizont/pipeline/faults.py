@@ -8,7 +8,7 @@ from typing import Any
 
 from horizont.networks import BatchNorm, network_for
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.prove import Prover, Told, prover_of
+from horizont.pipeline.prover import Prover, Told, prover_of
 from horizont.spec import (
     FAULT_INFOS,
     FRAMEWORKS,

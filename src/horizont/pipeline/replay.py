@@ -10,7 +10,7 @@ from horizont.data import About
 from horizont.equivalence import ReplayedTensor, compare_replay
 from horizont.networks import initial_weights, network_for
 from horizont.pipeline.check import checked_study
-from horizont.pipeline.measure import carry_out
+from horizont.pipeline.experiment import carry_out
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prepare import ensure_data
 from horizont.records import Record

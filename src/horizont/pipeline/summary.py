@@ -13,7 +13,7 @@ from rich.table import Table
 from horizont.analysis import ProofStatus, incidents, printable, summary
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.planned import planned_records
-from horizont.pipeline.publish import proof_status
+from horizont.pipeline.published import proof_status
 from horizont.records import Record
 from horizont.report import words
 from horizont.spec import Experiment, read_study

@@ -10,7 +10,7 @@ from horizont.data.about import read_about
 from horizont.equivalence import read_proof
 from horizont.pipeline.ground import proof_ground
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.prove import builds_of
+from horizont.pipeline.prover import builds_of
 from horizont.records import Record, write_json
 from horizont.spec import FRAMEWORKS, read_study
 
