@@ -111,7 +111,6 @@ def _repro(arguments: argparse.Namespace) -> int:
     from horizont.pipeline import study_paths
     from horizont.pipeline.profile import use_profile
     from horizont.pipeline.repro import reproduce
-    from horizont.pipeline.summary import show_summary
 
     paths = study_paths()
     if arguments.profile:
@@ -120,6 +119,8 @@ def _repro(arguments: argparse.Namespace) -> int:
     if status:
         print("the study is not complete; the same command goes on where it stopped")
         return status
+    from horizont.pipeline.summary import show_summary
+
     return show_summary(paths)
 
 
