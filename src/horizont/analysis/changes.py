@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy import stats as scipy_stats
 
 from horizont.analysis.digest import digest
 from horizont.analysis.frames import PHASES, in_order
@@ -178,7 +178,7 @@ def ratio_of_medians(
     n = min(len(over), len(under))
     if n < 2:
         return Estimate(value, nan, nan, 0.0, n)
-    found = scipy_stats.bootstrap(
+    found = scipy.stats.bootstrap(
         logs,
         lambda a, b, axis: np.median(a, axis=axis) - np.median(b, axis=axis),
         confidence_level=level,

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import matplotlib as mpl
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.typing import FillStyleType
@@ -115,7 +114,7 @@ Dash = Literal["-", "--", "-.", ":"]
 #: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.
 WIDTH = 6.8
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: dict[Any, Any] = {
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "axes.facecolor": "none",
@@ -133,6 +132,8 @@ _SETTINGS: dict[str, Any] = {
     "axes.spines.right": False,
     "grid.color": GRID,
     "grid.linewidth": 0.7,
+    "xtick.bottom": False,
+    "ytick.left": False,
     "xtick.color": GRID,
     "ytick.color": GRID,
     "xtick.labelcolor": INK,
@@ -146,6 +147,11 @@ _SETTINGS: dict[str, Any] = {
     "legend.fontsize": 9,
     "legend.handlelength": 1.4,
     "legend.handleheight": 1.0,
+    "xtick.major.size": 6,
+    "ytick.major.size": 6,
+    "patch.edgecolor": PAPER,
+    "patch.force_edgecolor": True,
+    "lines.solid_capstyle": "round",
     "hatch.color": PAPER,
     "hatch.linewidth": 1.2,
     "lines.linewidth": 1.6,
@@ -157,8 +163,7 @@ _SETTINGS: dict[str, Any] = {
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the book's look, and leave the settings of matplotlib as they were."""
-    with mpl.rc_context():
-        sns.set_theme(style="whitegrid", rc=_SETTINGS)
+    with mpl.rc_context(_SETTINGS):
         yield
 
 

@@ -44,6 +44,7 @@ def _draw(figure: Figure) -> str:
     """Render a figure and drop what differs from day to day or says nothing."""
     file = io.StringIO()
     with drawing():  # whether text stays text is decided when the file is written
+        _lay_out(figure)
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]
@@ -56,6 +57,15 @@ def _draw(figure: Figure) -> str:
     text = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", text)
     text = re.sub(r"(\d+\.\d{2})\d+", r"\1", text)  # a hundredth of a point is enough
     return re.sub(r"\s*\n\s*", "\n", text)
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay a figure out, once: Matplotlib would do it twice, and draw everything for each time."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        figure.set_dpi(72)  # that of its SVG
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _font(found: re.Match[str]) -> str:

@@ -30,8 +30,8 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as scipy_stats
 
 LEVEL = 0.95
 RESAMPLES = 4999
@@ -119,7 +119,7 @@ def median_intervals(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of equal values, for which BCa is not defined
-        found = scipy_stats.bootstrap(
+        found = scipy.stats.bootstrap(
             (values,),
             np.median,
             axis=-1,
@@ -151,14 +151,14 @@ def mean_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
         nan = float("nan")
         return Estimate(float(known[0]) if n else nan, nan, nan, 0.0, n)
     value = float(np.mean(known))
-    half = float(np.std(known, ddof=1)) / math.sqrt(n) * scipy_stats.t.isf((1 - level) / 2, n - 1)
+    half = float(np.std(known, ddof=1)) / math.sqrt(n) * scipy.stats.t.isf((1 - level) / 2, n - 1)
     return Estimate(value, value - half, value + half, level, n)
 
 
 def _widened(level: float, n: int) -> float:
     """Tell the level at which a bootstrap interval of n values is as wide as it should be."""
-    quantile = scipy_stats.norm.isf((1.0 - level) / 2.0)
-    return float(1.0 - 2.0 * scipy_stats.norm.sf(quantile * math.sqrt(n / (n - 1))))
+    quantile = scipy.stats.norm.isf((1.0 - level) / 2.0)
+    return float(1.0 - 2.0 * scipy.stats.norm.sf(quantile * math.sqrt(n / (n - 1))))
 
 
 def _known(values: ArrayLike) -> NDArray[np.float64]:

@@ -6,8 +6,8 @@ import math
 from bisect import bisect_left
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from horizont.stats.equality import MARGIN, log_margin
 
@@ -47,7 +47,9 @@ def detectable_ratio(logs: ArrayLike) -> float:
     known = np.asarray(logs, dtype=np.float64)
     if known.size < FEWEST:
         return math.nan
-    effect = brentq(lambda size: _power(size, known.size, ALPHA / 2) - POWER, 1e-6, _LARGEST)
+    effect = scipy.optimize.brentq(
+        lambda size: _power(size, known.size, ALPHA / 2) - POWER, 1e-6, _LARGEST
+    )
     return math.exp(float(effect) * float(np.std(known, ddof=1)))
 
 

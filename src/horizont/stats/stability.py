@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike
-from scipy import stats as scipy_stats
 
 #: Rates of the same work that spread by more than this, as a share, deserve a warning.
 WIDE = 0.05
@@ -47,5 +47,5 @@ def drift(order: ArrayLike, rates: ArrayLike) -> tuple[float, float]:
     usable = ~(np.isnan(when) | np.isnan(known))
     if np.count_nonzero(usable) < TELLING or not np.ptp(known[usable]):
         return math.nan, math.nan
-    found = scipy_stats.kendalltau(when[usable], known[usable])
+    found = scipy.stats.kendalltau(when[usable], known[usable])
     return float(found.statistic), float(found.pvalue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scipy import stats as scipy_stats
+import scipy  # its parts are loaded when they are used
 
 from horizont.analysis.claims.decide import Verdict
 from horizont.analysis.claims.evidence import Evidence
@@ -106,7 +106,7 @@ def _learned(check: Learning, what: str, workload: str, own: Sequence[Seen]) -> 
 
 def _share(count: int, n: int) -> Estimate:
     """Estimate a share of runs with the exact interval of Clopper and Pearson (1934)."""
-    interval = scipy_stats.binomtest(count, n).proportion_ci(0.95, method="exact")
+    interval = scipy.stats.binomtest(count, n).proportion_ci(0.95, method="exact")
     return Estimate(count / n, float(interval.low), float(interval.high), 0.95, n)
 
 
