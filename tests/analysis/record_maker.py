@@ -163,6 +163,7 @@ def _result(run: Run, steps: pd.DataFrame, random: np.random.Generator) -> Resul
         test_accuracy=0.52 + 0.02 * random.random(),
         background_cpu=0.02,
         disturbed=run.block == 1 and run.system.name == "mxnet/async/parameter_server",
+        parameters=62_006,
     )
 
 
