@@ -13,7 +13,7 @@ import numpy as np
 
 from horizont.frameworks.base import Examples, Normalisation, Recipe
 from horizont.frameworks.registry import load_adapter
-from horizont.networks import build_network, initial_weights
+from horizont.networks import Dense, Flatten, MaxPool, Network, build_network, initial_weights
 from horizont.spec import PLAIN, Build, Optimizer
 
 RATE = 0.1
@@ -73,6 +73,7 @@ def main(framework: str, build: Build = PLAIN) -> None:
     found = {"round_trip": distance(plain.weights(), weights)}
     found |= probe(plain, weights, examples, scale)
     found |= steps(plain, timed, examples, weights)
+    found["padded"] = padded(adapter, examples, scale, build)
     print(json.dumps(found))
 
 
@@ -95,6 +96,27 @@ def probe(trainer: Any, weights: Any, examples: Examples, scale: Normalisation) 
         "predict": float(np.abs(trainer.predict(examples.images[first]) - logits).max()),
         "unmoved": distance(trainer.weights(), weights),
     }
+
+
+def padded(adapter: Any, examples: Examples, scale: Normalisation, build: Build) -> float:
+    """Train on windows that reach over the edge, where images are negative: zeros would be seen."""
+    layers = (MaxPool(name="pool", kernel=3, stride=2, padding=1), Flatten(name="flatten"))
+    network = Network("edges", (3, 32, 32), 10, (*layers, Dense(name="fc", features=10)))
+    weights = initial_weights(network, 5)
+    recipe = Recipe(
+        network, weights, Optimizer(learning_rate=RATE), scale, dtype="float64", build=build
+    )
+    trainer = adapter.trainer(recipe)
+    batch = next(trainer.batches(examples))
+    logits = trainer.probe(batch).logits
+    trainer.settle(trainer.step(batch))
+    images = examples.images[examples.order[0]] / 255.0
+    images = (images - scale.mean[:, None, None]) / scale.std[:, None, None]
+    images = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
+    pooled = windows[:, :, ::2, ::2].max(axis=(4, 5)).reshape(BATCH, -1)
+    expected = pooled @ weights["fc.weight"].T + weights["fc.bias"]
+    return float(np.abs(logits - expected).max())
 
 
 def steps(plain: Any, timed: Any, examples: Examples, weights: Any) -> dict[str, Any]:

@@ -52,6 +52,10 @@ def test_scores_and_loss_are_numpys(told: dict[str, Any]) -> None:
     assert told["loss"] < 1e-12
 
 
+def test_windows_over_the_edge_see_nothing_there(told: dict[str, Any]) -> None:
+    assert told["padded"] < 1e-12
+
+
 def test_the_gradient_is_the_slope_of_the_loss(told: dict[str, Any]) -> None:
     assert told["slope"] < 1e-6  # a difference quotient of that step is no better
 

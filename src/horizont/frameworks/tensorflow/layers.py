@@ -33,7 +33,8 @@ from horizont.networks import (
 class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
     """Max pooling with the same padding on every side, which Keras has no word for.
 
-    Its "same" pads an even image that is halved on one side only.
+    Its "same" pads an even image that is halved on one side only. XLA has no pooling that pads by
+    numbers, so the padding is written out, as the least number there is.
     """
 
     def __init__(self, layer: MaxPool, **about: Any) -> None:
@@ -43,7 +44,8 @@ class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, images: Any) -> Any:
         """Pool (examples, height, width, channels)."""
-        return tf.nn.max_pool2d(images, self.window, self.stride, self.sides)
+        padded = tf.pad(images, self.sides, constant_values=images.dtype.min)
+        return tf.nn.max_pool2d(padded, self.window, self.stride, "VALID")
 
 
 class Fed(keras.layers.Layer):  # type: ignore[misc]
