@@ -74,7 +74,7 @@ def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
     values["distributed"]["workloads"] = ["lenet5-cifar10"]
     study = validate(Study, values)
     assert study.experiments_on("lenet5-cifar10")[:2] == ["local", "distributed"]
-    assert study.experiments_on("lenet-fashion-mnist") == ["local"]
+    assert study.experiments_on("lenet-fashion-mnist") == ["input"]
     named = [path.stem for _, path in pages(study, Paths(ROOT)) if "distributed" in path.stem]
     pages_on_it = [f"{chapter}-lenet5-cifar10-distributed" for chapter in ("resources", "verdicts")]
     assert named == ["distributed-lenet5-cifar10", *pages_on_it]
