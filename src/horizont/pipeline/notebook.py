@@ -91,8 +91,14 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
 
     try:
         with progress_shown() as folder:
-            # Talking to the kernel through files needs no port and no encryption.
-            ipc = Config({"KernelManager": {"transport": "ipc", "ip": str(folder / "kernel")}})
+            # Talking to the kernel through files needs no port and no encryption. It is ended by
+            # an interrupt, which it would call an error; those of cells are in the notebook.
+            settings = Config(
+                {
+                    "KernelManager": {"transport": "ipc", "ip": str(folder / "kernel")},
+                    "NotebookClient": {"extra_arguments": ["--log-level=50"]},
+                }
+            )
             execute_notebook(
                 str(source),
                 str(out),
@@ -101,7 +107,7 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
                 cwd=str(root),
                 progress_bar=False,
                 log_output=False,
-                config=ipc,
+                config=settings,
             )
     except PapermillExecutionError as error:
         raise NotebookFailed(out, error.ename, error.evalue) from None
