@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from horizont.report import words
 from horizont.report.figures.labels import say_why_empty
+from horizont.report.figures.legends import put_above
 from horizont.report.style import (
     FAINT,
     FRAMEWORK_MARKS,
@@ -133,4 +134,4 @@ def _legend(figure: Figure) -> None:
         Patch(facecolor=PART_COLOURS["load"], edgecolor=INK, linewidth=0.5, label="waits"),
         Patch(facecolor=PART_COLOURS["other"], alpha=0.55, label="computes"),
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=4)
+    put_above(figure, handles, 4)

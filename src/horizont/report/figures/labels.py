@@ -7,12 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from horizont.report import words
-from horizont.report.style import FAINT
+from horizont.report.style import FAINT, only_grid
 
 #: Height of a row in inches.
 ROW = 0.52
+
+
+def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
+    """Make the one panel of a chart with a row for each system."""
+    axes = figure.subplots()
+    only_grid(axes, "x")
+    name_rows(axes, systems)
+    return axes
 
 
 def name_rows(axes: Axes, systems: Sequence[str]) -> None:

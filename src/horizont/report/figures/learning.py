@@ -7,11 +7,11 @@ import math
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import smoothed
 from horizont.report import words
+from horizont.report.figures.legends import put_above, system_line
 from horizont.report.style import (
     FAINT,
     INK,
@@ -88,7 +88,8 @@ def _draw_over_both(figure: Figure, table: pd.DataFrame, marker: str = "") -> No
     for axes in (over_examples, over_time):
         only_grid(axes, "y")
         axes.set_xlim(left=0)
-    _legend(figure, list(dict.fromkeys(table["system"])))
+    lines = [system_line(system, marked=False) for system in dict.fromkeys(table["system"])]
+    put_above(figure, lines, 2, handlelength=2.2)
 
 
 def _draw_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str, marker: str) -> None:
@@ -104,20 +105,6 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str, marker:
             linewidth=1,
             alpha=0.75,
         )
-
-
-def _legend(figure: Figure, systems: list[str]) -> None:
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=system_colour(system),
-            linestyle=system_dash(system),
-            label=words.system(system),
-        )
-        for system in systems
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=2.2)
 
 
 def quality_dots(qualities: pd.DataFrame, best: float | None = None) -> Figure:

@@ -6,24 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from horizont.analysis import PARTS
 from horizont.report import words
+from horizont.report.figures.bars import part_look, stack, swatch
 from horizont.report.figures.labels import ROW, name_rows, say_why_empty
-from horizont.report.style import (
-    FAINT,
-    INK,
-    PAPER,
-    PART_COLOURS,
-    PART_HATCHES,
-    drawing,
-    new_figure,
-    only_grid,
-)
+from horizont.report.figures.legends import put_above
+from horizont.report.style import FAINT, INK, PAPER, drawing, new_figure, only_grid
 
 _BAR = 0.56
 
@@ -77,7 +70,7 @@ def _draw_panel(axes: Axes, phases: pd.DataFrame, times: pd.DataFrame) -> None:
     for row, (_, time) in enumerate(times.iterrows()):
         own = means.loc[time["system"]]
         if own.notna().any():
-            _draw_bar(axes, row, own, longest)
+            _draw_bar(axes, row, own)
         elif time["bare_s"] > 0:
             _draw_unsplit(axes, row, time["bare_s"] * 1e3)
         else:
@@ -85,27 +78,11 @@ def _draw_panel(axes: Axes, phases: pd.DataFrame, times: pd.DataFrame) -> None:
         _mark_bare(axes, row, time)
 
 
-def _draw_bar(axes: Axes, row: int, means: pd.Series, longest: float) -> None:
-    """Stack the measured parts and name the others."""
-    left = 0.0
-    for part in PARTS:
-        width = means[part]
-        if not width > 0:  # not measured, or an overlap that the table shows
-            continue
-        axes.barh(
-            row,
-            width,
-            left=left,
-            height=_BAR,
-            color=PART_COLOURS[part],
-            hatch=PART_HATCHES.get(part),
-            edgecolor=PAPER,
-            linewidth=0.8,
-        )
-        left += width
+def _draw_bar(axes: Axes, row: int, means: pd.Series) -> None:
+    """Stack the measured parts and name the others; an overlap is seen in the table."""
+    end = stack(axes, row, [(means[part], part_look(part)) for part in PARTS], _BAR)
     missing = [words.PARTS[part] for part in PARTS if np.isnan(means[part])]
-    missing = [part for part in missing if left]
-    if missing and "communication" not in missing:
+    if end and missing and "communication" not in missing:
         _note(axes, row, "not apart: " + ", ".join(missing))
 
 
@@ -142,19 +119,12 @@ def _mark_bare(axes: Axes, row: int, time: pd.Series) -> None:
 
 
 def _legend(figure: Figure, shown: set[str]) -> None:
-    handles: list[Patch | Line2D] = [
-        Patch(
-            facecolor=PART_COLOURS[part],
-            hatch=PART_HATCHES.get(part),
-            edgecolor=PAPER,
-            label=words.PARTS[part],
-        )
-        for part in PARTS
-        if part in shown
+    handles: list[Artist] = [
+        swatch(part_look(part), words.PARTS[part]) for part in PARTS if part in shown
     ]
     handles.append(Line2D([], [], color=INK, marker="d", markerfacecolor=PAPER, label="bare step"))
     columns = 4
     rows = -(-len(handles) // columns)
     if rows * columns == len(handles):  # columns are filled first, but rows are read
         handles = [handle for start in range(columns) for handle in handles[start::columns]]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, columnspacing=1.4)
+    put_above(figure, handles, columns, columnspacing=1.4)

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import RESOURCES, WHOLE
 from horizont.report import words
+from horizont.report.figures.legends import put_above
 from horizont.report.style import (
     FAINT,
     INK,
@@ -117,7 +118,7 @@ def _mark_segments(axes: Axes, segments: pd.DataFrame) -> None:
 def _legends(figure: Figure, names: list[str], segments: pd.DataFrame) -> None:
     lines: list[Artist] = [Line2D([], [], color=process_colour(name), label=name) for name in names]
     lines.append(Line2D([], [], color=INK, label="all"))
-    figure.legend(handles=lines, loc="outside upper left", ncols=6)
+    put_above(figure, lines, 6)
     kinds = list(dict.fromkeys(segments["kind"]))
     patches = [
         Patch(color=SEGMENT_COLOURS.get(kind, UNKNOWN_COLOUR), label=words.SEGMENTS.get(kind, kind))

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from horizont.report import words
+from horizont.report.figures.legends import put_above, system_line
 from horizont.report.style import (
     FAINT,
     FRAMEWORK_MARKS,
@@ -102,19 +102,8 @@ def _legend(figure: Figure, table: pd.DataFrame) -> None:
     several = curves.loc[curves["servers"] > 0, "servers"].nunique() > 1
     handles = []
     for _, curve in curves.iterrows():
-        framework = words.framework_of(curve["system"])
-        label = words.system(curve["system"])
-        if several and curve["servers"]:
-            label += f", {curve['servers']} server{'s' if curve['servers'] > 1 else ''}"
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=system_colour(curve["system"]),
-                linestyle=_dash(curve["system"], curve["servers"], table),
-                marker=FRAMEWORK_MARKS.get(framework, "o"),
-                markersize=5,
-                label=label,
-            )
-        )
-    figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=2.4)
+        system, servers = str(curve["system"]), int(curve["servers"])
+        told = several and servers > 0
+        note = f", {servers} server{'s' if servers > 1 else ''}" if told else ""
+        handles.append(system_line(system, True, _dash(system, servers, table), note))
+    put_above(figure, handles, 2, handlelength=2.4)

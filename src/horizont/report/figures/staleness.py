@@ -8,6 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from horizont.report import words
+from horizont.report.figures.legends import put_above
 from horizont.report.style import FAINT, PAPER, drawing, new_figure, only_grid, system_colour
 
 
@@ -49,5 +50,5 @@ def staleness_bars(staleness: pd.DataFrame) -> Figure:
         handles = [
             Patch(color=colour, label=words.system(name)) for name, colour in colours.items()
         ]
-        figure.legend(handles=handles, loc="outside upper left", ncols=2)
+        put_above(figure, handles, 2)
     return figure

@@ -5,20 +5,13 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from horizont.analysis import PARTS
 from horizont.report import words
-from horizont.report.figures.labels import name_rows
-from horizont.report.style import (
-    FAINT,
-    INK,
-    PAPER,
-    PART_COLOURS,
-    drawing,
-    new_figure,
-    only_grid,
-)
+from horizont.report.figures.bars import Look, stack, swatch
+from horizont.report.figures.labels import row_axes
+from horizont.report.figures.legends import put_above
+from horizont.report.style import FAINT, INK, PART_COLOURS, drawing, new_figure
 
 _BAR = 0.34
 _ROW = 0.62
@@ -38,9 +31,7 @@ def then_now_bars(table: pd.DataFrame) -> Figure:
     systems = list(dict.fromkeys(table["system"]))
     with drawing():
         figure = new_figure(_ROW * len(systems) + 1.2)
-        axes = figure.subplots()
-        only_grid(axes, "x")
-        name_rows(axes, systems)
+        axes = row_axes(figure, systems)
         ends = table.groupby(["system", "time"])["share"].sum()
         longest = float(ends.max()) if len(ends) else 1.0
         axes.set_xlim(0, longest * 1.22)
@@ -57,28 +48,16 @@ def then_now_bars(table: pd.DataFrame) -> Figure:
 def _draw_bar(axes: Axes, row: int, time: str, own: pd.DataFrame) -> None:
     offset, said = _TIMES[time]
     shares = own.set_index("part")["share"]
-    left = 0.0
-    for part in PARTS:
-        width = float(shares.get(part, 0.0))
-        if width > 0:
-            axes.barh(
-                row + offset,
-                width,
-                left=left,
-                height=_BAR,
-                color=PART_COLOURS[part],
-                edgecolor=PAPER,
-                linewidth=0.8,
-            )
-            left += width
+    pieces = [(float(shares.get(part, 0.0)), Look(PART_COLOURS[part])) for part in PARTS]
+    end = stack(axes, row + offset, pieces, _BAR)
     axes.annotate(
-        f"{said}: {left:.2f}" if left else f"{said}: no figure",
-        (left, row + offset),
+        f"{said}: {end:.2f}" if end else f"{said}: no figure",
+        (end, row + offset),
         xytext=(4, 0),
         textcoords="offset points",
         va="center",
-        color=INK if left else FAINT,
-        style="normal" if left else "italic",
+        color=INK if end else FAINT,
+        style="normal" if end else "italic",
         fontsize=8,
     )
 
@@ -86,9 +65,5 @@ def _draw_bar(axes: Axes, row: int, time: str, own: pd.DataFrame) -> None:
 def _legend(figure: Figure, shown: set[str]) -> None:
     names = {part: words.PARTS[part] for part in PARTS}
     names["communication"] = "network (waiting included)"
-    handles = [
-        Patch(facecolor=PART_COLOURS[part], edgecolor=PAPER, label=names[part])
-        for part in PARTS
-        if part in shown
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=3, columnspacing=1.4)
+    handles = [swatch(Look(PART_COLOURS[part]), names[part]) for part in PARTS if part in shown]
+    put_above(figure, handles, 3, columnspacing=1.4)

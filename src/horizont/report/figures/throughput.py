@@ -6,12 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from horizont.report.figures.labels import ROW, name_rows, say_why_empty
+from horizont.report.figures.labels import ROW, row_axes, say_why_empty
 from horizont.report.style import (
     INK,
     drawing,
     new_figure,
-    only_grid,
     system_colour,
     system_mark,
 )
@@ -30,9 +29,7 @@ def throughput_dots(runs: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
     systems = list(estimates["system"])
     with drawing():
         figure = new_figure(ROW * len(systems) + 0.6)
-        axes = figure.subplots()
-        only_grid(axes, "x")
-        name_rows(axes, systems)
+        axes = row_axes(figure, systems)
         known = [runs["examples_per_s"].max(), estimates["high"].max()]
         axes.set_xlim(0, max([value for value in known if value > 0], default=1.0) * 1.15)
         for row, (_, estimate) in enumerate(estimates.iterrows()):

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from horizont.report import words
 from horizont.report.figures.labels import ROW, name_rows
+from horizont.report.figures.legends import put_above, system_line
 from horizont.report.style import (
     FAINT,
     FRAMEWORK_MARKS,
@@ -47,7 +48,7 @@ def traffic_dots(traffic: pd.DataFrame) -> Figure:
         name_rows(panels[0], systems)
         theory = Line2D([], [], color=INK, marker="|", linestyle="", markersize=11, label="theory")
         dot = Line2D([], [], color=FAINT, marker="o", linestyle="", label="a host, measured")
-        figure.legend(handles=[dot, theory], loc="outside upper left", ncols=2)
+        put_above(figure, [dot, theory], 2)
     return figure
 
 
@@ -127,17 +128,6 @@ def _draw_system(axes: Axes, system: str, table: pd.DataFrame, places: dict[floa
 
 
 def _legend(figure: Figure, systems: list[str]) -> None:
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=system_colour(system),
-            linestyle=system_dash(system),
-            marker=FRAMEWORK_MARKS.get(words.framework_of(system), "o"),
-            markersize=5,
-            label=words.system(system),
-        )
-        for system in systems
-    ]
+    handles = [system_line(system, marked=True) for system in systems]
     handles.append(Line2D([], [], color=INK, label="the busiest link needs at least"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=2.4)
+    put_above(figure, handles, 2, handlelength=2.4)
