@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import pandas as pd
 
-from bench.wire import wired_run
+from bench.wire import emulated_place, wired_run
 from horizont.analysis import step_times
-from horizont.cluster import Place, execute
+from horizont.cluster import execute
 from horizont.cluster.collect import startup_parts
-from horizont.cluster.emulated import lacking
-from horizont.data import prepare
 from horizont.records import Record, read_events
-from horizont.spec import SYSTEMS, Run, Topology, parse_system
+from horizont.spec import SYSTEMS, Run, parse_system
 
 #: Instrumented to bare throughput.
 GOAL = 0.99
@@ -22,18 +17,14 @@ GOAL = 0.99
 
 def run() -> None:
     """Print a paragraph for each distributed system, on links of 1 Gbit/s."""
-    if reason := lacking(Topology(engine="emulated")):
-        print(f"  left out: {reason}")
-        return
-    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
-        place = Path(folder)
-        prepare("cifar10", "synthetic", place / "raw", place, train_examples=2000, test_examples=10)
-        where = Place(place / "records", place / "cifar10", {})
+    with emulated_place() as place:
+        if place is None:
+            return
         for name in SYSTEMS:
             if not parse_system(name).is_local:
                 described = _described(name)
                 _report(
-                    execute(described, described.system.slug, where, lambda done, planned: None)
+                    execute(described, described.system.slug, place, lambda done, planned: None)
                 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +60,30 @@ def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) ->
     return Run.model_validate(values)
 
 
-def run() -> None:
-    """Print bytes against theory, and the step against the wire."""
+@contextmanager
+def emulated_place() -> Iterator[Place | None]:
+    """Make a place for runs on emulated hosts; without such hosts say why, and make none."""
     if reason := lacking(Topology(engine="emulated")):
         print(f"  left out: {reason}")
+        yield None
         return
-    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
-        place = Path(folder)
-        prepare("cifar10", "synthetic", place / "raw", place, train_examples=2000, test_examples=10)
-        where = Place(place / "records", place / "cifar10", {})
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as name:
+        folder = Path(name)
+        raw = folder / "raw"
+        prepare("cifar10", "synthetic", raw, folder, train_examples=2000, test_examples=10)
+        yield Place(folder / "records", folder / "cifar10", {})
+
+
+def run() -> None:
+    """Print bytes against theory, and the step against the wire."""
+    with emulated_place() as place:
+        if place is None:
+            return
         for system in (*RING, *SERVERS):
             for workers in (2, 3):
-                _bytes(_record(wired_run(system, workers, 60, None), where))
+                _bytes(_record(wired_run(system, workers, 60, None), place))
         for system in RING:
-            _step(_record(wired_run(system, 3, 6, 100.0), where))
+            _step(_record(wired_run(system, 3, 6, 100.0), place))
 
 
 def _record(run: Run, place: Place) -> Record:

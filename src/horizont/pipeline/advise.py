@@ -11,26 +11,23 @@ from rich.console import Console
 from rich.table import Table
 
 from horizont.analysis.advice import WISHES, Advice, Question, advise
-from horizont.pipeline.claims import records_at_hand
-from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.published import proof_status
+from horizont.pipeline.claims import evidence_at_hand
+from horizont.pipeline.paths import Paths
 from horizont.pipeline.summary import PLAIN_WIDTH
 from horizont.report.advice import advice_rows
-from horizont.spec import read_study
 
 
 def advice_on(question: Question, paths: Paths | None = None) -> Advice:
     """Answer a question from the records of the study."""
-    paths = paths or study_paths()
-    study = read_study(paths.params)
-    proofs = {workload: proof_status(workload, paths) for workload in study.study}
-    return advise(records_at_hand(paths), question, proofs)
+    records, proofs = evidence_at_hand(paths)
+    return advise(records, question, proofs)
 
 
 def advice_otherwise(question: Question) -> dict[str, Advice]:
     """Answer the same question for all other wishes."""
     others = [wish for wish in WISHES if wish != question.wish]
-    return {wish: advice_on(replace(question, wish=wish)) for wish in others}
+    records, proofs = evidence_at_hand()
+    return {wish: advise(records, replace(question, wish=wish), proofs) for wish in others}
 
 
 def ask(asked: dict[str, Any], paths: Paths) -> int:

@@ -40,6 +40,14 @@ def records_at_hand(paths: Paths | None = None) -> list[Record]:
     ]
 
 
+def evidence_at_hand(paths: Paths | None = None) -> tuple[list[Record], dict[str, dict[str, str]]]:
+    """Open the records of the study, and tell by workload what its proof says of each trainer."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    proofs = {workload: proof_status(workload, paths) for workload in study.study}
+    return records_at_hand(paths), proofs
+
+
 def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
     """Open, for each workload, the records of the experiment nearest to the published set-ups."""
     paths = paths or study_paths()
@@ -56,9 +64,7 @@ def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
     """Give a verdict on every published claim and keep them in ``reports/claims.json``."""
     paths = paths or study_paths()
-    study = read_study(paths.params)
-    proofs = {workload: proof_status(workload, paths) for workload in study.study}
-    judged = judge(records_at_hand(paths), proofs)
+    judged = judge(*evidence_at_hand(paths))
     paths.claims.parent.mkdir(parents=True, exist_ok=True)
     write_json(paths.claims, judged)
     return judged

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from horizont.analysis import incidents, input_metrics, losses, metrics
 from horizont.data.about import read_about
@@ -40,9 +41,6 @@ def publish_incidents(
     experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
 ) -> Path:
     """Write what came of the incidents on a workload, by system and incident."""
-    paths = paths or study_paths()
-    out = paths.metrics(f"{experiment}-{workload}")
-    out.parent.mkdir(parents=True, exist_ok=True)
     columns = ["steps", "planned", "noticed_s", "outcome"]
     table = incidents(records).reindex(columns=["system", "incident", "block", *columns])
     rows = table.astype(object).where(table.notna(), None).to_dict(orient="records")
@@ -50,19 +48,14 @@ def publish_incidents(
     for row in rows:
         name = f"{row['incident']}, block {row['block'] + 1}"
         found.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
-    write_json(out, found)
-    return out
+    return _write_metrics(experiment, workload, found, paths)
 
 
 def publish_inputs(
     experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
 ) -> Path:
     """Write what the inputs gave and took on a workload, by system and input."""
-    paths = paths or study_paths()
-    out = paths.metrics(f"{experiment}-{workload}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(out, input_metrics(records))
-    return out
+    return _write_metrics(experiment, workload, input_metrics(records), paths)
 
 
 def publish(
@@ -76,12 +69,18 @@ def publish(
         The file of metrics, for `dvc metrics show` and `dvc metrics diff`.
     """
     paths = paths or study_paths()
-    name = f"{experiment}-{workload}"
-    out = paths.metrics(name)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(out, metrics(records, proof_status(workload, paths)))
     paths.plots.mkdir(parents=True, exist_ok=True)
-    write_json(paths.plots / f"{name}-loss.json", _curve(records))
+    write_json(paths.plots / f"{experiment}-{workload}-loss.json", _curve(records))
+    found = metrics(records, proof_status(workload, paths))
+    return _write_metrics(experiment, workload, found, paths)
+
+
+def _write_metrics(
+    experiment: str, workload: str, found: Mapping[str, Any], paths: Paths | None
+) -> Path:
+    out = (paths or study_paths()).metrics(f"{experiment}-{workload}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(out, found)
     return out
 
 

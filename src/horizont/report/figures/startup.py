@@ -24,7 +24,7 @@ def startup_bars(startup: pd.DataFrame, systems: list[str]) -> Figure:
     systems
         All planned systems, also those that never started.
     """
-    parts = list(dict.fromkeys(startup["part"]))
+    parts = [str(part) for part in dict.fromkeys(startup["part"])]
     looks = dict(zip(parts, map(Look, STARTUP_COLOURS * 2), strict=False))
     with drawing():
         figure = new_figure(ROW * len(systems) + 0.95)
