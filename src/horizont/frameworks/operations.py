@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,27 @@ def check_profile(operations: Sequence[Operation]) -> None:
     missing = [phase for phase in NEEDED_PHASES if phase not in found]
     if missing and not merged:
         raise ProfileNotUnderstood(f"the profile has no operator of: {', '.join(missing)}")
+
+
+def classes_by_name(table: Sequence[tuple[str, str]]) -> Callable[[str], str]:
+    """Make what tells the class of an operator by its name.
+
+    Parameters
+    ----------
+    table
+        Patterns and classes. The first pattern that is found in a name decides.
+
+    Returns
+    -------
+    callable
+        From a name to its class; nothing if no pattern fits.
+    """
+    compiled = [(re.compile(pattern), plain) for pattern, plain in table]
+
+    def class_by_name(name: str) -> str:
+        return next((plain for pattern, plain in compiled if pattern.search(name)), "")
+
+    return class_by_name
 
 
 def self_times(starts: Sequence[float], ends: Sequence[float]) -> list[float]:

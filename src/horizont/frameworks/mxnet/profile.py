@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +11,12 @@ from typing import Any
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.model import HYBRID
 from horizont.frameworks.mxnet.train import LocalTrainer
-from horizont.frameworks.operations import Operation, ProfileNotUnderstood, self_times
+from horizont.frameworks.operations import (
+    Operation,
+    ProfileNotUnderstood,
+    classes_by_name,
+    self_times,
+)
 from horizont.spec import directed
 
 #: Hybridized blocks hand many operators to the engine as one piece, unless told otherwise before
@@ -23,30 +27,26 @@ SINGLY = {"forward_bulk_size": 0, "backward_bulk_size": 0}
 _ENGINE = frozenset({"WaitForVar", "DeleteVariable", "DeleteOperator", "SetValueNDArray"})
 
 #: What a name says about the class, the first that fits.
-CLASSES = tuple(
-    (re.compile(pattern), plain)
-    for pattern, plain in (
-        (r"sgd|adam|_mom_|nag_|multi_all_finite|lamb", "weight update"),
-        (r"KVStore|kvstore|Reduce", "communication"),
-        (r"CachedOp|bulk", "compiled"),
-        (r"RNN|rnn", "recurrent"),
-        (r"Embedding", "word table"),
-        (r"Convolution", "convolution"),
-        (r"BatchNorm", "batch norm"),
-        (r"Pooling", "pooling"),
-        (r"Dropout", "dropout"),
-        (r"FullyConnected|dot", "fully connected"),
-        (r"Activation|relu|tanh|sigmoid|LeakyReLU", "activation"),
-        (r"softmax|pick|_mul_scalar|mean|negative|make_loss", "loss"),
-        (
-            r"elemwise|^sum|_plus|_Plus|add_n|_grad_add|broadcast_|norm|sqrt|_div|_mul",
-            "element-wise",
-        ),
-        (r"[Cc]oncat|Flatten|[Rr]eshape|transpose|copy|Copy|slice|Slice|SwapAxis", "copy/layout"),
-        (r"zeros|ones|Delete|size_array|expand_dims|squeeze|split|stack|cast", "copy/layout"),
-        (r"[Ss]et|Wait|Reorder", "copy/layout"),
-    )
+CLASSES = (
+    (r"sgd|adam|_mom_|nag_|multi_all_finite|lamb", "weight update"),
+    (r"KVStore|kvstore|Reduce", "communication"),
+    (r"CachedOp|bulk", "compiled"),
+    (r"RNN|rnn", "recurrent"),
+    (r"Embedding", "word table"),
+    (r"Convolution", "convolution"),
+    (r"BatchNorm", "batch norm"),
+    (r"Pooling", "pooling"),
+    (r"Dropout", "dropout"),
+    (r"FullyConnected|dot", "fully connected"),
+    (r"Activation|relu|tanh|sigmoid|LeakyReLU", "activation"),
+    (r"softmax|pick|_mul_scalar|mean|negative|make_loss", "loss"),
+    (r"elemwise|^sum|_plus|_Plus|add_n|_grad_add|broadcast_|norm|sqrt|_div|_mul", "element-wise"),
+    (r"[Cc]oncat|Flatten|[Rr]eshape|transpose|copy|Copy|slice|Slice|SwapAxis", "copy/layout"),
+    (r"zeros|ones|Delete|size_array|expand_dims|squeeze|split|stack|cast", "copy/layout"),
+    (r"[Ss]et|Wait|Reorder", "copy/layout"),
 )
+
+_by_name = classes_by_name(CLASSES)
 
 #: How the name of a backward operator begins.
 BACKWARD = "_backward_"
@@ -168,4 +168,4 @@ def phases_of(names: Iterable[str]) -> list[str]:
 
 def class_of(name: str) -> str:
     """Name the class of an operator."""
-    return next((plain for pattern, plain in CLASSES if pattern.search(name)), "other")
+    return _by_name(name) or "other"

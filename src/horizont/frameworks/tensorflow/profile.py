@@ -13,6 +13,7 @@ from horizont.frameworks.operations import (
     LAYER_CLASSES,
     Operation,
     ProfileNotUnderstood,
+    classes_by_name,
     self_times,
 )
 from horizont.frameworks.tensorflow.scopes import GRADIENTS, LOSS, UPDATE
@@ -20,26 +21,25 @@ from horizont.networks import Network
 from horizont.spec import directed
 
 #: What the type of an operator says about the class, the first that fits.
-CLASSES = tuple(
-    (re.compile(pattern), plain)
-    for pattern, plain in (
-        (r"Xla|^__inference", "compiled"),
-        (r"Collective|Send$|Recv$|RemoteCall", "communication"),
-        (r"Conv2D", "convolution"),
-        (r"BatchNorm", "batch norm"),
-        (r"MaxPool|AvgPool", "pooling"),
-        (r"UnsortedSegmentSum", "word table"),
-        (r"MatMul|Einsum", "fully connected"),
-        (r"Relu|Tanh|Sigmoid", "activation"),
-        (r"Softmax|CrossEntropy|Xent", "loss"),
-        (r"Transpose|Reshape|Concat|Slice|Cast|Identity|Pack|Tile|Shape|Pad", "copy/layout"),
-        (r"^_Retval|^_Arg|Const|ReadVariable|Broadcast|ExpandDims|Squeeze", "copy/layout"),
-        (r"Gather|Split|Fill|ZerosLike|OnesLike|Range|Size|NoOp|Switch|Merge", "copy/layout"),
-        (r"Enter|Exit|NextIteration|LoopCond|TensorList|Stack|While|If$|Call", "copy/layout"),
-        (r"Add|Mul|Sub|Div|Neg|Sum|Mean|Prod|Max|Min|Sq|Sqrt|Less|Equal|Select", "element-wise"),
-        (r"Reciprocal|Exp|Log|Floor|Greater|Logical|Bias|IsFinite|Assign", "element-wise"),
-    )
+CLASSES = (
+    (r"Xla|^__inference", "compiled"),
+    (r"Collective|Send$|Recv$|RemoteCall", "communication"),
+    (r"Conv2D", "convolution"),
+    (r"BatchNorm", "batch norm"),
+    (r"MaxPool|AvgPool", "pooling"),
+    (r"UnsortedSegmentSum", "word table"),
+    (r"MatMul|Einsum", "fully connected"),
+    (r"Relu|Tanh|Sigmoid", "activation"),
+    (r"Softmax|CrossEntropy|Xent", "loss"),
+    (r"Transpose|Reshape|Concat|Slice|Cast|Identity|Pack|Tile|Shape|Pad", "copy/layout"),
+    (r"^_Retval|^_Arg|Const|ReadVariable|Broadcast|ExpandDims|Squeeze", "copy/layout"),
+    (r"Gather|Split|Fill|ZerosLike|OnesLike|Range|Size|NoOp|Switch|Merge", "copy/layout"),
+    (r"Enter|Exit|NextIteration|LoopCond|TensorList|Stack|While|If$|Call", "copy/layout"),
+    (r"Add|Mul|Sub|Div|Neg|Sum|Mean|Prod|Max|Min|Sq|Sqrt|Less|Equal|Select", "element-wise"),
+    (r"Reciprocal|Exp|Log|Floor|Greater|Logical|Bias|IsFinite|Assign", "element-wise"),
 )
+
+_by_type = classes_by_name(CLASSES)
 
 #: How the name of an operator begins that Python calls by itself.
 _FROM_PYTHON = "EagerLocalExecute: "
@@ -174,7 +174,7 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
     parts = _parts(node)
     if phase == "update":
         return "weight update"
-    by_type = next((plain for pattern, plain in CLASSES if pattern.search(kind)), "")
+    by_type = _by_type(kind)
     layer = next((kinds[part] for part in parts if part in kinds), "")
     if layer in _WHOLE or (layer and by_type in _LOOSE and not _moves(by_type, layer)):
         return layer

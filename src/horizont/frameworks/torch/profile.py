@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
-from horizont.frameworks.operations import Operation
+from horizont.frameworks.operations import Operation, classes_by_name
 from horizont.spec import directed
 
 #: What a name says about the class, the first that fits; a call without one takes its caller's.
-CLASSES = tuple(
-    (re.compile(pattern), plain)
-    for pattern, plain in (
-        (r"CompiledFunction|Torch-Compiled|CompiledFxGraph|cpp_fused|TorchDynamo", "compiled"),
-        (r"^(gloo|c10d|nccl)|record_param_comms|DistributedDataParallel", "communication"),
-        (r"^Optimizer\.", "weight update"),
-        (r"lstm|mkldnn_rnn|Lstm|MkldnnRnn", "recurrent"),
-        (r"embedding|Embedding", "word table"),
-        (r"convolution|conv2d|Convolution", "convolution"),
-        (r"batch_norm|BatchNorm|lerp", "batch norm"),
-        (r"pool2d|Pool2D|adaptive_avg|AdaptiveAvg|MeanBackward", "pooling"),
-        (r"dropout|Dropout|bernoulli", "dropout"),
-        (r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax", "loss"),
-        (r"addmm|Addmm|linear|Linear|matmul|::mm$|MmBackward|::bmm", "fully connected"),
-        (r"relu|Relu|threshold|clamp_min|tanh|Tanh|sigmoid|Sigmoid", "activation"),
-        (
-            r"::cat$|CatBackward|copy_|_to_copy|clone|contiguous|permute|flatten|squeeze",
-            "copy/layout",
-        ),
-        (r"view|View|reshape|Reshape|transpose|::t$|TBackward|detach", "copy/layout"),
-        (r"AccumulateGrad|::split|::select|::slice|Unsafe|Unbind|Squeeze", "copy/layout"),
-        (r"aten::(empty|zero|fill|resize|as_strided|expand|unbind|stack|ones)", "copy/layout"),
-        (r"AddBackward|aten::(add|mul|div|sum|mean|sub)|MulBackward|DivBack", "element-wise"),
-    )
+CLASSES = (
+    (r"CompiledFunction|Torch-Compiled|CompiledFxGraph|cpp_fused|TorchDynamo", "compiled"),
+    (r"^(gloo|c10d|nccl)|record_param_comms|DistributedDataParallel", "communication"),
+    (r"^Optimizer\.", "weight update"),
+    (r"lstm|mkldnn_rnn|Lstm|MkldnnRnn", "recurrent"),
+    (r"embedding|Embedding", "word table"),
+    (r"convolution|conv2d|Convolution", "convolution"),
+    (r"batch_norm|BatchNorm|lerp", "batch norm"),
+    (r"pool2d|Pool2D|adaptive_avg|AdaptiveAvg|MeanBackward", "pooling"),
+    (r"dropout|Dropout|bernoulli", "dropout"),
+    (r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax", "loss"),
+    (r"addmm|Addmm|linear|Linear|matmul|::mm$|MmBackward|::bmm", "fully connected"),
+    (r"relu|Relu|threshold|clamp_min|tanh|Tanh|sigmoid|Sigmoid", "activation"),
+    (r"::cat$|CatBackward|copy_|_to_copy|clone|contiguous|permute|flatten|squeeze", "copy/layout"),
+    (r"view|View|reshape|Reshape|transpose|::t$|TBackward|detach", "copy/layout"),
+    (r"AccumulateGrad|::split|::select|::slice|Unsafe|Unbind|Squeeze", "copy/layout"),
+    (r"aten::(empty|zero|fill|resize|as_strided|expand|unbind|stack|ones)", "copy/layout"),
+    (r"AddBackward|aten::(add|mul|div|sum|mean|sub)|MulBackward|DivBack", "element-wise"),
 )
+
+_by_name = classes_by_name(CLASSES)
 
 #: Classes that a call does not pass on to what it calls only for its own sake.
 _LOOSE = ("copy/layout", "element-wise")
@@ -132,7 +127,3 @@ def class_of(chain: list[str]) -> str:
         return "recurrent"
     firm = [plain for plain in found if plain not in _LOOSE]
     return (firm or found or ["other"])[0]
-
-
-def _by_name(name: str) -> str:
-    return next((plain for pattern, plain in CLASSES if pattern.search(name)), "")
