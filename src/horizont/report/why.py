@@ -72,8 +72,7 @@ def explanation(
         return Sentence((f"{a} and {b}: no block has a run of both{why}. Not settled.",), place)
     said = _verdict(row, a, b, margin)
     if row["outcome"] in ("A faster", "B faster"):
-        slower_is_b = row["outcome"] == "A faster"
-        said += _cause(drill, b if slower_is_b else a, slower_is_b)
+        said += _cause(drill, a, b, slower_is_b=row["outcome"] == "A faster")
     return Sentence((*said, *_caveats(row)), place)
 
 
@@ -112,21 +111,26 @@ def _what_it_takes(row: Mapping[Any, Any]) -> Pieces:
     return said
 
 
-def _cause(drill: Drilldown, slower: str, slower_is_b: bool) -> Pieces:
+def _cause(drill: Drilldown, a: str, b: str, *, slower_is_b: bool) -> Pieces:
     """Follow the difference down to its cause."""
     if drill.step is None or drill.bare is None or not drill.path:
         return [f" No cause is named: {drill.end}."]
-    sign = 1 if slower_is_b else -1
+    sign, slower, faster = (1, b, a) if slower_is_b else (-1, a, b)
     bare, step = drill.bare.difference_s, drill.step.difference_s
     said: Pieces = [f" A step of {slower} is ", _ms(sign * bare, drill.records), " longer bare"]
     said += [" and ", _ms(sign * step, drill.records), " longer while its parts are measured."]
     said += [" Of these, "]
-    shown = [part for part in drill.path if not _says_nothing(part, drill)]
+    told = [part for part in drill.path if not _says_nothing(part, drill)]
+    shown = [part for part in told if not _own_name(part, slower_is_b)]
     for place, part in enumerate(shown):
         said += [("" if place == 0 else " and " if place == len(shown) - 1 else ", ")]
         said += _part(part, step, drill.records, slower_is_b)
-        said += [" lie" if place == 0 and part.level != "operator" else ""]
+        said += [" lie" if place == 0 else ""]
         said += _where(part, drill.records, slower_is_b)
+    for part in told[len(shown) :]:
+        spent = _ms(part.b_s if slower_is_b else part.a_s, part.records or drill.records)
+        where = words.cause(part.level, part.part)
+        said += [f". There {slower} spends ", spent, f" {where}, which {faster} does not have"]
     said += [f". {drill.end[0].upper()}{drill.end[1:]}." if drill.end else "."]
     if not 1 / CHANGED < step / bare < CHANGED:
         said += [" Looking changed the difference; the shares tell more than the times."]
@@ -141,8 +145,6 @@ def _says_nothing(part: Difference, drill: Drilldown) -> bool:
 def _part(part: Difference, step_s: float, runs: tuple[str, ...], slower_is_b: bool) -> Pieces:
     """Tell how much of the difference a part holds."""
     rests_on = part.records or runs
-    if _alone(part, slower_is_b):
-        return [_ms(part.b_s if slower_is_b else part.a_s, rests_on), " are spent"]
     of_step = tuple(dict.fromkeys([*rests_on, *runs]))
     share = Number(f"{part.difference_s / step_s:.0%}", of_step)
     sign = 1 if slower_is_b else -1
@@ -163,8 +165,13 @@ def _where(part: Difference, runs: tuple[str, ...], slower_is_b: bool) -> Pieces
 
 
 def _alone(part: Difference, slower_is_b: bool) -> bool:
-    """Whether only the slower system has this part: an operator under its own name for it."""
+    """Whether only the slower system has this part."""
     return bool(pd.isna(part.a_s if slower_is_b else part.b_s))
+
+
+def _own_name(part: Difference, slower_is_b: bool) -> bool:
+    """Whether it is an operator that only the slower system has: its time is no difference."""
+    return part.level == "operator" and _alone(part, slower_is_b)
 
 
 def _caveats(row: Mapping[Any, Any]) -> Pieces:

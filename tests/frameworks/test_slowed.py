@@ -1,0 +1,109 @@
+"""An operator slowed on purpose: the drill-down names it, and the comparison shows the regression.
+
+Real runs of MXNet, of PyTorch, and of PyTorch with slow pooling, in three short blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tests.conftest import ROOT, small_run
+
+from horizont import analysis, report
+from horizont.cli import main
+from horizont.cluster import Place, execute, plan
+from horizont.records import Record
+from horizont.spec import installed_version
+
+pytestmark = pytest.mark.framework
+
+MXNET, PYTORCH = "mxnet/local", "pytorch/local"
+PROOF = {"mxnet": "proven", "pytorch": "proven"}
+#: The operator that is slowed, and by how much in each call; see `tests.frameworks.slowed`.
+OPERATOR, DELAY_S = "aten::max_pool2d_with_indices", 0.08
+#: How often LeNet-5 pools.
+POOLINGS = 2
+STEPS = {"warmup": 1, "bare": 3, "instrumented": 3}
+#: Of the first block, from which the operators are known.
+PROFILED = {"profiled": 2}
+#: Kind of run -> how many blocks it is in. Certain differences need three.
+BLOCKS = {"mxnet": 3, "before": 2, "after": 3}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The records of the three kinds of runs, and the folders of PyTorch's."""
+
+    mxnet: list[Record]
+    plain: list[Record]
+    slowed: list[Record]
+    before: Path
+    after: Path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Runs:
+    for framework in ("mxnet", "pytorch"):
+        if installed_version(framework) is None:
+            pytest.skip(f"{framework} is not installed")
+    folder = tmp_path_factory.mktemp("slowed")
+    found: dict[str, list[Record]] = {kind: [] for kind in BLOCKS}
+    for block in range(max(BLOCKS.values())):
+        for kind in (kind for kind, blocks in BLOCKS.items() if block < blocks):
+            found[kind].append(one_run(folder / kind, kind, block, small_cifar))
+    return Runs(*found.values(), folder / "before", folder / "after")
+
+
+def one_run(store: Path, kind: str, block: int, data: Path) -> Record:
+    """Make a run of a block; `after` is the side that is slow."""
+    system = MXNET if kind == "mxnet" else PYTORCH
+    steps = STEPS if block or kind == "before" else STEPS | PROFILED
+    run = small_run(system, steps=steps, block=block)
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "after":
+            path = os.environ.get("PYTHONPATH", "")
+            patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, [path])]))
+            patch.setattr(plan, "WORKER_MODULE", "tests.frameworks.slowed")
+        place = Place(store, data, {})
+        record = execute(run, f"{run.system.slug}-b{block}", place, lambda done, planned: None)
+    assert record.ok, record.result.reason
+    return record
+
+
+def test_only_time_is_changed(runs: Runs) -> None:
+    plain, slowed = (side[1].steps().to_pandas() for side in (runs.plain, runs.slowed))
+    pd.testing.assert_series_equal(plain["loss"], slowed["loss"])
+    measured = slowed["kind"].isin(["bare", "instrumented"])
+    assert slowed.loc[measured, "step_s"].min() > POOLINGS * DELAY_S
+
+
+def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
+    records = [*runs.slowed, *runs.mxnet]
+    (drill,) = analysis.drilldowns(records, analysis.operators(records))
+    assert [part.part for part in drill.path] == ["local", "forward", "pooling", OPERATOR]
+    assert not drill.end
+    table = drill.table().set_index("part")
+    assert table.loc[["local", "forward", "pooling"], "share"].min() > 0.5
+    (said,) = report.explanations(analysis.verdicts(records, PROOF), [drill])
+    assert "MXNet is" in said.text
+    assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
+    assert {record.folder.name for record in records} == {
+        name for number in said.numbers for name in number.records
+    }
+
+
+def test_the_comparison_shows_the_regression(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = str(runs.before), str(runs.after)
+    assert main(["compare", before, after, "--fail-above", "1.5"]) == 1
+    said = capsys.readouterr().out
+    print(said)  # for CI, which shows it
+    assert f"regression: test, lenet5-cifar10, {PYTORCH}" in said
+    assert re.search(r"forward, ms .* worse", said)
+    assert main(["compare", after, before, "--fail-above", "1.5"]) == 0
