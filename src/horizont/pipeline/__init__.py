@@ -17,6 +17,7 @@ from horizont.pipeline.publish import proof_status, publish, publish_incidents, 
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
 from horizont.pipeline.trained import trained_first_layer
+from horizont.pipeline.tryout import try_and_show, try_out
 
 __all__ = [
     "Paths",
@@ -42,5 +43,7 @@ __all__ = [
     "run_notebook",
     "study_paths",
     "trained_first_layer",
+    "try_and_show",
     "try_faults",
+    "try_out",
 ]
