@@ -29,7 +29,7 @@ check: env      ## lint and types only
 	@$(BIN)/ruff format --check --quiet . || { echo "run make format"; exit 1; }
 	@$(BIN)/mypy
 
-lab: env        ## open JupyterLab on the notebooks
+lab: env        ## open JupyterLab on the start notebook
 	@$(BIN)/horizont lab
 
 bench: env      ## benchmarks, on a quiet machine; ONLY="loops networks wire ..." for some

@@ -96,11 +96,14 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_advise(verbs)
 
+    lab = verbs.add_parser("lab", help="open JupyterLab on the start notebook")
+    lab.add_argument("jupyter", nargs="*", help="arguments for JupyterLab, after --")
+    lab.set_defaults(do=_lab)
+
     for name, do, text in (
         ("book", _book, "assemble the book from the executed notebooks"),
         ("summary", _summary, "show the results of the study in the terminal"),
         ("check", _check, "check the settings"),
-        ("lab", _lab, "open JupyterLab on the notebooks"),
     ):
         verb = verbs.add_parser(name, help=text)
         verb.set_defaults(do=do)
@@ -265,14 +268,12 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _lab(arguments: argparse.Namespace) -> None:
-    del arguments
     from horizont.pipeline import study_paths
+    from horizont.pipeline.lab import lab_command
 
-    notebooks: Path = study_paths().notebooks
-    os.chdir(notebooks)
-    program = Path(sys.executable).with_name("jupyter-lab")
+    command = lab_command(study_paths(), arguments.jupyter)
     # Replaces this process: Ctrl-C goes to JupyterLab, which asks and ends its kernels.
-    os.execv(program, [str(program), *(["--allow-root"] if os.getuid() == 0 else [])])
+    os.execv(command[0], command)
 
 
 if __name__ == "__main__":

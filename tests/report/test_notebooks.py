@@ -12,7 +12,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 NAMES = {"data", "equivalence", "local", "distributed", "cluster", "links", "scaling"}
 NAMES |= {"incidents", "input", "operators", "resources", "overview", "live"}
 NAMES |= {"claims", "frameworks"}
-NAMES |= {"verdicts", "decision"}
+NAMES |= {"verdicts", "decision", "start"}
 
 
 def test_all_are_there():

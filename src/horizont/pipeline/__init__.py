@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from horizont.pipeline.root import project_root
     from horizont.pipeline.sliders import explore
     from horizont.pipeline.trained import trained_first_layer
+    from horizont.pipeline.tryout import try_and_show, try_out
 
 #: Verb -> the module that has it. No module is named like a verb, or it would hide it.
 _MODULES = {
@@ -51,7 +52,9 @@ _MODULES = {
     "run_notebook": "notebook",
     "study_paths": "paths",
     "trained_first_layer": "trained",
+    "try_and_show": "tryout",
     "try_faults": "faults",
+    "try_out": "tryout",
 }
 
 __all__ = [
@@ -78,7 +81,9 @@ __all__ = [
     "run_notebook",
     "study_paths",
     "trained_first_layer",
+    "try_and_show",
     "try_faults",
+    "try_out",
 ]
 
 

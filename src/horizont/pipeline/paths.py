@@ -50,6 +50,11 @@ class Paths:
         """Name the folder of what the frameworks answered to the theory notebooks."""
         return self.root / "data" / "theory"
 
+    @property
+    def tryout(self) -> Paths:
+        """Name the places of the start notebook's comparisons, apart from the study's."""
+        return Paths(self.root / "data" / "tryout")
+
     def metrics(self, name: str) -> Path:
         """Name a file of metrics that DVC compares."""
         return self.root / "reports" / "metrics" / f"{name}.json"

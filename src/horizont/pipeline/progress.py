@@ -6,12 +6,21 @@ A headless notebook cannot reach the terminal, so it appends what it is doing to
 
 from __future__ import annotations
 
+import html
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 VARIABLE = "HORIZONT_PROGRESS"
+
+#: Shows a line, as plain text and as HTML.
+Show = Callable[[str, str], None]
+
+#: Where notebooks show progress, if not below the cell that runs.
+_place: ContextVar[Show | None] = ContextVar("place", default=None)
 
 
 class Progress:
@@ -32,12 +41,14 @@ class Progress:
         self.measured = 0
         self._name = ""
         self._said = (0, 0.0)
-        self.started_s = time.monotonic()
+        self._part = 0.0
+        self.started_s = self._ended_s = time.monotonic()
         self._sinks = [sink for sink in (_FileSink.open(), _NotebookSink.open()) if sink]
 
     def begin(self, name: str) -> None:
         """Say which piece has begun."""
         self._name = name
+        self._part = 0.0
         self._said = (0, time.monotonic())
         self._tell(f"{self._head()} {name}", whole=True)
 
@@ -50,6 +61,7 @@ class Progress:
         now_s = time.monotonic()
         before, said_s = self._said
         self._said = (done, now_s)
+        self._part = done / planned if planned else 0.0
         text = f"{self._head()} {self._name}: step {done}/{planned}"
         if done > before:
             text += f", {(done - before) / (now_s - said_s):.0f} steps/s"
@@ -58,6 +70,8 @@ class Progress:
     def end(self, outcome: str, *, counted: bool = True) -> None:
         """Say how the piece went. Work that was found done counts for no estimate."""
         self.done += 1
+        self._part = 0.0
+        self._ended_s = time.monotonic()
         self.measured += counted
         if counted or self.done == self.total:
             self._tell(f"{self._head(ended=True)} {self._name}: {outcome}", whole=True)
@@ -68,7 +82,7 @@ class Progress:
         reused = self.done - self.measured
         found = f", {reused} found finished" if reused else ""
         for sink in self._sinks:
-            sink.close(f"{self.measured} {self.what}s done in {_clock(spent)}{found}.")
+            sink.close(f"{_counted(self.measured, self.what)} done in {_clock(spent)}{found}.")
 
     def _head(self, *, ended: bool = False) -> str:
         number = self.done if ended else self.done + 1
@@ -77,12 +91,18 @@ class Progress:
     def _left(self) -> str:
         if not self.measured:
             return ""
-        each = (time.monotonic() - self.started_s) / self.measured
-        return f" ({_clock(each * (self.total - self.done))} left)"
+        each_s = (self._ended_s - self.started_s) / self.measured
+        left_s = each_s * (self.total - self.done) - (time.monotonic() - self._ended_s)
+        return f" ({_clock(max(0.0, left_s))} left)"
 
     def _tell(self, text: str, *, whole: bool = False) -> None:
         for sink in self._sinks:
-            sink.tell(text, whole=whole)
+            sink.tell(text, self.share, whole=whole)
+
+    @property
+    def share(self) -> float:
+        """How much of the work is done, from 0 to 1, as if all pieces were equal."""
+        return min(1.0, (self.done + self._part) / self.total) if self.total else 1.0
 
 
 class _FileSink:
@@ -96,39 +116,67 @@ class _FileSink:
         named = os.environ.get(VARIABLE)
         return cls(Path(named)) if named else None
 
-    def tell(self, text: str, *, whole: bool) -> None:
+    def tell(self, text: str, share: float, *, whole: bool) -> None:
+        del share
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{'=' if whole else '~'}{text}\n")
 
     def close(self, text: str) -> None:
-        self.tell(text, whole=True)
+        self.tell(text, 1.0, whole=True)
 
 
 class _NotebookSink:
-    """One line of output that is rewritten in place."""
+    """A bar with a line beside it, rewritten in place; in the end the line alone."""
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
+    def __init__(self, show: Show) -> None:
+        self.show = show
 
     @classmethod
     def open(cls) -> _NotebookSink | None:
         from IPython import get_ipython
-        from IPython.display import Markdown, display
 
         shell = get_ipython()
         if getattr(shell, "kernel", None) is None:
             return None
+        return cls(_place.get() or _below_the_cell())
 
-        return cls(display(Markdown(""), display_id=True))  # type: ignore[no-untyped-call]
-
-    def tell(self, text: str, *, whole: bool) -> None:
+    def tell(self, text: str, share: float, *, whole: bool) -> None:
         del whole
-        from IPython.display import Markdown
-
-        self.handle.update(Markdown(text))  # type: ignore[no-untyped-call]
+        bar = f'<progress max="1" value="{share:.3f}"></progress> {html.escape(text)}'
+        self.show(text, bar)
 
     def close(self, text: str) -> None:
-        self.tell(text, whole=True)
+        self.show(text, f"<p>{html.escape(text)}</p>")
+
+
+def _below_the_cell() -> Show:
+    """Make a place among the outputs of the cell that runs."""
+    from IPython.display import display
+
+    empty = {"text/plain": ""}
+    handle = display(empty, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def show(plain: str, page: str) -> None:
+        handle.update({"text/html": page, "text/plain": plain}, raw=True)
+
+    return show
+
+
+@contextmanager
+def shown_by(show: Show) -> Iterator[None]:
+    """Have notebooks show progress in another place than below the cell.
+
+    What a control's callback displays appears once it is done, and is not rewritten.
+    """
+    token = _place.set(show)
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _clock(seconds: float) -> str:

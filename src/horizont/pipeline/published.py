@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from horizont.analysis import incidents, input_metrics, losses, metrics
-from horizont.data.about import read_about
+from horizont.data.about import About, read_about
 from horizont.equivalence import read_proof
 from horizont.pipeline.ground import proof_ground
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.prover import builds_of
 from horizont.records import Record, write_json
-from horizont.spec import FRAMEWORKS, read_study
+from horizont.spec import FRAMEWORKS, Workload, read_study
+
+NO_PROOF_MADE = "not comparable: no proof was made"
 
 
 def proof_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
@@ -29,11 +31,20 @@ def proof_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
     study = read_study(paths.params)
     trainers = [*FRAMEWORKS, *builds_of(study)]
     if not paths.proof(workload).exists():
-        return dict.fromkeys(trainers, "not comparable: no proof was made")
-    proof = read_proof(paths.proof(workload))
+        return dict.fromkeys(trainers, NO_PROOF_MADE)
     described = study.workload(workload)
     about = read_about(paths.prepared(described.dataset))
-    ground = proof_ground(described, about, list(FRAMEWORKS))
+    return standing(paths.proof(workload), described, about, trainers)
+
+
+def standing(
+    proof_file: Path, workload: Workload, about: About, trainers: Sequence[str]
+) -> dict[str, str]:
+    """Tell for each framework and build whether a proof covers a workload; see `proof_status`."""
+    if not proof_file.exists():
+        return dict.fromkeys(trainers, NO_PROOF_MADE)
+    proof = read_proof(proof_file)
+    ground = proof_ground(workload, about, list(FRAMEWORKS))
     return {trainer: proof.stands_for(trainer, ground) for trainer in trainers}
 
 

@@ -97,6 +97,8 @@ from horizont.report.settings import (
     system_facts,
 )
 from horizont.report.shown import (
+    Column,
+    column,
     numbers,
     source,
 )
@@ -121,6 +123,7 @@ from horizont.report.why import (
 )
 
 __all__ = [
+    "Column",
     "LiveView",
     "Picture",
     "Table",
@@ -134,6 +137,7 @@ __all__ = [
     "claim_counts",
     "claim_table",
     "claim_texts",
+    "column",
     "command_picture",
     "criteria_table",
     "dataset_facts",

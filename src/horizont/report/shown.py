@@ -40,6 +40,23 @@ class Numbers:
         return f"{value:,.0f}" if whole else f"{value:,.{self.digits}g}"
 
 
+@dataclass(frozen=True)
+class Column:
+    """Several things of this package as one, the first on top."""
+
+    things: tuple[Any, ...]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        shown = [thing._repr_mimebundle_() for thing in self.things]
+        bundles = [each[0] if isinstance(each, tuple) else each for each in shown]
+        return {kind: "\n\n".join(b[kind] for b in bundles) for kind in ("text/html", "text/plain")}
+
+
+def column(*things: Any) -> Column:
+    """Show pictures and tables below each other where only one thing can be shown."""
+    return Column(things)
+
+
 def source(*functions: Callable[..., Any]) -> Source:
     """Show functions of the package, which the tests hold against the frameworks.
 

@@ -1,0 +1,49 @@
+"""The start notebook, run as a newcomer runs it: with the three frameworks, on tiny settings."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from horizont.errors import UserError
+from horizont.pipeline import run_notebook, try_out
+from horizont.pipeline.paths import Paths
+from horizont.spec import FRAMEWORKS, installed_version
+
+pytestmark = pytest.mark.framework
+
+TINY = {"batch": 8, "steps": 4, "blocks": 1}
+
+
+def test_the_start_notebook(study_folder: Paths) -> None:
+    executed = nbformat.read(run_notebook("start", TINY, study_folder), as_version=4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    assert {output["output_type"] for output in outputs} == {"display_data", "execute_result"}
+    text = str(outputs)
+    assert "3 runs done in" in text
+    assert "3 found finished" in text, "what is explored at first is what was run"
+    assert "<progress" not in text
+    assert "widget" not in text
+
+    # The study has neither runs nor data of it.
+    assert not (study_folder.root / "records").exists()
+    assert not study_folder.prepared_sets.exists()
+
+    before = {path: path.stat().st_mtime_ns for path in study_folder.root.rglob("result.json")}
+    found = try_out(**TINY, paths=study_folder)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(found.records) == len(before) == len(FRAMEWORKS)
+    for name in filter(installed_version, FRAMEWORKS):
+        told = found.metrics[f"{name}/local"]
+        assert (told["ok"], told["comparable"]) == (1, "not comparable: no proof was made")
+        assert told["examples_per_s"] > 0
+    losses = [record.result.final_loss for record in found.records if record.ok]
+    assert max(losses) - min(losses) < 1e-4, "the same training in each framework"
+
+
+def test_what_cannot_be_is_refused_before_anything_starts(study_folder: Paths) -> None:
+    with pytest.raises(UserError, match=r"network: 'vgg'"):
+        try_out(network="vgg", paths=study_folder)
+    with pytest.raises(UserError, match=r"global_batch"):
+        try_out(batch=0, paths=study_folder)
+    assert not list(study_folder.root.rglob("spec.json"))
