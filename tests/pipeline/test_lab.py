@@ -15,10 +15,10 @@ import pytest
 from tests.conftest import ROOT
 
 from horizont.cluster.ports import holding_ports
-from horizont.pipeline.explore import _panel
 from horizont.pipeline.lab import lab_command
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.progress import _NotebookSink
+from horizont.pipeline.sliders import _panel
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
 

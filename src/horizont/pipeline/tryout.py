@@ -1,4 +1,4 @@
-"""A small comparison for whoever wants to see one now. It lies beside the study and is no part of it.
+"""A small comparison for whoever wants to see one now. It lies beside the study, apart from it.
 
 Data, runs and records have a folder of their own, `data/tryout`. The data are a part of the set at
 hand, or its stand-in.
@@ -13,9 +13,9 @@ from typing import Any
 from horizont.analysis import ProofStatus, metrics
 from horizont.data import About, prepare
 from horizont.networks import network_for
-from horizont.pipeline.measure import carry_out, interleaved
+from horizont.pipeline.experiment import carry_out, interleaved
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.publish import standing
+from horizont.pipeline.published import standing
 from horizont.records import Record
 from horizont.report import Column, column, loss_picture, speed_table, throughput_picture
 from horizont.spec import FRAMEWORKS, Run, Study, parse_system, read_study, validate
