@@ -65,7 +65,7 @@ def told(study: Paths) -> dict[str, Any]:
 
     The notebooks find the answers where they would have put them.
     """
-    files = {name: study.answers / f"{name}-{answers._ground(name)}.npz" for name in INSTALLED}
+    files = {name: study.answers / f"{name}-{answers.ground_of(name)}.npz" for name in INSTALLED}
     answers.ask([*EVERY, *CONFORMANCE], files)
     return {name: answers.read_answers(file) for name, file in files.items()}
 

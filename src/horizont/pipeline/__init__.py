@@ -16,12 +16,14 @@ from horizont.pipeline.prove import prove
 from horizont.pipeline.publish import proof_status, publish, publish_incidents, publish_inputs
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
+from horizont.pipeline.together import done_together
 from horizont.pipeline.trained import trained_first_layer
 
 __all__ = [
     "Paths",
     "advice_on",
     "advice_otherwise",
+    "done_together",
     "explore",
     "framework_answers",
     "installed_features",
