@@ -122,7 +122,11 @@ def _asking(framework: str, questions: Sequence[Question], folder: Path) -> Plan
 
 
 def ground_of(framework: str) -> str:
-    """Name what answers rest on: the framework's version, and the code of both sides."""
+    """Name what answers rest on: the framework's version, and the code of both sides.
+
+    For what is done in NumPy alone, `framework` is `numpy`.
+    """
     code = fingerprint([SOURCE / "theory", SOURCE / "frameworks" / "calculus"])
-    about = {"version": str(installed_version(framework)), "numpy": np.__version__, "code": code}
+    version = installed_version(framework) if framework in FRAMEWORKS else None
+    about = {"version": str(version), "numpy": np.__version__, "code": code}
     return fingerprint_of(about)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,14 @@ from horizont.cluster import holding_ports
 from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import PlannedProcess, surroundings
 from horizont.cluster.watch import watch
-from horizont.pipeline.answers import Told, ground_of, read_answers
+from horizont.pipeline.answers import ground_of, read_answers
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
 from horizont.spec import installed_version
 from horizont.theory.together.exercises import largest_group
+from horizont.theory.together.findings import Together
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 HOST = "127.0.0.1"
 
 
@@ -35,30 +35,11 @@ class Doer:
     members: int
 
 
-#: TensorFlow and MXNet have no sending between two processes that a program can call.
+#: TensorFlow and MXNet have no calls that send from one process to another (see chapter 7).
 DOERS = {
     "numpy": Doer("horizont.theory.together", largest_group()),
     "pytorch": Doer("horizont.frameworks.calculus.together", 3),
 }
-
-
-@dataclass(frozen=True)
-class Together:
-    """What groups of processes came to.
-
-    Attributes
-    ----------
-    told
-        By doer; one that is not installed is left out.
-    """
-
-    told: Mapping[str, Told]
-
-    def of(self, doer: str, exercise: str, what: str) -> list[NDArray[Any]]:
-        """List an array of all members that have it, by rank."""
-        told = self.told.get(doer, {})
-        names = (f"{exercise}/{rank}/{what}" for rank in range(DOERS[doer].members))
-        return [told[name] for name in names if name in told]
 
 
 def done_together(paths: Paths | None = None) -> Together:

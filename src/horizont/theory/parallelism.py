@@ -77,7 +77,7 @@ def by_layers(w: Arrays, x: Array, labels: Array, peers: Peers) -> Arrays:
         peers.send(h, 1)
         by_sum = peers.receive(h.shape, 1) * (1 - h**2)
         return {"W1": x.T @ by_sum, "b1": by_sum.sum(0)}
-    h = peers.receive((len(x), len(w["W2"])), 0)
+    h = peers.receive((len(labels), len(w["W2"])), 0)
     by_z = _error(h @ w["W2"] + w["b2"], labels)
     peers.send(by_z @ w["W2"].T, 0)
     return {"W2": h.T @ by_z, "b2": by_z.sum(0)}
@@ -125,21 +125,27 @@ class Way:
     ----------
     held
         By name of the weight; what is not named is held whole by both.
-    batch
-        How inputs and labels are shared.
     sent
         How many numbers each process sends in a step, from the sizes.
+    inputs, labels
+        Who holds which part of the batch.
     """
 
     gradients: Gradients
     held: Mapping[str, Part]
     sent: Callable[[Sizes], int]
-    batch: Part = Part()
+    inputs: Part = Part()
+    labels: Part = Part()
 
     def own(self, weights: Mapping[str, Array], rank: int) -> Arrays:
         """Cut out a process's weights."""
         parts = {name: self.held.get(name, Part()).of(w, rank) for name, w in weights.items()}
         return {name: part.copy() for name, part in parts.items() if part is not None}
+
+    def batch(self, given: Mapping[str, Array], rank: int) -> tuple[Array, Array]:
+        """Cut out a process's inputs and labels; empty where it needs none."""
+        x, labels = self.inputs.of(given["x"], rank), self.labels.of(given["labels"], rank)
+        return given["x"][:0] if x is None else x, given["labels"][:0] if labels is None else labels
 
     def whole(self, name: str, parts: Sequence[Array]) -> Array:
         """Put a weight, or its gradient, together again."""
@@ -151,6 +157,8 @@ WAYS = {
         by_layers,
         {"W1": Part(owner=0), "b1": Part(owner=0), "W2": Part(owner=1), "b2": Part(owner=1)},
         lambda s: s.examples * s.hidden,
+        inputs=Part(owner=0),
+        labels=Part(owner=1),
     ),
     "within layers, columns": Way(
         by_columns,
@@ -162,7 +170,9 @@ WAYS = {
         {"W1": Part(axis=1), "b1": Part(axis=0), "W2": Part(axis=0)},
         lambda s: s.examples * s.classes,
     ),
-    "data parallel": Way(by_batch, {}, lambda s: s.weights, batch=Part(axis=0)),
+    "data parallel": Way(
+        by_batch, {}, lambda s: s.weights, inputs=Part(axis=0), labels=Part(axis=0)
+    ),
 }
 
 
@@ -193,9 +203,7 @@ def trained(gradients: Callable[[Arrays], Arrays], weights: Arrays) -> tuple[Arr
 def trained_together(name: str, peers: Peers) -> tuple[Arrays, Arrays]:
     """Take part in training in one of the ways."""
     way, given = WAYS[name], start()
-    x, labels = (way.batch.of(given[key], peers.rank) for key in ("x", "labels"))
-    assert x is not None
-    assert labels is not None
+    x, labels = way.batch(given, peers.rank)
     own = way.own({key: given[key] for key in WEIGHTS}, peers.rank)
     return trained(lambda weights: way.gradients(weights, x, labels, peers), own)
 

@@ -109,7 +109,8 @@ def ring_states(size: int) -> Array:
 def ring_bytes(size: int, total_bytes: float) -> float:
     """Tell what each of n processes sends, and receives, for an array of N bytes.
 
-    2 (n - 1) / n N, less than which no algorithm can do (Patarasuk and Yuan, 2009).
+    2 (n - 1) / n N, which meets the lower bound of what has to be communicated (Patarasuk and
+    Yuan, 2009).
     """
     return 2 * (size - 1) / size * total_bytes
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 #: How long a process waits for another one.
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 class Peers(Protocol):

@@ -59,7 +59,7 @@ def _join(rank: int, addresses: Sequence[str]) -> None:
 def _training(exercise: Exercise, rank: int, group: dist.ProcessGroup) -> Arrays:
     """Train in one of the ways."""
     way, given = WAYS[exercise.name], start()
-    x, labels = (torch.tensor(way.batch.of(given[key], rank)) for key in ("x", "labels"))
+    x, labels = map(torch.tensor, way.batch(given, rank))
     own = way.own({key: given[key] for key in WEIGHTS}, rank)
     weights = {name: torch.tensor(value, requires_grad=True) for name, value in own.items()}
     first: Arrays = {}

@@ -79,7 +79,7 @@ def by_layers(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -
         dist.recv(by_h, 1)
         torch.autograd.backward(h, by_h)
         return _gradients(w)
-    h = torch.empty(len(x), len(w["W2"]), dtype=x.dtype)
+    h = torch.empty(len(labels), len(w["W2"]), dtype=x.dtype)
     dist.recv(h, 0)
     h.requires_grad_()
     _go_back(F.cross_entropy(h @ w["W2"] + w["b2"], labels))
