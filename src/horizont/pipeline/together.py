@@ -61,9 +61,9 @@ def done_together(paths: Paths | None = None) -> Together:
     }
     missing = {name: file for name, file in files.items() if not file.exists()}
     if missing:
-        progress = Progress("group of processes", len(missing))
+        progress = Progress("group", len(missing))
         for name, file in missing.items():
-            progress.begin(name)
+            progress.begin(f"of processes with {name}")
             _work(DOERS[name], file)
             progress.end("done")
         progress.close()

@@ -81,6 +81,7 @@ def _draw_array(
     """Draw an array as a rectangle of so many squares, cut among its holders."""
     x, y = corner
     looks = list(HOLDERS.values())
+    pieces: list[tuple[float, float, float, float, tuple[str, str]]]
     pieces = [(x, y, columns, rows, BOTH)]
     if part.owner is not None:
         pieces = [(x, y, columns, rows, looks[part.owner])]
@@ -116,9 +117,9 @@ def volume(inputs: int = 784, hidden: int = 500, classes: int = 10) -> Picture:
         figure.legend(loc="outside lower center", ncols=2)
     weights = shapes[0].weights
     caption = (
-        f"What each of two processes sends in a step for a network of {inputs:,} inputs, {hidden:,} "
-        f"hidden neurons and {classes:,} classes, in float32. The gradients of its {weights:,} "
-        "weights do not depend on the batch; activations grow with it. Cutting between the "
+        f"What each of two processes sends in a step for a network of {inputs:,} inputs, "
+        f"{hidden:,} hidden neurons and {classes:,} classes, in float32. The gradients of its "
+        f"{weights:,} weights do not depend on the batch; activations grow with it. Cutting between the "
         f"layers sends less than averaging gradients up to {weights // hidden:,} examples, cutting "
         f"within them, by columns and rows, up to {weights // classes:,}."
     )
@@ -133,9 +134,9 @@ def schedule(stages: int = 2, pieces: int = 4) -> Picture:
             _draw_schedule(axes, stages, count)
     caption = (
         f"{stages} processes with a part of the layers each, going through a batch (left) and "
-        f"through the same batch in {pieces} pieces (right). Blue: forward, purple: backward, which "
-        f"takes twice as long. The processes are idle {idle_share(stages, 1):.0%} of the time "
-        f"without pieces and {idle_share(stages, pieces):.0%} with them."
+        f"through the same batch in {pieces} pieces (right). Blue: forward, purple: backward, "
+        f"which takes twice as long. The processes are idle {idle_share(stages, 1):.0%} of the "
+        f"time without pieces and {idle_share(stages, pieces):.0%} with them."
     )
     return Picture(figure, "schedule", caption)
 

@@ -103,9 +103,7 @@ def _draw_moment(axes: Axes, state: Array, before: Array, title: str) -> None:
             _draw_cell(axes, rank, chunk, here, workers, fresh=fresh)
 
 
-def _draw_cell(
-    axes: Axes, rank: int, chunk: int, parts: str, workers: int, *, fresh: bool
-) -> None:
+def _draw_cell(axes: Axes, rank: int, chunk: int, parts: str, workers: int, *, fresh: bool) -> None:
     complete = len(parts) == workers
     colour = RING if complete else GRID if len(parts) > 1 else PAPER
     edge, width = (INK, 1.6) if fresh else (GRID, 0.6)
@@ -137,7 +135,7 @@ def volumes(together: Together) -> Picture:
         for doer, kind, mark, colour, label in COUNTED:
             found = {n: together.sent_bytes(doer, f"{kind} of {n}") for n in RINGS}
             known = {n: max(sent) / size for n, sent in found.items() if sent}
-            about = {"color": colour, "linestyle": "none", "markersize": 7}
+            about: dict[str, Any] = {"color": colour, "linestyle": "none", "markersize": 7}
             axes.plot(list(known), list(known.values()), mark, label=label, **about)
         axes.set_ylim(bottom=0)
         axes.set_xlim(1.5, 16.5)
@@ -206,9 +204,7 @@ def counted(together: Together) -> Table:
     return plain_table(frame, numbers=list(frame.columns[2:]))
 
 
-def _row(
-    together: Together, exercise: str, who: str, formula: float, place: int
-) -> dict[str, str]:
+def _row(together: Together, exercise: str, who: str, formula: float, place: int) -> dict[str, str]:
     def one(found: list[int] | None) -> str:
         return "–" if not found else f"{found[place]:,}"
 

@@ -25,7 +25,7 @@ def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
     folder
         Its own; all members' lie side by side.
     """
-    told = {}
+    told: Arrays = {}
     everyone = meet(rank, addresses)
     for exercise in every_exercise():
         if rank < exercise.members:
@@ -36,9 +36,7 @@ def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
     np.savez(folder / ANSWERS, **told)
 
 
-def counted(
-    exercise: Exercise, rank: int, shared: Path, perform: Callable[[], Arrays]
-) -> dict[str, np.ndarray]:
+def counted(exercise: Exercise, rank: int, shared: Path, perform: Callable[[], Arrays]) -> Arrays:
     """Do an exercise and have the kernel count.
 
     Returns
@@ -69,6 +67,6 @@ def wait_for_members(shared: Path, exercise: Exercise, rank: int) -> None:
         time.sleep(0.002)
 
 
-def bytes_told(name: str, found: Counted | None) -> dict[str, np.ndarray]:
+def bytes_told(name: str, found: Counted | None) -> Arrays:
     """Write bytes sent and received as an array; nothing if they are not known."""
     return {} if found is None else {name: np.array(found)}

@@ -14,7 +14,8 @@ import torch
 import torch.distributed as dist
 
 from horizont.frameworks.calculus.together.ways import GRADIENTS, Tensors
-from horizont.theory.parallelism import RATE, STEPS, WAYS, WEIGHTS, Arrays, start
+from horizont.theory.backpropagation import WEIGHTS
+from horizont.theory.parallelism import RATE, STEPS, WAYS, Arrays, start
 from horizont.theory.ring import summands
 from horizont.theory.together.exercises import Exercise, every_exercise, named_training
 from horizont.theory.together.member import ANSWERS, counted
@@ -26,7 +27,7 @@ def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
     torch.set_num_threads(1)
     _join(rank, addresses)
     groups = {size: dist.new_group(list(range(size))) for size in range(2, len(addresses) + 1)}
-    told: dict[str, np.ndarray] = {}
+    told: Arrays = {}
     for exercise in every_exercise():
         if exercise.kind in PERFORM and exercise.members in groups and rank < exercise.members:
             perform = partial(PERFORM[exercise.kind], exercise, rank, groups[exercise.members])
@@ -73,7 +74,7 @@ def _training(exercise: Exercise, rank: int, group: dist.ProcessGroup) -> Arrays
 def _descend(weights: Tensors, found: Tensors) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
-            weight -= RATE * found[name]
+            weight.sub_(RATE * found[name])
             weight.grad = None
 
 
