@@ -39,7 +39,7 @@ class Step:
 def ring_steps(rank: int, size: int) -> list[Step]:
     """Plan the ring for one process: reduce-scatter, then all-gather, n - 1 steps each.
 
-    Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
     2009.
     """
     scatter = [Step((rank - t) % size, (rank - t - 1) % size, adds=True) for t in range(size - 1)]

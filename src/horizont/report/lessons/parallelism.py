@@ -119,8 +119,9 @@ def volume(inputs: int = 784, hidden: int = 500, classes: int = 10) -> Picture:
     caption = (
         f"What each of two processes sends in a step for a network of {inputs:,} inputs, "
         f"{hidden:,} hidden neurons and {classes:,} classes, in float32. The gradients of its "
-        f"{weights:,} weights do not depend on the batch; activations grow with it. Cutting between the "
-        f"layers sends less than averaging gradients up to {weights // hidden:,} examples, cutting "
+        f"{weights:,} weights do not depend on the batch; activations grow with it. Cutting "
+        "between the layers sends less than averaging gradients up to "
+        f"{weights // hidden:,} examples, cutting "
         f"within them, by columns and rows, up to {weights // classes:,}."
     )
     return Picture(figure, "volume", caption)
@@ -171,7 +172,13 @@ def done(together: Together) -> Table:
             sent = together.sent_bytes(doer, name)
             distance = together.way_distance(doer, name)
             row[f"{said}: sent"] = "–" if sent is None else f"{max(sent) / STEPS:,.0f}"
-            row[f"{said}: distance"] = "–" if distance is None else f"{distance:.0e}"
+            row[f"{said}: distance"] = _written(distance)
         rows.append(row)
     frame = pd.DataFrame(rows)
     return plain_table(frame, numbers=list(frame.columns[1:]))
+
+
+def _written(distance: float | None) -> str:
+    if distance is None:
+        return "–"
+    return f"{distance:.0e}" if distance else "0"
