@@ -17,7 +17,8 @@ from horizont.pipeline.together import run_together
 from horizont.report.lessons.ring import parts_of
 from horizont.theory import parallelism, ring
 from horizont.theory.backpropagation import WEIGHTS
-from horizont.theory.parallelism import SMALL, WAYS
+from horizont.theory.cuts import WAYS
+from horizont.theory.parallelism import SMALL
 from horizont.theory.together.kernel import counted_by_kernel
 from horizont.theory.together.peers import SocketPeers, meet
 

@@ -21,7 +21,8 @@ from horizont.report.style import (
     only_grid,
 )
 from horizont.report.tables import Table, plain_table
-from horizont.theory.parallelism import SMALL, STEPS, WAYS, Part, Sizes, Way, idle_share
+from horizont.theory.cuts import WAYS, Part, Sizes, Way
+from horizont.theory.parallelism import SMALL, STEPS, idle_share
 from horizont.theory.together.findings import Together
 
 #: Colour and hatch of what process 0, process 1, and both hold.

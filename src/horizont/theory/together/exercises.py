@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horizont.theory.parallelism import MEMBERS, WAYS, Array, Arrays, trained_together
+from horizont.theory.cuts import MEMBERS, WAYS, Array, Arrays
+from horizont.theory.parallelism import trained_together
 from horizont.theory.ring import NUMBERS, ring_all_reduce, server_all_reduce, summands
 from horizont.theory.together.peers import Peers
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.theory.parallelism import Arrays
+from horizont.theory.cuts import Arrays
 from horizont.theory.together.exercises import Exercise, every_exercise
 from horizont.theory.together.kernel import Counted, counted_by_kernel, difference
 from horizont.theory.together.peers import PATIENCE_S, meet

@@ -14,7 +14,8 @@ import torch.distributed as dist
 
 from horizont.frameworks.calculus.together.ways import GRADIENTS, Tensors
 from horizont.theory.backpropagation import WEIGHTS
-from horizont.theory.parallelism import RATE, STEPS, WAYS, Arrays, start
+from horizont.theory.cuts import WAYS, Arrays
+from horizont.theory.parallelism import RATE, STEPS, start
 from horizont.theory.ring import summands
 from horizont.theory.together.exercises import Exercise, every_exercise, named_training
 from horizont.theory.together.member import counted, keep

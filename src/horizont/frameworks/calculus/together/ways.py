@@ -116,7 +116,7 @@ def by_batch(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) ->
     return {name: part.view_as(own[name]) for name, part in zip(WEIGHTS, pieces, strict=True)}
 
 
-#: By the names of `horizont.theory.parallelism`.
+#: By the names of `horizont.theory.cuts.WAYS`.
 GRADIENTS: dict[str, Callable[[Tensors, torch.Tensor, torch.Tensor, Group], Tensors]] = {
     "between layers": by_layers,
     "within layers, columns": by_columns,
