@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from horizont.pipeline.replay import replay_updates
     from horizont.pipeline.root import project_root
     from horizont.pipeline.sliders import explore
+    from horizont.pipeline.together import done_together
     from horizont.pipeline.trained import trained_first_layer
     from horizont.pipeline.tryout import try_and_show, try_out
 
@@ -32,6 +33,7 @@ _MODULES = {
     "Paths": "paths",
     "advice_on": "advise",
     "advice_otherwise": "advise",
+    "done_together": "together",
     "explore": "sliders",
     "framework_answers": "answers",
     "installed_features": "features",
@@ -61,6 +63,7 @@ __all__ = [
     "Paths",
     "advice_on",
     "advice_otherwise",
+    "done_together",
     "explore",
     "framework_answers",
     "installed_features",

@@ -64,7 +64,8 @@ def _control(name: str, choice: Choice) -> Any:
     from ipywidgets import Dropdown, FloatSlider, IntSlider
 
     value, least, greatest = (*choice, None, None)[:3]
-    about = {"description": name.replace("_", " "), "style": {"description_width": "8em"}}
+    style = {"description_width": "8em"}
+    about: dict[str, Any] = {"description": name.replace("_", " "), "style": style}
     if isinstance(value, str):
         return Dropdown(options=choice, **about)
     about |= {"value": value, "min": least, "max": greatest, "continuous_update": False}

@@ -11,7 +11,9 @@ from horizont.theory import (
     landscapes,
     memory,
     neuron,
+    parallelism,
     performance,
+    ring,
 )
 from horizont.theory.questions import Question
 
@@ -24,6 +26,8 @@ CHAPTERS: dict[str, Callable[[], list[Question]]] = {
     "blocks": blocks.questions,
     "recurrence": memory.questions,
     "metrics": performance.questions,
+    "parallelism": parallelism.questions,
+    "ring": ring.questions,
 }
 
 

@@ -7,7 +7,19 @@ from horizont.report.lessons import (
     graphs,
     metrics,
     neuron,
+    parallelism,
     recurrence,
+    ring,
 )
 
-__all__ = ["blocks", "convolution", "descent", "graphs", "metrics", "neuron", "recurrence"]
+__all__ = [
+    "blocks",
+    "convolution",
+    "descent",
+    "graphs",
+    "metrics",
+    "neuron",
+    "parallelism",
+    "recurrence",
+    "ring",
+]
