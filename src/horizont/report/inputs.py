@@ -22,7 +22,8 @@ def input_picture(records: Sequence[Record]) -> Picture:
         "training; the coloured part is the wait for the next batch. A star: the reader knows the "
         "order of the files only. Medians over the runs."
     )
-    return Picture(figures.input_rows(analysis.inputs(records)), "input", caption)
+    found = analysis.inputs(records)
+    return Picture(figures.input_rows(found), "input", caption, found)
 
 
 def input_table(records: Sequence[Record]) -> Table:
