@@ -147,7 +147,9 @@ def _contents(pages: Sequence[Page]) -> str:
         own = [page for page in pages if page.chapter == chapter and chapter != FRONT]
         if own:
             body = "\n".join(f"{p.title} <{p.name}>" if p.title else p.name for p in own)
-            parts.append(f"```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{body}\n```")
+            # A chapter of one page without a title of its own needs no heading above it.
+            caption = "" if [p.title for p in own] == [""] else f":caption: {heading}\n"
+            parts.append(f"```{{toctree}}\n:hidden:\n{caption}\n{body}\n```")
     return "\n\n".join(parts)
 
 

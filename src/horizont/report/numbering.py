@@ -105,7 +105,8 @@ def _number_output(page: _Page, cell: Cell, output: Cell) -> None:
 def _captioned(found: re.Match[str], page: _Page) -> str:
     name = page.name("table", page.heading)
     mark = "" if page.heading.endswith("?") else "."
-    source = f" From <code>{html.escape(page.source)}</code>." if page.source else ""
+    known = page.source and "hz-given" not in found[1]
+    source = f" From <code>{html.escape(page.source)}</code>." if known else ""
     return (
         f'<div class="hz-table{found[1]}" id="{name}"><table>\n<caption>'
         f'<span class="caption-number">{page.said[name]}.</span> '

@@ -20,6 +20,9 @@ from horizont.report.glossary import with_terms
 #: Cells with one of these tags tell how the page was made, not what was found.
 _MACHINERY = frozenset({"parameters", "injected-parameters", "remove-cell"})
 
+#: Cells with this tag are shown in the site and not on paper.
+SITE_ONLY = "site-only"
+
 #: The folder of the numbers behind the figures, below the site.
 NUMBERS = "_data"
 
@@ -196,7 +199,8 @@ def _pieces(cell: dict[str, Any]) -> list[dict[str, Any]]:
     for output in cell["outputs"] or [None]:
         piece = copy.deepcopy({**cell, "outputs": [output] if output else []})
         if pieces:
-            piece["metadata"]["tags"] = ["remove-input"]
+            kept = [tag for tag in piece["metadata"]["tags"] if tag == SITE_ONLY]
+            piece["metadata"]["tags"] = ["remove-input", *kept]
         _caption(piece)
         pieces.append(piece)
     return pieces

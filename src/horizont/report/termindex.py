@@ -13,6 +13,9 @@ from horizont.report.glossary import Term, terms
 #: The name of the page.
 PAGE = "terms"
 
+#: Of a term that is used nearly everywhere, so many pages are listed beside those that explain it.
+LISTED = 5
+
 #: A text that explains a term marks it.
 _MARK = re.compile(rf'href="{GLOSSARY}\.html#([\w-]+)"')
 
@@ -57,6 +60,11 @@ def _entry(term: Term, texts: Mapping[str, tuple[str, str]]) -> str:
             places.append(f"<strong>{link}</strong>" if explained else link)
     if not places:
         return ""
+    explaining = [place for place in places if place.startswith("<strong>")]
+    others = [place for place in places if place not in explaining]
+    if len(others) > LISTED:
+        others = [*others[:LISTED], f"and {len(others) - LISTED} more pages"]
+    places = [*explaining, *others]
     return f"**{term.term}**: {' · '.join(places)}\n"
 
 

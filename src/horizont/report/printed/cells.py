@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from horizont.report.pages import SITE_ONLY
 from horizont.report.printed.slim import slim
 from horizont.report.svg import FONT
 
@@ -43,6 +44,8 @@ def markdown_of(cells: list[dict[str, Any]], pictures: Path) -> str:
     """
     pieces = []
     for place, cell in enumerate(cells):
+        if SITE_ONLY in cell["metadata"].get("tags", []):
+            continue
         if cell["cell_type"] == "markdown":
             pieces.append(_plain("".join(cell["source"])))
         for number, output in enumerate(cell.get("outputs", [])):

@@ -6,6 +6,8 @@ that to the line between their neighbours are left out (Douglas and Peucker, 197
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import re
 
@@ -15,6 +17,11 @@ TOLERANCE = 0.1
 #: Lines with fewer points stay as they are: a mark or a bar is nothing to simplify.
 POINTS = 8
 
+#: Smaller images are fields of numbers, whose edges are to stay sharp.
+PIXELS = 20_000
+QUALITY = 85
+
+_PNG = re.compile(r"data:image/png;base64,([\w+/=\s]+)")
 _PATH = re.compile(r'(<path [^>]*?\bd=")([^"]*)(")')
 _STEP = re.compile(r"([ML])\s*(-?[\d.]+)[\s,]+(-?[\d.]+)\s*")
 #: An opacity of what is only filled, or only drawn as a line: the default is a fill and no line.
@@ -26,10 +33,28 @@ Point = tuple[float, float]
 
 
 def slim(svg: str) -> str:
-    """Simplify the lines of a figure, and let fills be transparent by themselves."""
+    """Simplify the lines of a figure, compress its photographs, free fills of groups."""
+    svg = _PNG.sub(lambda found: _photograph(found[1]), svg)
     svg = _PATH.sub(lambda found: found[1] + _shorter(found[2]) + found[3], svg)
     # A fill or a line alone looks the same so; `opacity` would need a group of its own.
     return _OPACITY.sub(r"\1fill-opacity: \2; stroke-opacity: \2", svg)
+
+
+def _photograph(coded: str) -> str:
+    """Compress an image as photographs are, if that makes it much smaller."""
+    from PIL import Image
+
+    before = base64.b64decode(coded)
+    image = Image.open(io.BytesIO(before))
+    if image.width * image.height <= PIXELS:
+        return f"data:image/png;base64,{coded}"
+    after = io.BytesIO()
+    paper = Image.new("RGBA", image.size, "white")
+    paper.alpha_composite(image.convert("RGBA"))
+    paper.convert("RGB").save(after, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
+    if after.tell() > len(before) / 2:
+        return f"data:image/png;base64,{coded}"
+    return f"data:image/jpeg;base64,{base64.b64encode(after.getvalue()).decode()}"
 
 
 def _shorter(path: str) -> str:
