@@ -87,9 +87,7 @@ def build_book(
     return out / "index.html"
 
 
-def prepared_pages(
-    executed: Sequence[tuple[str, Path]], sources: Mapping[str, str]
-) -> list[Page]:
+def prepared_pages(executed: Sequence[tuple[str, Path]], sources: Mapping[str, str]) -> list[Page]:
     """Read all pages in the order of the book, number what they show, and link them."""
     for chapter, _ in executed:
         if chapter not in CHAPTERS:

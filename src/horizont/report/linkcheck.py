@@ -1,4 +1,4 @@
-"""Holding a built site against itself: every address leads somewhere, and nothing comes from afar."""
+"""Holding a built site against itself: addresses lead somewhere, and nothing comes from afar."""
 
 from __future__ import annotations
 

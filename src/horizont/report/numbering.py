@@ -53,7 +53,7 @@ class _Page:
 
 
 def number_page(cells: Sequence[Cell], counts: Counts, title: str = "", source: str = "") -> None:
-    """Number what a page shows, in place, and resolve its references.
+    """Give numbers to what a page shows, in place, and resolve its references.
 
     Parameters
     ----------

@@ -48,7 +48,8 @@ class Picture:
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         picture = inline_svg(self.figure, self.caption)
         data = sheet.drawn(self.figure) if self.data is None else self.data
-        caption = f"<figcaption>{html.escape(self.caption)} {sheet.link(self.name, data)}</figcaption>"
+        said = f"{html.escape(self.caption)} {sheet.link(self.name, data)}"
+        caption = f"<figcaption>{said}</figcaption>"
         page = f'<figure class="hz-figure">{picture}{caption}</figure>'
         metadata = {"figure": {"name": self.name, "caption": self.caption}}
         return {"text/html": page, "text/plain": self.caption}, {"horizont": metadata}

@@ -95,9 +95,8 @@ def _picture(record: Record, name: str) -> Picture:
 def _side_by_side(resources: pd.DataFrame) -> pd.DataFrame:
     """Lay the charts out with a row a sample: as one long table they would be ten times as long."""
     wide = resources.pivot_table(index="time_s", columns=["quantity", "name"], values="value")
-    wide.columns = pd.Index([f"{quantity} {name}" for quantity, name in wide.columns])
+    wide.columns = pd.Index([" ".join(map(str, each)) for each in wide.columns.to_flat_index()])
     return wide.reset_index()
-
 
 
 def _setting(run: Run) -> str:

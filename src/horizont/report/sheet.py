@@ -89,7 +89,7 @@ def _lines(axes: Axes) -> list[dict[str, Any]]:
         {"kind": "line", "series": _named(line, number), "x": x, "y": y}
         for number, line in enumerate(axes.lines)
         if line.get_transform().contains_branch(axes.transData)
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+        for x, y in np.asarray(line.get_xydata()).tolist()
     ]
 
 
@@ -98,7 +98,7 @@ def _marks(axes: Axes) -> list[dict[str, Any]]:
         {"kind": "marks", "series": _named(each, number), "x": x, "y": y}
         for number, each in enumerate(axes.collections)
         if isinstance(each, PathCollection)
-        for x, y in np.ma.getdata(each.get_offsets()).tolist()
+        for x, y in np.asarray(each.get_offsets()).tolist()
     ]
 
 
@@ -121,7 +121,7 @@ def _bars(axes: Axes) -> list[dict[str, Any]]:
 def _fields(axes: Axes) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number, image in enumerate(axes.images):
-        values = np.ma.getdata(image.get_array())
+        values = np.asarray(image.get_array())
         if values.ndim == 2 and values.size <= CELLS:
             rows += [
                 {"kind": "field", "series": _named(image, number), "x": x, "y": y, "height": value}

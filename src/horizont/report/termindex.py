@@ -37,8 +37,8 @@ def index_cells(pages: Mapping[str, tuple[str, Sequence[Cell]]]) -> list[Cell]:
         line for term in sorted(terms().values(), key=_order) if (line := _entry(term, texts))
     )
     head = (
-        "# Index of terms\n\nThe terms of the glossary, and the pages whose text uses them. In bold: "
-        "the pages that explain a term. Tables and figures are found by the search."
+        "# Index of terms\n\nThe terms of the glossary, and the pages whose text uses them. In "
+        "bold: the pages that explain a term. Tables and figures are found by the search."
     )
     return [_markdown(head), _markdown(entries)]
 

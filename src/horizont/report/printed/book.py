@@ -51,7 +51,8 @@ TEMPLATE = """\
   {made}
 ]
 #pagebreak()
-#set outline.entry(fill: line(length: 100%, stroke: (paint: luma(150), thickness: 0.6pt, dash: "loosely-dotted")))
+#let dots = (paint: luma(150), thickness: 0.6pt, dash: "loosely-dotted")
+#set outline.entry(fill: line(length: 100%, stroke: dots))
 #outline(depth: 2, indent: auto)
 """
 

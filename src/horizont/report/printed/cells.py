@@ -76,7 +76,9 @@ def _output(cell: dict[str, Any], output: dict[str, Any], picture: Path) -> str:
 
 
 def _words(page: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", "", page)).strip()
+    """Write what is neither figure nor table: paragraphs, and lists with a line an item."""
+    lined = re.sub(r"<li>", "\n- ", re.sub(r"</(?:p|ul|section|summary)>", "\n\n", page))
+    return html.unescape(re.sub(r"<[^>]+>", "", lined)).strip()
 
 
 def _figure(page: str, about: Mapping[str, str], path: Path) -> str:

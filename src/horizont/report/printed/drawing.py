@@ -7,6 +7,7 @@ colour become one block here, with the distances between them (ISO 32000-1, 9.4.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 #: A number with more digits than can be seen. Inside of texts there are none: each letter is two
 #: bytes there, the first of them smaller than a digit.
@@ -57,7 +58,7 @@ def _written(line: list[re.Match[bytes]]) -> bytes:
     out = b"q %s 0 0 -%s %s %s cm%s 1 0 0 -1 0 0 Tm%s Tj" % (
         first[1], first[1], first[2], first[3], first[4], first[5],
     )  # fmt: skip
-    for before, letter in zip(line, line[1:], strict=False):
+    for before, letter in pairwise(line):
         step = (float(letter[2]) - float(before[2])) / scale
         out += b" %.3f 0 Td%sTj" % (step, letter[5])
     return out + b"\nET\nQ\n"

@@ -3,7 +3,8 @@
 Typst writes each object by itself and as plain text: thousands of small ones, which say what is a
 heading and what a cell of a table, for those who have the book read to them. PDF 1.5 has object
 streams (ISO 32000-1, 7.5.7), in which many are compressed together, and a compressed list of where
-all objects are (7.5.8). What is a stream already is only compressed again, if that makes it smaller.
+all objects are (7.5.8). What is a stream already is compressed once more, what is drawn after it
+was written more shortly.
 """
 
 from __future__ import annotations

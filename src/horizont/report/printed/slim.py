@@ -1,7 +1,7 @@
 """Figures for paper: the same lines with fewer points, and no layers that a printer need not have.
 
-A tenth of a point is less than a dot of a printer with 600 dots an inch. Points that are nearer than
-that to the line between their neighbours are left out (Douglas and Peucker, 1973).
+A tenth of a point is less than a dot of a printer with 600 dots an inch. Points that are nearer
+than that to the line between their neighbours are left out (Douglas and Peucker, 1973).
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ def simplified(points: list[Point], tolerance: float = TOLERANCE) -> list[Point]
     spans = [(0, len(points) - 1)]
     while spans:
         first, last = spans.pop()
-        far, at = max(
-            ((_distance(points[i], points[first], points[last]), i) for i in range(first + 1, last)),
-            default=(0.0, 0),
-        )
+        inner = range(first + 1, last)
+        away = [(_distance(points[i], points[first], points[last]), i) for i in inner]
+        far, at = max(away, default=(0.0, 0))
         if far > tolerance:
             kept.add(at)
             spans += [(first, at), (at, last)]
