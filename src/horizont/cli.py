@@ -99,9 +99,11 @@ def build_parser() -> argparse.ArgumentParser:
     lab = verbs.add_parser("lab", help="open JupyterLab on the start notebook")
     lab.add_argument("jupyter", nargs="*", help="arguments for JupyterLab, after --")
     lab.set_defaults(do=_lab)
+    book = verbs.add_parser("book", help="assemble the book from the executed notebooks")
+    book.add_argument("--check", action="store_true", help="only follow the links of the built one")
+    book.set_defaults(do=_book)
 
     for name, do, text in (
-        ("book", _book, "assemble the book from the executed notebooks"),
         ("summary", _summary, "show the results of the study in the terminal"),
         ("check", _check, "check the settings"),
     ):
@@ -243,10 +245,14 @@ def _advise(arguments: argparse.Namespace) -> int:
 
 
 def _book(arguments: argparse.Namespace) -> None:
-    del arguments
     from horizont.pipeline import study_paths
-    from horizont.pipeline.book import assemble_book
+    from horizont.pipeline.book import assemble_book, check_site
 
+    if arguments.check:
+        report = check_site(study_paths())
+        print("\n".join(report.outside))
+        print(f"{report.followed} addresses lead somewhere; {len(report.outside)} lead outside")
+        return
     print(f"the report: {assemble_book(study_paths())}")
 
 

@@ -20,7 +20,7 @@ def markdown(text: str) -> dict[str, Any]:
 
 
 def shown(page: str, caption: str = "") -> dict[str, Any]:
-    metadata = {"mystnb": {"figure": {"caption": caption}}} if caption else {}
+    metadata = {"figure": {"caption": caption, "said": "Figure 7"}} if caption else {}
     output = {"output_type": "display_data", "data": {"text/html": page}}
     return {"cell_type": "code", "metadata": metadata, "source": "", "outputs": [output]}
 
@@ -40,7 +40,8 @@ def test_a_page_becomes_markdown_with_figures_and_tables(tmp_path: Path) -> None
     text = markdown_of(CELLS, tmp_path)
     assert "toctree" not in text
     assert "other.html" not in text
-    assert "caption: [What \\[it\\] shows, 100 % of \\#1.]" in text
+    assert "<figure-7>" in text
+    assert "caption: [*Figure 7.* What \\[it\\] shows, 100 % of \\#1.]" in text
     assert "<style>" not in (tmp_path / "3-0.svg").read_text()
     assert "[a\\_b]" in text
     assert "*none*" not in text  # a column without anything in it

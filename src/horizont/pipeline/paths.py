@@ -75,6 +75,11 @@ class Paths:
         return self.root / "notebooks"
 
     @property
+    def docs(self) -> Path:
+        """Name the folder of the documents, some of which are chapters of the book."""
+        return self.root / "docs"
+
+    @property
     def executed(self) -> Path:
         """Name the folder of the notebooks as they were run."""
         return self.root / "reports" / "notebooks"

@@ -258,5 +258,5 @@ def _then_now(workload: str, records: Sequence[Record]) -> Picture:
         "process; here transfer and waiting are measured, and the update stands apart where it "
         "is not the server's."
     )
-    figure = figures.then_now_bars(then_and_now(workload, records))
-    return Picture(figure, f"then-now-{workload}", caption)
+    found = then_and_now(workload, records)
+    return Picture(figures.then_now_bars(found), f"then-now-{workload}", caption, found)

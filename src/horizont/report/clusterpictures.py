@@ -18,7 +18,8 @@ def traffic_picture(records: Sequence[Record]) -> Picture:
         "Strokes: the numbers alone, in theory; a distance to the right of them is headers and "
         "acknowledgements. What stays on a host does not count."
     )
-    return Picture(figures.traffic_dots(analysis.traffic(records)), "traffic", caption)
+    found = analysis.traffic(records)
+    return Picture(figures.traffic_dots(found), "traffic", caption, found)
 
 
 def link_picture(records: Sequence[Record]) -> Picture:
@@ -28,7 +29,8 @@ def link_picture(records: Sequence[Record]) -> Picture:
         "the runs. Black: how long the busiest direction of any link needs for the numbers alone. "
         "A ring uses all links alike, a single server's link carries what all workers exchange."
     )
-    return Picture(figures.link_curves(analysis.transfers(records)), "links", caption)
+    found = analysis.transfers(records)
+    return Picture(figures.link_curves(found), "links", caption, found)
 
 
 def scaling_picture(records: Sequence[Record]) -> Picture:
@@ -39,5 +41,6 @@ def scaling_picture(records: Sequence[Record]) -> Picture:
         "the ideal), medians over the runs with their intervals. An open mark: the hosts together "
         "want more processors than the machine has, so they compete."
     )
-    figure = figures.scaling_curves(analysis.scaling(records), strong=strong)
-    return Picture(figure, "scaling", caption)
+    found = analysis.scaling(records)
+    figure = figures.scaling_curves(found, strong=strong)
+    return Picture(figure, "scaling", caption, found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from horizont.analysis import from_metrics
 from horizont.report.figures import stacked_panels
 from horizont.report.picture import Picture
@@ -21,10 +23,12 @@ def headline(panels: Mapping[str, Metrics]) -> Picture:
     panels
         Metrics by the title of their panel, top down.
     """
-    figure = stacked_panels({title: from_metrics(found) for title, found in panels.items()})
+    tables = {title: from_metrics(found) for title, found in panels.items()}
+    figure = stacked_panels(tables)
     caption = (
         "Where the time of a training step goes. Bars: mean instrumented step of a worker, by "
         "phase. Marks: bare step, median over repeated runs with its interval; the distance "
         "between bar and mark is what looking cost."
     )
-    return Picture(figure, "headline", caption)
+    data = [each.assign(panel=title) for title, pair in tables.items() for each in pair]
+    return Picture(figure, "headline", caption, pd.concat(data) if data else None)

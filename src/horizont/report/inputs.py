@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -22,7 +23,8 @@ def input_picture(records: Sequence[Record]) -> Picture:
         "training; the coloured part is the wait for the next batch. A star: the reader knows the "
         "order of the files only. Medians over the runs."
     )
-    return Picture(figures.input_rows(analysis.inputs(records)), "input", caption)
+    found = analysis.inputs(records)
+    return Picture(figures.input_rows(found), "input", caption, found)
 
 
 def input_table(records: Sequence[Record]) -> Table:
@@ -59,7 +61,7 @@ def reader_table(settings: Experiment) -> Table:
     """Tell what each reader of an experiment's frameworks is and can do."""
     used = {parse_system(name).framework for name in settings.systems}
     rows = [_reader(name, each) for name, each in READERS.items() if each.framework in used]
-    return plain_table(pd.DataFrame(rows), group_by="framework")
+    return replace(plain_table(pd.DataFrame(rows), group_by="framework"), measured=False)
 
 
 def _reader(name: str, traits: ReaderTraits) -> dict[str, str]:

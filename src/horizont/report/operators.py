@@ -26,7 +26,7 @@ def operator_picture(records: Sequence[Record]) -> Picture:
         "and scheduling."
     )
     figure = figures.operator_bars(classes)
-    return Picture(figure, "operators", caption)
+    return Picture(figure, "operators", caption, classes)
 
 
 def operator_class_table(records: Sequence[Record]) -> Table:

@@ -5,15 +5,26 @@ from __future__ import annotations
 import copy
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from horizont.errors import UserError
+from horizont.report import sheet
+from horizont.report.citations import with_sources
+from horizont.report.crossing import with_pages, without_absent
+from horizont.report.glossary import PAGE as GLOSSARY
 from horizont.report.glossary import with_terms
 
 #: Cells with one of these tags tell how the page was made, not what was found.
 _MACHINERY = frozenset({"parameters", "injected-parameters", "remove-cell"})
+
+#: Cells with this tag are shown in the site and not on paper.
+SITE_ONLY = "site-only"
+
+#: The folder of the numbers behind the figures, below the site.
+NUMBERS = "_data"
 
 
 @dataclass(frozen=True)
@@ -26,12 +37,51 @@ class Page:
         The name of the page's file, without its ending.
     title
         For the table of contents; empty if the page's heading serves.
+    files
+        The numbers behind the figures: text of each file by its address below the site.
     """
 
     chapter: str
     name: str
     title: str
     cells: list[dict[str, Any]]
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """The page's own heading, without marks."""
+        found = re.match(r"# (.+)", "".join(self.cells[0]["source"])) if self.cells else None
+        return found[1].strip() if found else self.title or self.name
+
+    def link(self, pages: Mapping[str, str], sources: Collection[str]) -> None:
+        """Let the page's links lead to the other pages, and to the sources that it names.
+
+        Parameters
+        ----------
+        pages
+            Page by the name of its notebook or document.
+        sources
+            The addresses of the bibliography.
+        """
+        names = set(pages.values())
+        for cell in self.cells:
+            if cell["cell_type"] == "markdown":
+                text = with_terms(cell["source"]) if GLOSSARY in names else cell["source"]
+                cell["source"] = with_sources(with_pages(text, pages), sources)
+            for output in cell.get("outputs", []):
+                if "text/html" in output.get("data", {}):
+                    page = "".join(output["data"]["text/html"])
+                    output["data"]["text/html"] = without_absent(page, names)
+
+    def take_out_numbers(self) -> None:
+        """Put the numbers behind the figures into files of their own."""
+        for cell in self.cells:
+            for output in cell.get("outputs", []):
+                page = "".join(output.get("data", {}).get("text/html", ""))
+                if sheet.KIND in page:
+                    page, files = sheet.taken_out(page, NUMBERS, self.name)
+                    output["data"]["text/html"] = page
+                    self.files.update(files)
 
     def write(self, folder: Path, contents: str = "") -> None:
         """Write the page as a notebook that Sphinx reads, with the table of contents at its end."""
@@ -82,6 +132,21 @@ def read_page(chapter: str, path: Path, heading: str = "", *, front: bool = Fals
     return Page(chapter, "index" if front else path.stem, title, cells)
 
 
+def read_text(chapter: str, path: Path) -> Page:
+    """Turn a document in Markdown into a page.
+
+    Raises
+    ------
+    UserError
+        If it is missing.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError("book", str(path), "a document") from None
+    return Page(chapter, path.stem, "", [_markdown(text)])
+
+
 def _refuse_failed(cells: list[dict[str, Any]], path: Path) -> None:
     for cell in cells:
         for output in cell.get("outputs", []):
@@ -127,14 +192,15 @@ def _pieces(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """
     cell["metadata"] = {"tags": cell["metadata"].get("tags", [])}
     if cell["cell_type"] != "code":
-        return [{**cell, "source": with_terms("".join(cell["source"]))}]
+        return [{**cell, "source": "".join(cell["source"])}]
     cell["execution_count"] = None
     cell["outputs"] = [output for output in cell["outputs"] if not _is_noise(output)]
     pieces: list[dict[str, Any]] = []
     for output in cell["outputs"] or [None]:
         piece = copy.deepcopy({**cell, "outputs": [output] if output else []})
         if pieces:
-            piece["metadata"]["tags"] = ["remove-input"]
+            kept = [tag for tag in piece["metadata"]["tags"] if tag == SITE_ONLY]
+            piece["metadata"]["tags"] = ["remove-input", *kept]
         _caption(piece)
         pieces.append(piece)
     return pieces
@@ -148,19 +214,15 @@ def _is_noise(output: dict[str, Any]) -> bool:
 
 
 def _caption(piece: dict[str, Any]) -> None:
-    """Hand the caption of a figure over to Sphinx, which numbers it."""
+    """Set a figure apart, so that it can be numbered."""
     figure = _announced(piece).get("figure")
     if not figure:
         return
-    piece["metadata"]["mystnb"] = {"figure": {"caption": figure["caption"]}}
+    piece["metadata"]["figure"] = {"name": figure["name"], "caption": figure["caption"]}
     for output in piece["outputs"]:
-        page = "".join(output["data"]["text/html"])
-        page = re.sub(r"<figcaption>.*?</figcaption>", "", page, flags=re.DOTALL)
-        page = page.replace("<figure ", "<div ").replace("</figure>", "</div>")
-        output["data"] = {"text/html": page}
-        output["execution_count"] = None
+        output["data"] = {"text/html": "".join(output["data"]["text/html"])}
         output["output_type"] = "display_data"
-        output.pop("execution_count")
+        output.pop("execution_count", None)
 
 
 def _markdown(text: str) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
+from horizont.report import sheet
 from horizont.report.svg import inline_svg, standalone_svg
 
 
@@ -25,11 +27,14 @@ class Picture:
         Unique on its page; becomes the address of the figure.
     caption
         A sentence or two that say what is seen and how it was measured.
+    data
+        The table that the figure was drawn from; without it, what the figure shows is read back.
     """
 
     figure: Figure
     name: str
     caption: str
+    data: pd.DataFrame | None = None
 
     def svg(self) -> str:
         """Write the figure as a file of its own."""
@@ -42,7 +47,9 @@ class Picture:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         picture = inline_svg(self.figure, self.caption)
-        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>"
+        data = sheet.drawn(self.figure) if self.data is None else self.data
+        said = f"{html.escape(self.caption)} {sheet.link(self.name, data)}"
+        caption = f"<figcaption>{said}</figcaption>"
         page = f'<figure class="hz-figure">{picture}{caption}</figure>'
         metadata = {"figure": {"name": self.name, "caption": self.caption}}
         return {"text/html": page, "text/plain": self.caption}, {"horizont": metadata}

@@ -25,19 +25,22 @@ def phase_picture(records: Sequence[Record]) -> Picture:
         f"Marks: bare steps, {_of_runs(records)}. The distance between a bar's end and its mark "
         "is what looking cost."
     )
-    return Picture(figures.phase_bars(analysis.phases(records), _times(records)), "phases", caption)
+    phases, times = analysis.phases(records), _times(records)
+    figure = figures.phase_bars(phases, times)
+    return Picture(figure, "phases", caption, pd.concat([phases, times]))
 
 
 def throughput_picture(records: Sequence[Record]) -> Picture:
     """Draw the training speed of each system."""
     estimates = analysis.throughput(records)
-    figure = figures.throughput_dots(analysis.run_throughput(records), estimates)
+    runs = analysis.run_throughput(records)
+    figure = figures.throughput_dots(runs, estimates)
     caption = (
         "Training speed, from bare steps while all workers were at work. Large marks: "
         f"{_of_runs(records)}; short strokes: single runs. A filled mark waits for all workers at "
         "every step, an open one does not."
     )
-    return Picture(figure, "throughput", caption)
+    return Picture(figure, "throughput", caption, pd.concat([runs, estimates]))
 
 
 def loss_picture(records: Sequence[Record]) -> Picture:
@@ -47,7 +50,8 @@ def loss_picture(records: Sequence[Record]) -> Picture:
         "examples seen (left) and over time (right). Left, lines that lie on each other learn "
         "equally well from the same examples; right, the steeper line learns faster."
     )
-    return Picture(figures.loss_curves(analysis.losses(records)), "loss", caption)
+    losses = analysis.losses(records)
+    return Picture(figures.loss_curves(losses), "loss", caption, losses)
 
 
 def quality_picture(records: Sequence[Record], about: Any) -> Picture:
@@ -71,20 +75,21 @@ def quality_picture(records: Sequence[Record], about: Any) -> Picture:
             f"{measure} on test examples, a line for each run: over the examples seen (left) and "
             f"over time (right).{bound}"
         )
-        return Picture(figures.quality_curves(on_the_way, best), "quality", caption)
+        return Picture(figures.quality_curves(on_the_way, best), "quality", caption, on_the_way)
     caption = f"{measure} on test examples after the last step, a mark for each run.{bound}"
-    figure = figures.quality_dots(analysis.qualities(records), best)
-    return Picture(figure, "quality", caption)
+    qualities = analysis.qualities(records)
+    return Picture(figures.quality_dots(qualities, best), "quality", caption, qualities)
 
 
 def startup_picture(records: Sequence[Record]) -> Picture:
     """Draw how long each system takes to get going."""
-    figure = figures.startup_bars(analysis.startup(records), analysis.systems_of(records))
+    startup = analysis.startup(records)
+    figure = figures.startup_bars(startup, analysis.systems_of(records))
     caption = (
         "Start-up, from the start of a process to the end of its first step, in the order in which "
         "it happens. It is no part of any training speed."
     )
-    return Picture(figure, "startup", caption)
+    return Picture(figure, "startup", caption, startup)
 
 
 def staleness_picture(records: Sequence[Record]) -> Picture:
@@ -94,7 +99,8 @@ def staleness_picture(records: Sequence[Record]) -> Picture:
         "recorded. A server of several tensors (MXNet) counts each of them apart. Recording slows "
         "the steps, so that the histogram of a run at full speed may differ."
     )
-    return Picture(figures.staleness_bars(analysis.staleness(records)), "staleness", caption)
+    found = analysis.staleness(records)
+    return Picture(figures.staleness_bars(found), "staleness", caption, found)
 
 
 def distance_picture(rows: Sequence[dict[str, Any]]) -> Picture:
@@ -112,7 +118,8 @@ def distance_picture(rows: Sequence[dict[str, Any]]) -> Picture:
         "bars are as high as a framework is apart from itself, if only the rounding changes. A "
         "red ring marks a pair that is beyond its bound."
     )
-    return Picture(figures.distances(pd.DataFrame(list(rows))), "distances", caption)
+    found = pd.DataFrame(list(rows))
+    return Picture(figures.distances(found), "distances", caption, found)
 
 
 def network_picture(name: str, rows: Sequence[dict[str, Any]]) -> Picture:
@@ -131,7 +138,7 @@ def network_picture(name: str, rows: Sequence[dict[str, Any]]) -> Picture:
         "mark is a layer; it receives what the one before it gives, unless an arc leads to it. The "
         "lower charts are logarithmic."
     )
-    return Picture(figures.architecture(table), "network", caption)
+    return Picture(figures.architecture(table), "network", caption, table)
 
 
 def sample(data: Any) -> Picture | Quote:

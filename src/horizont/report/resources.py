@@ -64,8 +64,9 @@ def command_picture(samples: pd.DataFrame, command: str) -> Picture:
     resources = analysis.charts(analysis.by_process(samples), zero_s)
     nothing = pd.DataFrame(columns=["kind", "start_s", "end_s"])
     figure = figures.resource_charts(resources, nothing, whole="all together")
+    data = _side_by_side(resources)
     caption = f"{command}: what its processes used; each of the busiest (left) and all (right)."
-    return Picture(figure, "resources-command", caption)
+    return Picture(figure, "resources-command", caption, data)
 
 
 def first_runs(records: Sequence[Record]) -> list[Record]:
@@ -79,7 +80,8 @@ def first_runs(records: Sequence[Record]) -> list[Record]:
 
 def _picture(record: Record, name: str) -> Picture:
     run = record.run
-    figure = figures.resource_charts(analysis.resources(record), analysis.segments(record))
+    resources = analysis.resources(record)
+    figure = figures.resource_charts(resources, analysis.segments(record))
     failed = "" if record.ok else f" The run failed: {record.result.reason}."
     caption = (
         f"{words.system(run.system.name)}: what its processes used in one run (block "
@@ -87,7 +89,14 @@ def _picture(record: Record, name: str) -> Picture:
         "(left) and all together (right). Colours: what the run was doing; the longest of its "
         f"workers counts.{failed}"
     )
-    return Picture(figure, f"resources-{name}", caption)
+    return Picture(figure, f"resources-{name}", caption, _side_by_side(resources))
+
+
+def _side_by_side(resources: pd.DataFrame) -> pd.DataFrame:
+    """Lay the charts out with a row a sample: as one long table they would be ten times as long."""
+    wide = resources.pivot_table(index="time_s", columns=["quantity", "name"], values="value")
+    wide.columns = pd.Index([" ".join(map(str, each)) for each in wide.columns.to_flat_index()])
+    return wide.reset_index()
 
 
 def _setting(run: Run) -> str:

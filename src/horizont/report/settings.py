@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -102,7 +103,7 @@ def _listed(name: str, values: Iterable[Any]) -> str:
 def system_facts(systems: Iterable[str]) -> Table:
     """Tell by which mechanism each system works and what can be measured of it."""
     rows = [_system_row(name) for name in systems]
-    return plain_table(pd.DataFrame(rows))
+    return replace(plain_table(pd.DataFrame(rows)), measured=False)
 
 
 def _system_row(name: str) -> dict[str, str]:

@@ -147,12 +147,15 @@ class Table:
         Headings of the columns that are set at the left.
     groups
         Headings between the rows, by the number of the row that each stands above.
+    measured
+        Whether it comes from the records of its page, which its caption then names.
     """
 
     cells: pd.DataFrame
     text_columns: frozenset[str]
     header: bool = True
     groups: Mapping[int, str] = field(default_factory=dict)
+    measured: bool = True
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/html": self.html(), "text/plain": self.cells.to_string(index=False)}
@@ -168,7 +171,7 @@ class Table:
             rows.append(_row("td", list(cells), classes))
         body = "\n".join(rows)
         return (
-            '<div class="hz-table"><table>\n'
+            f'<div class="hz-table{"" if self.measured else " hz-given"}"><table>\n'
             f"<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
         )
 

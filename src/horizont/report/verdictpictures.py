@@ -139,7 +139,8 @@ def waterfall_picture(drill: Drilldown) -> Picture:
         "a bar is the 95 % interval of the difference. In bold: what stands out."
     )
     figure = figures.waterfall(faster, slower, _falls(drill, turned))
-    return Picture(figure, f"why-{_slug(drill.pair.a)}-{_slug(drill.pair.b)}", caption)
+    name = f"why-{_slug(drill.pair.a)}-{_slug(drill.pair.b)}"
+    return Picture(figure, name, caption, drill.table())
 
 
 def _slug(system: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from horizont.errors import UserError
 from horizont.report.pages import Page
 from horizont.report.printed.cells import escaped, markdown_of
+from horizont.report.printed.packed import packed
 
 #: What Pandoc is told to read: the notebooks' Markdown, with formulas and blocks of Typst.
 READ = "markdown+tex_math_dollars+raw_attribute+pipe_tables-auto_identifiers-citations"
@@ -28,6 +29,10 @@ TEMPLATE = """\
 #set par(justify: true, leading: 0.62em)
 #set heading(numbering: "1.1")
 #set figure(gap: 8pt)
+#show figure.where(kind: table): set block(breakable: true)
+#show figure.where(kind: table): set align(left)
+#show figure.where(kind: table): set figure.caption(position: top)
+#show figure.caption.where(kind: table): it => block(sticky: true, it)
 #show figure.caption: set text(size: 9pt)
 #show figure.caption: set align(left)
 #show heading.where(level: 1): it => {{ pagebreak(weak: true); block(below: 14pt, it) }}
@@ -46,6 +51,8 @@ TEMPLATE = """\
   {made}
 ]
 #pagebreak()
+#let dots = (paint: luma(150), thickness: 0.6pt, dash: "loosely-dotted")
+#set outline.entry(fill: line(length: 100%, stroke: dots))
 #outline(depth: 2, indent: auto)
 """
 
@@ -73,6 +80,7 @@ def print_book(pages: Sequence[Page], path: Path, title: str) -> None:
         except RuntimeError as error:
             words = " ".join(str(error).split())
             raise UserError("printed book", words, "pages that Typst can set") from None
+        path.write_bytes(packed(path.read_bytes()))
 
 
 def _head(title: str) -> str:

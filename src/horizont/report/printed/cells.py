@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from horizont.report.pages import SITE_ONLY
+from horizont.report.printed.slim import slim
 from horizont.report.svg import FONT
 
 #: The font of figures on paper; Matplotlib brings it along, in Latin and Greek.
@@ -18,8 +20,15 @@ FIGURE_FONT = "DejaVu Sans"
 #: A block of Typst in Markdown, which Pandoc hands through.
 _RAW = "\n\n```{{=typst}}\n{}\n```\n\n"
 
+#: A reference to a figure or a table of the page.
+_REFERENCE = re.compile(r'<a class="hz-reference"[^>]*>([^<]+)</a>')
+
 #: The line under the head of a table.
 _LINE = "table.hline(stroke: 0.6pt)"
+
+_TABLES = re.compile(r"<table.*?</table>", re.DOTALL)
+
+_CAPTION = re.compile(r"<caption>.*?>([^<]+)\.</span>(.*?)</caption>", re.DOTALL)
 
 #: Tables with more columns than this are set on a smaller size.
 _WIDE = 6
@@ -35,6 +44,8 @@ def markdown_of(cells: list[dict[str, Any]], pictures: Path) -> str:
     """
     pieces = []
     for place, cell in enumerate(cells):
+        if SITE_ONLY in cell["metadata"].get("tags", []):
+            continue
         if cell["cell_type"] == "markdown":
             pieces.append(_plain("".join(cell["source"])))
         for number, output in enumerate(cell.get("outputs", [])):
@@ -46,6 +57,7 @@ def _plain(text: str) -> str:
     """Leave out what only a site has: its table of contents, and addresses of its pages."""
     text = re.sub(r"^```\{toctree\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^:::+.*$", "", text, flags=re.MULTILINE)
+    text = _REFERENCE.sub(lambda f: f"`#link(<{_label(f[1])}>)[{f[1]}]`{{=typst}}", text)
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
@@ -55,27 +67,41 @@ def _output(cell: dict[str, Any], output: dict[str, Any], picture: Path) -> str:
         return _plain("".join(data["text/markdown"]))
     page = "".join(data.get("text/html", ""))
     if "<svg" in page:
-        caption = cell["metadata"].get("mystnb", {}).get("figure", {}).get("caption", "")
-        return _figure(page, caption, picture)
+        return _figure(page, cell["metadata"].get("figure", {}), picture)
     if "<table" in page:
-        return _RAW.format(_table(page))
-    if page:
-        return re.sub(r"<[^>]+>", "", html.unescape(page)).strip()
-    return ""
+        return "".join(_RAW.format(_table(each)) for each in _TABLES.findall(page)) + _words(
+            _TABLES.sub("", page)
+        )
+    return _words(page)
 
 
-def _figure(page: str, caption: str, path: Path) -> str:
+def _words(page: str) -> str:
+    """Write what is neither figure nor table: paragraphs, and lists with a line an item."""
+    lined = re.sub(r"<li>", "\n- ", re.sub(r"</(?:p|ul|section|summary)>", "\n\n", page))
+    return html.unescape(re.sub(r"<[^>]+>", "", lined)).strip()
+
+
+def _figure(page: str, about: Mapping[str, str], path: Path) -> str:
     svg = re.search(r"<svg.*?</svg>", page, re.DOTALL)
     assert svg is not None
     drawn = re.sub(r"<style>.*?</style>", "", svg[0], flags=re.DOTALL)
     drawn = drawn.replace(FONT, FIGURE_FONT)
     if "xmlns=" not in drawn.split(">", 1)[0]:
         drawn = drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    path.write_text(drawn, encoding="utf-8")
+    path.write_text(slim(drawn), encoding="utf-8")
     image = f'image("/{path.parent.name}/{path.name}", width: 100%)'
-    if not caption:
+    if not about.get("caption"):
         return _RAW.format(f"#{image}")
-    return _RAW.format(f"#figure({image}, caption: [{escaped(caption)}])")
+    caption = f"*{about['said']}.* {escaped(about['caption'])}"
+    label = _label(about["said"])
+    return _RAW.format(
+        f"#figure({image}, caption: [{caption}], numbering: none, supplement: none) <{label}>"
+    )
+
+
+def _label(said: str) -> str:
+    """Name what `Figure 3` or `Table 3` is called by."""
+    return said.lower().replace(" ", "-")
 
 
 def escaped(text: str) -> str:
@@ -124,10 +150,18 @@ def _table(page: str) -> str:
     head = "".join(f"table.header({', '.join(_cells(row, columns))}, {_LINE}),\n" for row in heads)
     cells = ",\n  ".join(cell for row in rows[len(heads) :] for cell in _cells(row, columns))
     aligned = ", ".join(_alignment(rows, columns))
-    return (
-        f"#block(breakable: true)[#set text(size: {size})\n#set par(justify: false)\n"
+    body = (
+        f"[#set text(size: {size})\n#set par(justify: false)\n"
         f"#table(columns: {columns}, align: ({aligned},), stroke: none, inset: (x: 3pt, y: 3pt),\n"
         f"  {head}  {cells},\n)]"
+    )
+    caption = _CAPTION.search(page)
+    if not caption:
+        return f"#block(breakable: true){body}"
+    said, about = caption[1], escaped(breakable(_words(caption[2])))
+    return (
+        f"#figure({body}, kind: table, caption: [*{said}.* {about}], numbering: none, "
+        f"supplement: none) <{_label(said)}>"
     )
 
 
