@@ -16,7 +16,9 @@ from horizont.pipeline.prove import prove
 from horizont.pipeline.publish import proof_status, publish, publish_incidents, publish_inputs
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
+from horizont.pipeline.straggling import pooled_batches, slowed_runs
 from horizont.pipeline.trained import trained_first_layer
+from horizont.pipeline.tutorial import start_tutorial, tutorial_program
 
 __all__ = [
     "Paths",
@@ -30,6 +32,7 @@ __all__ = [
     "measured_in",
     "nearest_records",
     "outline_of",
+    "pooled_batches",
     "prepare_dataset",
     "project_root",
     "proof_status",
@@ -40,7 +43,10 @@ __all__ = [
     "records_at_hand",
     "replay_updates",
     "run_notebook",
+    "slowed_runs",
+    "start_tutorial",
     "study_paths",
     "trained_first_layer",
     "try_faults",
+    "tutorial_program",
 ]

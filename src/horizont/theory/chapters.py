@@ -12,6 +12,8 @@ from horizont.theory import (
     memory,
     neuron,
     performance,
+    staleness,
+    tutorial,
 )
 from horizont.theory.questions import Question
 
@@ -24,6 +26,8 @@ CHAPTERS: dict[str, Callable[[], list[Question]]] = {
     "blocks": blocks.questions,
     "recurrence": memory.questions,
     "metrics": performance.questions,
+    "staleness": staleness.questions,
+    "tutorial": tutorial.questions,
 }
 
 

@@ -23,11 +23,15 @@ class Rule:
     ----------
     nesterov
         Whether the step looks ahead along the velocity.
+    delay
+        How many steps old the weights are whose gradient is used: those that there were so many
+        steps before, or the first ones.
     """
 
     learning_rate: float
     momentum: float = 0.0
     nesterov: bool = False
+    delay: int = 0
 
 
 def descend(
@@ -50,8 +54,9 @@ def descend(
     values = {name: np.asarray(value, dtype=np.float64) for name, value in start.items()}
     velocity = {name: np.zeros_like(values[name]) for name in moved}
     path = {name: [values[name]] for name in moved}
-    for _ in range(steps):
-        slopes = gradients(formula, values, moved)
+    for step in range(steps):
+        seen = {name: path[name][max(0, step - rule.delay)] for name in moved}
+        slopes = gradients(formula, {**values, **seen}, moved)
         for name in moved:
             velocity[name] = rule.momentum * velocity[name] - rule.learning_rate * slopes[name]
             step = velocity[name]

@@ -8,6 +8,20 @@ from horizont.report.lessons import (
     metrics,
     neuron,
     recurrence,
+    staleness,
+    stragglers,
+    tutorial,
 )
 
-__all__ = ["blocks", "convolution", "descent", "graphs", "metrics", "neuron", "recurrence"]
+__all__ = [
+    "blocks",
+    "convolution",
+    "descent",
+    "graphs",
+    "metrics",
+    "neuron",
+    "recurrence",
+    "staleness",
+    "stragglers",
+    "tutorial",
+]
