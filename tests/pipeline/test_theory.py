@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ from horizont.pipeline.check import checked_study
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.profile import use_profile
 from horizont.pipeline.progress import VARIABLE
+from horizont.pipeline.together import done_together
 from horizont.report import agreement
 from horizont.spec import FRAMEWORKS, installed_version, read_study
 from horizont.theory import chapter_names, questions_of
+from horizont.theory.parallelism import WAYS
+from horizont.theory.ring import ring_bytes
+from horizont.theory.together.findings import Together, exact_exchanges
+from horizont.theory.together.kernel import counted_by_kernel
 
 pytestmark = pytest.mark.framework
 
@@ -40,6 +46,17 @@ NUMBERS: dict[str, dict[str, tuple[float, float]]] = {
     },
     "theory-05-normalisation": {"residual gradient behind 40 blocks": (1, 100)},
     "theory-06-recurrence": {"marks wrong in the end": (0, 0)},
+    "theory-07-parallelism": {
+        "farthest from one process": (0.0, 1e-14),
+        "ways that sent what the formula says": (4, 4),
+        "numbers sent a step, between layers": (72, 72),
+        "numbers sent a step, data parallel": (82, 82),
+    },
+    "theory-09-ring": {
+        "exchanges that sent what the formula says": (6, 6),
+        "moments at which a process held something else": (0, 0),
+        "farthest from the sum in one process": (0.0, 1e-15),
+    },
     "theory-10-metrics": {"most that Amdahl allows": (20, 20)},
     "theory-glossary": {},
 }
@@ -65,7 +82,7 @@ def told(study: Paths) -> dict[str, Any]:
 
     The notebooks find the answers where they would have put them.
     """
-    files = {name: study.answers / f"{name}-{answers._ground(name)}.npz" for name in INSTALLED}
+    files = {name: study.answers / f"{name}-{answers.ground_of(name)}.npz" for name in INSTALLED}
     answers.ask([*EVERY, *CONFORMANCE], files)
     return {name: answers.read_answers(file) for name, file in files.items()}
 
@@ -88,9 +105,42 @@ def test_a_wrong_answer_is_found(told: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def executed(study: Paths, told: dict[str, Any]) -> dict[str, nbformat.NotebookNode]:
+def together(study: Paths) -> Together:
+    """Have groups of real processes do all exercises once, for the notebooks and for this file."""
+    return done_together(study)
+
+
+def test_two_processes_train_as_one(together: Together) -> None:
+    for doer, name in product(together.told, WAYS):
+        distance = together.way_distance(doer, name)
+        assert distance is not None
+        assert distance < 1e-14, (doer, name)
+        assert together.copies_agree(doer, name)
+
+
+def test_processes_send_what_the_formulas_say(together: Together) -> None:
+    known = counted_by_kernel() is not None
+    assert exact_exchanges(together, "socket") == 6
+    assert exact_exchanges(together, "kernel") == 6 * known
+    for n in (2, 3) if known and "pytorch" in together.told else ():
+        (sent,) = set(together.sent_bytes("pytorch", f"ring of {n}") or [])
+        assert ring_bytes(n, 96_000) <= sent < 1.02 * ring_bytes(n, 96_000)
+
+
+def test_what_groups_came_to_is_kept(together: Together, study: Paths) -> None:
+    kept = {path: path.stat().st_mtime_ns for path in study.answers.glob("together-*")}
+    assert len(kept) == len(together.told)
+    assert set(done_together(study).told) == set(together.told)
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+
+
+@pytest.fixture(scope="module")
+def executed(
+    study: Paths, told: dict[str, Any], together: Together
+) -> dict[str, nbformat.NotebookNode]:
     """Run all theory notebooks, one after the other, in one kernel that forgets in between."""
     assert told
+    assert together
     manager = KernelManager(kernel_name="python3", transport="ipc", ip=str(study.root / "kernel"))
     manager.start_kernel(cwd=str(study.root))
     done = {}

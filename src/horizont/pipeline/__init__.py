@@ -17,6 +17,7 @@ from horizont.pipeline.publish import proof_status, publish, publish_incidents, 
 from horizont.pipeline.replay import replay_updates
 from horizont.pipeline.root import project_root
 from horizont.pipeline.straggling import pooled_batches, slowed_runs
+from horizont.pipeline.together import done_together
 from horizont.pipeline.trained import trained_first_layer
 from horizont.pipeline.tutorial import start_tutorial, tutorial_program
 
@@ -24,6 +25,7 @@ __all__ = [
     "Paths",
     "advice_on",
     "advice_otherwise",
+    "done_together",
     "explore",
     "framework_answers",
     "installed_features",

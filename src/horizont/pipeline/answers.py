@@ -64,7 +64,7 @@ def framework_answers(chapter: str, paths: Paths | None = None) -> Answers:
     paths = paths or study_paths()
     questions = questions_of(chapter)
     files = {
-        name: paths.answers / f"{name}-{_ground(name)}.npz"
+        name: paths.answers / f"{name}-{ground_of(name)}.npz"
         for name in FRAMEWORKS
         if installed_version(name)
     }
@@ -121,8 +121,12 @@ def _asking(framework: str, questions: Sequence[Question], folder: Path) -> Plan
     )
 
 
-def _ground(framework: str) -> str:
-    """Name what answers rest on: the framework's version, and the code of both sides."""
+def ground_of(framework: str) -> str:
+    """Name what answers rest on: the framework's version, and the code of both sides.
+
+    For what is done in NumPy alone, `framework` is `numpy`.
+    """
     code = fingerprint([SOURCE / "theory", SOURCE / "frameworks" / "calculus"])
-    about = {"version": str(installed_version(framework)), "numpy": np.__version__, "code": code}
+    version = installed_version(framework) if framework in FRAMEWORKS else None
+    about = {"version": str(version), "numpy": np.__version__, "code": code}
     return fingerprint_of(about)

@@ -11,7 +11,9 @@ from horizont.theory import (
     landscapes,
     memory,
     neuron,
+    parallelism,
     performance,
+    ring,
     staleness,
     tutorial,
 )
@@ -26,6 +28,8 @@ CHAPTERS: dict[str, Callable[[], list[Question]]] = {
     "blocks": blocks.questions,
     "recurrence": memory.questions,
     "metrics": performance.questions,
+    "parallelism": parallelism.questions,
+    "ring": ring.questions,
     "staleness": staleness.questions,
     "tutorial": tutorial.questions,
 }

@@ -1,0 +1,10 @@
+"""``python -m horizont.frameworks.calculus.together FOLDER RANK ADDRESS...``: take part."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from horizont.frameworks.calculus.together.group import take_part_in_all
+
+take_part_in_all(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

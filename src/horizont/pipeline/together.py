@@ -1,0 +1,116 @@
+"""Groups of real processes for the theory notebooks, and what they came to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.cluster import holding_ports
+from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster.plan import PlannedProcess, surroundings
+from horizont.cluster.watch import watch
+from horizont.pipeline.answers import ground_of, read_answers
+from horizont.pipeline.paths import Paths, study_paths
+from horizont.pipeline.progress import Progress
+from horizont.spec import installed_version
+from horizont.theory.together.exercises import largest_group
+from horizont.theory.together.findings import Together
+
+DEADLINE_S = 300.0
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Doer:
+    """Who can do the exercises, as which module, in groups of how many."""
+
+    module: str
+    members: int
+
+
+#: TensorFlow and MXNet have no calls that send from one process to another (see chapter 7).
+DOERS = {
+    "numpy": Doer("horizont.theory.together", largest_group()),
+    "pytorch": Doer("horizont.frameworks.calculus.together", 3),
+}
+
+
+def done_together(paths: Paths | None = None) -> Together:
+    """Open what groups of processes came to; start them first if need be.
+
+    Like the answers of the frameworks, it is kept below `data/theory` as long as versions and
+    code are the same.
+
+    Raises
+    ------
+    RunFailed
+        If a process ends badly or they take too long. None is left running.
+    """
+    paths = paths or study_paths()
+    files = {
+        name: paths.answers / f"together-{name}-{ground_of(name)}.npz"
+        for name in DOERS
+        if name == "numpy" or installed_version(name)
+    }
+    missing = {name: file for name, file in files.items() if not file.exists()}
+    if missing:
+        progress = Progress("group of processes", len(missing))
+        for name, file in missing.items():
+            progress.begin(name)
+            _work(DOERS[name], file)
+            progress.end("done")
+        progress.close()
+    return Together({name: read_answers(file) for name, file in files.items()})
+
+
+def _work(doer: Doer, file: Path) -> None:
+    """Have a group do all exercises, and keep what its members say in one file."""
+    with tempfile.TemporaryDirectory(prefix="horizont-") as made:
+        folders = [Path(made, f"member-{rank}") for rank in range(doer.members)]
+        with holding_ports([HOST] * doer.members, 0) as ports:
+            addresses = [f"{HOST}:{port}" for port in ports]
+            run_together([_member(doer, folder, addresses) for folder in folders])
+        told: dict[str, NDArray[Any]] = {}
+        for folder in folders:
+            told |= read_answers(folder / "answers.npz")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(made, "all.npz")
+        np.savez(partial, **told)
+        beside = file.with_suffix(f".{os.getpid()}.tmp")
+        beside.write_bytes(partial.read_bytes())
+        beside.replace(file)
+
+
+def run_together(processes: list[PlannedProcess], deadline_s: float = DEADLINE_S) -> None:
+    """Start processes that wait for each other, all at once, and wait for all.
+
+    Raises
+    ------
+    RunFailed
+        If one ends badly, or they take too long. None is left running.
+    """
+    groups: list[ProcessGroup] = []
+    with ending_all(groups):
+        for planned in processes:
+            planned.folder.mkdir(parents=True)
+            groups.append(ProcessGroup(planned, planned.folder / "process.log"))
+        watch(groups, deadline_s, lambda: None)
+
+
+def _member(doer: Doer, folder: Path, addresses: list[str]) -> PlannedProcess:
+    rank = folder.name.rpartition("-")[2]
+    return PlannedProcess(
+        name=folder.name,
+        host=HOST,
+        argv=(sys.executable, "-m", doer.module, str(folder), rank, *addresses),
+        environment={**surroundings(1), "TMPDIR": str(folder)},
+        folder=folder,
+        job=None,
+    )
