@@ -1,4 +1,4 @@
-"""Chapter 8 on real processes: a slowed worker, in a run that waits for it and in one that does not."""
+"""Chapter 8 on real processes: a slowed worker, in a run that waits and in one that does not."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def pooled_batches(
     small = pixels.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
     rows = (small - small.mean()) / small.std()
     labels = np.asarray(data.train_labels[: count * batch], dtype=np.int64)
-    return rows.reshape(count, batch, 196), labels.reshape(count, batch), about.source == "synthetic"
+    synthetic = about.source == "synthetic"
+    return rows.reshape(count, batch, 196), labels.reshape(count, batch), synthetic
 
 
 def _run(system: str, steps: int, paths: Paths) -> Run:

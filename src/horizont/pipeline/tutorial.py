@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from horizont.cluster import PlannedProcess, holding_ports
-from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import surroundings
-from horizont.cluster.watch import watch
 from horizont.errors import MissingFramework, UserError
-from horizont.measure.interrupts import interrupts_later
 from horizont.pipeline.ground import SOURCE
 from horizont.pipeline.progress import Progress
+from horizont.pipeline.together import run_together
 from horizont.pipeline.ways import LOOPBACK, WAYS, Way
-from horizont.report.lessons.tutorial import Lesson, Member
+from horizont.report.lessons.lesson import Lesson, Member
 from horizont.report.shown import Source
 from horizont.spec import installed_version
 from horizont.theory import tutorial
@@ -27,10 +25,13 @@ from horizont.theory import tutorial
 PROGRAMS = SOURCE / "frameworks" / "tutorial"
 DEADLINE_S = 120.0
 
+REMARK = re.compile(r"  # (type: ignore|noqa).*")
+
 
 def tutorial_program(way: str) -> Source:
-    """Show the program of a way as it is run."""
-    return Source((PROGRAMS / f"{_way(way).program}.py").read_text(encoding="utf-8").rstrip())
+    """Show the program of a way as it is run, without remarks to those who check its style."""
+    text = (PROGRAMS / f"{_way(way).program}.py").read_text(encoding="utf-8")
+    return Source(REMARK.sub("", text).rstrip())
 
 
 def start_tutorial(name: str, leave_out: str = "") -> Lesson:
@@ -65,45 +66,40 @@ def start_tutorial(name: str, leave_out: str = "") -> Lesson:
     return Lesson(name, way.framework, way.means, way.exact, members, trained, wall_s)
 
 
-def plan_tutorial(way: Way, folder: Path, addresses: list[str]) -> list[PlannedProcess]:
-    """Plan the processes of a way; those that serve come first."""
-    return [
-        PlannedProcess(
-            name=f"{role}-{way.roles[:place].count(role)}",
+def plan_tutorial(
+    way: Way, folder: Path, addresses: list[str]
+) -> list[tuple[PlannedProcess, Member]]:
+    """Plan the processes of a way, and write down what each is told."""
+    planned = []
+    for place, role in enumerate(way.roles):
+        name = f"{role}-{way.roles[:place].count(role)}"
+        told = way.variables(way.roles, addresses, place)
+        process = PlannedProcess(
+            name=name,
             host=LOOPBACK,
             argv=(sys.executable, str(PROGRAMS / f"{way.program}.py"), *way.words),
             environment={
                 **surroundings(1),
-                **way.variables(way.roles, addresses, place),
+                **told,
                 "TF_CPP_MIN_LOG_LEVEL": "2",
                 "TMPDIR": str(folder),
             },
-            folder=folder / f"{role}-{way.roles[:place].count(role)}",
+            folder=folder / name,
             job=None,
             passive=role in way.serving,
         )
-        for place, role in enumerate(way.roles)
-    ]
+        planned.append((process, Member(name, addresses[place] if told else "", told)))
+    return planned
 
 
 def _carry_out(way: Way, folder: Path) -> tuple[Member, ...]:
     """Start all processes of a way and wait until those that train have ended."""
     x, labels = tutorial.examples()
     np.savez(folder / "examples.npz", x=x, labels=labels)
-    groups: list[ProcessGroup] = []
     with holding_ports([LOOPBACK] * len(way.roles), 0) as ports:
-        addresses = [f"{LOOPBACK}:{port}" for port in ports]
-        planned = plan_tutorial(way, folder, addresses)
-        with ending_all(groups):
-            for each in planned:
-                with interrupts_later():
-                    groups.append(ProcessGroup(each, folder / f"{each.name}.log"))
-            watch(groups, DEADLINE_S, lambda: None)
-    own = [way.variables(way.roles, addresses, place) for place in range(len(way.roles))]
-    return tuple(
-        Member(group.name, group.process.pid, address if variables else "", variables)
-        for group, address, variables in zip(groups, addresses, own, strict=True)
-    )
+        planned = plan_tutorial(way, folder, [f"{LOOPBACK}:{port}" for port in ports])
+        run_together([process for process, _ in planned], DEADLINE_S)
+    return tuple(member for _, member in planned)
 
 
 def _told(folder: Path, members: tuple[Member, ...]) -> tutorial.Trained:

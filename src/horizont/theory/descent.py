@@ -51,11 +51,14 @@ def descend(
     dict
         For each of them all its values, (steps + 1, ...).
     """
-    values = {name: np.asarray(value, dtype=np.float64) for name, value in start.items()}
+    values = {
+        name: np.asarray(value, dtype=np.float64 if name in moved else None)
+        for name, value in start.items()
+    }
     velocity = {name: np.zeros_like(values[name]) for name in moved}
     path = {name: [values[name]] for name in moved}
-    for step in range(steps):
-        seen = {name: path[name][max(0, step - rule.delay)] for name in moved}
+    for number in range(steps):
+        seen = {name: path[name][max(0, number - rule.delay)] for name in moved}
         slopes = gradients(formula, {**values, **seen}, moved)
         for name in moved:
             velocity[name] = rule.momentum * velocity[name] - rule.learning_rate * slopes[name]

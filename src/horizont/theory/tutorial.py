@@ -98,7 +98,12 @@ def questions() -> list[Question]:
     random = np.random.default_rng(111)
     weights = {"w": random.normal(size=(FEATURES, CLASSES)), "b": random.normal(size=CLASSES)}
     whole = {"x": np.float64(x), "l": labels, **weights}
-    halves = {"x": np.float64(x[::2]), "l": labels[::2], "u": np.float64(x[1::2]), "m": labels[1::2]}
+    halves = {
+        "x": np.float64(x[::2]),
+        "l": labels[::2],
+        "u": np.float64(x[1::2]),
+        "m": labels[1::2],
+    }
     mean = "f = 0.5 * cross_entropy(x @ w + b, l) + 0.5 * cross_entropy(u @ w + b, m)"
     return [
         Question("gradient of a batch", "f = cross_entropy(x @ w + b, l)", whole, ("w", "b")),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from horizont.report import words
+from horizont.report.lessons.lesson import BOUND, Lesson
 from horizont.report.picture import Picture
 from horizont.report.style import (
     FAINT,
@@ -24,10 +22,7 @@ from horizont.report.style import (
     only_grid,
 )
 from horizont.report.tables import Table, facts, plain_table
-from horizont.theory.tutorial import Trained, shares_of_a_gradient, trained
-
-#: How far trainings in float32 may be apart after a few steps: some dozens of roundings.
-BOUND = 1e-5
+from horizont.theory.tutorial import shares_of_a_gradient, trained
 
 #: Pictures of who talks to whom: places of the boxes, and the arrows between them.
 SHAPES: dict[str, tuple[dict[str, tuple[float, float]], list[tuple[str, str, str]]]] = {
@@ -47,90 +42,6 @@ SHAPES: dict[str, tuple[dict[str, tuple[float, float]], list[tuple[str, str, str
          ("chief", "worker 0", "steps"), ("chief", "worker 1", "")],
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Member:
-    """A process that was started.
-
-    Attributes
-    ----------
-    address
-        Where it may listen; nothing if it was told nothing.
-    variables
-        What it was told of the others.
-    """
-
-    name: str
-    pid: int
-    address: str
-    variables: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A way from one process to several, and what its processes came to.
-
-    Attributes
-    ----------
-    exact
-        Whether it must come to the weights of one process.
-    trained
-        Nothing if it was left out.
-    """
-
-    name: str
-    framework: str
-    means: str
-    exact: bool
-    members: tuple[Member, ...] = ()
-    trained: Trained | None = None
-    wall_s: float | None = None
-
-    @property
-    def distance(self) -> float | None:
-        """How far its weights are from those of one process in NumPy."""
-        return None if self.trained is None else trained().distance(self.trained)
-
-    @property
-    def ok(self) -> bool | None:
-        """Whether rounding explains the distance; nothing if none was to be expected, or known."""
-        return None if self.distance is None or not self.exact else self.distance <= BOUND
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        told = {"name": self.name, "processes": len(self.members), "distance": self.distance}
-        metadata = {"horizont": {"lesson": {**told, "ok": self.ok, "exact": self.exact}}}
-        if self.trained is None:
-            left = f"{self.name}: left out of this run; empty the parameter leave_out to start it."
-            return {"text/html": f"<p>{html.escape(left)}</p>", "text/plain": left}, metadata
-        table, sentence = self._table(), self._sentence()
-        kind = {True: "good", False: "bad", None: "open"}[self.ok]
-        page = f'{table.html()}<p class="hz-verdict hz-{kind}">{html.escape(sentence)}</p>'
-        return {"text/html": page, "text/plain": f"{table.cells}\n{sentence}"}, metadata
-
-    def _table(self) -> Table:
-        rows = [
-            {
-                "process": member.name,
-                "number": str(member.pid),
-                "listens at": member.address or "–",
-                "was told": _shortened(member.variables),
-            }
-            for member in self.members
-        ]
-        return plain_table(pd.DataFrame(rows), numbers=["number"])
-
-    def _sentence(self) -> str:
-        assert self.trained is not None
-        steps = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
-        far = f"weights {self.distance:.0e} from those of one process in NumPy"
-        if self.ok is None:
-            return f"losses {steps}; {far}: each gradient made a step of its own"
-        return f"{'✓' if self.ok else '✗'} losses {steps}; {far}"
-
-
-def _shortened(variables: dict[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in variables.items()) or "nothing"
 
 
 def told(lesson: Lesson, place: int = -1) -> Table:
@@ -214,8 +125,8 @@ def shares(workers: int = 2) -> Picture:
     far = float(np.abs(parts.mean(axis=0) - whole).max())
     caption = (
         f"The gradient of a batch of 32 by each of the 18 weights (crosses), that of each of "
-        f"{workers} workers' shares (dots), and the mean of these (lines). The mean of equal shares "
-        f"is the whole; here the largest difference is {far:.0e}"
+        f"{workers} workers' shares (dots), and the mean of these (lines). The mean of equal "
+        f"shares is the whole; here the largest difference is {far:.0e}"
         + ("." if 32 % workers == 0 else f", since 32 examples have no {workers} equal shares.")
     )
     return Picture(figure, "shares", caption)
