@@ -58,8 +58,8 @@ def test_the_slowest_of_equals_takes_longer_the_more_they_are() -> None:
     expected = stragglers.slowest_expected(counts, 1.0, 0.3)
     assert expected[:2] == pytest.approx([1.3, 1.45])
     assert stragglers.slowest_drawn(counts, 1.0, 0.3) == pytest.approx(expected, rel=0.01)
-    assert stragglers.steps_per_second([1, 1, 1, 4], together=True) == 1
-    assert stragglers.steps_per_second([1, 1, 1, 4], together=False) == 3.25
+    assert stragglers.steps_per_second(np.array([1, 1, 1, 4]), together=True) == 1
+    assert stragglers.steps_per_second(np.array([1, 1, 1, 4]), together=False) == 3.25
 
 
 @pytest.mark.parametrize("times_s", [[1.0, 1.0], [1.0, 1.0, 1.0, 4.0], [1.0, 2.0, 7.0]])

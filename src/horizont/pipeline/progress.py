@@ -67,8 +67,9 @@ class Progress:
         spent = time.monotonic() - self.started_s
         reused = self.done - self.measured
         found = f", {reused} found finished" if reused else ""
+        what = self.what if self.measured == 1 else f"{self.what}s"
         for sink in self._sinks:
-            sink.close(f"{self.measured} {self.what}s done in {_clock(spent)}{found}.")
+            sink.close(f"{self.measured} {what} done in {_clock(spent)}{found}.")
 
     def _head(self, *, ended: bool = False) -> str:
         number = self.done if ended else self.done + 1

@@ -88,7 +88,9 @@ def plan_tutorial(
             job=None,
             passive=role in way.serving,
         )
-        planned.append((process, Member(name, addresses[place] if told else "", told)))
+        own_port = addresses[place].rpartition(":")[2]
+        listens = any(own_port in value for value in told.values())
+        planned.append((process, Member(name, addresses[place] if listens else "", told)))
     return planned
 
 

@@ -57,7 +57,7 @@ def slowest_root(product: float, delay: int) -> float:
 def stability_limit(delay: int) -> float:
     """Tell the product of learning rate and curvature at which delayed descent stops to converge.
 
-    2 sin(pi / (2 (2 delay + 1))): Levin and May, "A note on difference-delay equations",
+    2 sin(pi / (2 (2 delay + 1))): Levin and May, A note on difference-delay equations,
     Theoretical Population Biology 9, 1976 (there as 2 cos(delay pi / (2 delay + 1))).
     """
     return float(2 * np.sin(np.pi / (2 * (2 * delay + 1))))

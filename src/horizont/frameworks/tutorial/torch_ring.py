@@ -31,7 +31,8 @@ for x, labels in zip(examples["x"], examples["labels"], strict=True):
     scores = replica(torch.tensor(x[own]))
     loss = torch.nn.functional.cross_entropy(scores, torch.tensor(labels[own]))
     rule.zero_grad()
-    loss.backward()  # the gradients are averaged over all processes on the way
+    # On the way back the gradients are averaged over all processes.
+    loss.backward()  # type: ignore[no-untyped-call]
     rule.step()
     losses.append(loss.item())
 

@@ -23,7 +23,7 @@ class Member:
     Attributes
     ----------
     address
-        Where it may listen; nothing if it was told nothing.
+        The one it was given to listen at; nothing if it was given none.
     variables
         What it was told of the others.
     """
@@ -78,7 +78,7 @@ class Lesson:
         rows = [
             {
                 "process": member.name,
-                "listens at": member.address or "–",
+                "was given": member.address or "–",
                 "was told": _shortened(member.variables),
             }
             for member in self.members

@@ -87,7 +87,7 @@ def slowest(spread: float = 0.2, slower: float = 4.0) -> Picture:
         for way, dash, colour in (
             (True, "-", PAIR_COLOURS[0]), (False, "--", PAIR_COLOURS[3]),
         ):  # fmt: skip
-            rates = [steps_per_second([1, 1, 1, f], together=way) / 4 for f in factors]
+            rates = [steps_per_second(np.array([1, 1, 1, f]), together=way) / 4 for f in factors]
             right.plot(factors, rates, dash, color=colour, label=TITLES[not way])
         right.axvline(slower, color=GRID)
         right.set_ylim(0, 1.05)
@@ -174,7 +174,7 @@ def real_staleness(record: Record) -> Picture:
 
 def shared_updates(record: Record) -> pd.DataFrame:
     """List the updates of an asynchronous run up to the last of the worker that ended first."""
-    updates = record.updates().to_pandas()
+    updates: pd.DataFrame = record.updates().to_pandas()
     ends = updates.groupby("worker")["sequence"].max()
     return updates[updates["sequence"] <= ends.min()]
 

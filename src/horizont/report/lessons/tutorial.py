@@ -21,7 +21,7 @@ from horizont.report.style import (
     new_figure,
     only_grid,
 )
-from horizont.report.tables import Table, facts, plain_table
+from horizont.report.tables import Table, plain_table
 from horizont.theory.tutorial import shares_of_a_gradient, trained
 
 #: Pictures of who talks to whom: places of the boxes, and the arrows between them.
@@ -42,13 +42,6 @@ SHAPES: dict[str, tuple[dict[str, tuple[float, float]], list[tuple[str, str, str
          ("chief", "worker 0", "steps"), ("chief", "worker 1", "")],
     ),
 }  # fmt: skip
-
-
-def told(lesson: Lesson, place: int = -1) -> Table:
-    """List what a process was told of the others."""
-    if not lesson.members:
-        return facts({lesson.name: "left out of this run"})
-    return facts(lesson.members[place].variables)
 
 
 def summary(lessons: Sequence[Lesson]) -> Table:
@@ -154,7 +147,7 @@ def losses(lessons: Sequence[Lesson]) -> Picture:
         right.set_xscale("log")
         right.axvline(BOUND, color=FAINT, linestyle=":")
         right.set_yticks([-p for p in range(len(started))], [s.name for s, _ in started])
-        right.set_xlabel("weights: distance from one process")
+        right.set_xlabel("distance of the weights")
     caption = (
         "Left: the mean loss of each step in every way that was started; a black line is one "
         "process in NumPy. Right: how far the last weights are from its. Left of the dotted line "
