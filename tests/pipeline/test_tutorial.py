@@ -53,5 +53,5 @@ def test_what_is_left_out_is_shown_and_not_started() -> None:
 
 
 def test_an_unknown_way_is_named() -> None:
-    with pytest.raises(UserError, match="nonsense.*torch_ring"):
+    with pytest.raises(UserError, match=r"nonsense.*torch_ring"):
         start_tutorial("nonsense")

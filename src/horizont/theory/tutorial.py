@@ -57,7 +57,7 @@ def slopes(x: Array, labels: Array, weight: Array, bias: Array) -> tuple[float, 
     """Tell the loss of some examples, and its gradients by weight and bias."""
     scores = x @ weight + bias
     loss = cross_entropy(scores, labels)
-    by_scores = cross_entropy_backward(np.float64(1.0), loss, scores, labels)[0]
+    by_scores = cross_entropy_backward(np.ones(()), loss, scores, labels)[0]
     return float(loss), x.T @ by_scores, by_scores.sum(axis=0)
 
 
@@ -66,7 +66,7 @@ def trained(workers: int = 1) -> Trained:
     weight, bias, losses = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES), []
     for x, labels in zip(*examples(), strict=True):
         shares = [slice(rank, None, workers) for rank in range(workers)]
-        told = [slopes(np.float64(x[own]), labels[own], weight, bias) for own in shares]
+        told = [slopes(x[own].astype(np.float64), labels[own], weight, bias) for own in shares]
         loss, by_weight, by_bias = (sum(parts) / workers for parts in zip(*told, strict=True))
         weight, bias = weight - RATE * by_weight, bias - RATE * by_bias
         losses.append(loss)
@@ -84,9 +84,9 @@ def shares_of_a_gradient(workers: int) -> tuple[Array, Array]:
     """
     x, labels = (each[0] for each in examples())
     start = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES)
-    whole = slopes(np.float64(x), labels, *start)[1]
+    whole = slopes(x.astype(np.float64), labels, *start)[1]
     parts = [
-        slopes(np.float64(x[own]), labels[own], *start)[1]
+        slopes(x[own].astype(np.float64), labels[own], *start)[1]
         for own in (slice(rank, None, workers) for rank in range(workers))
     ]
     return whole, np.stack(parts)
@@ -97,11 +97,11 @@ def questions() -> list[Question]:
     x, labels = (each[0] for each in examples())
     random = np.random.default_rng(111)
     weights = {"w": random.normal(size=(FEATURES, CLASSES)), "b": random.normal(size=CLASSES)}
-    whole = {"x": np.float64(x), "l": labels, **weights}
+    whole = {"x": x.astype(np.float64), "l": labels, **weights}
     halves = {
-        "x": np.float64(x[::2]),
+        "x": x[::2].astype(np.float64),
         "l": labels[::2],
-        "u": np.float64(x[1::2]),
+        "u": x[1::2].astype(np.float64),
         "m": labels[1::2],
     }
     mean = "f = 0.5 * cross_entropy(x @ w + b, l) + 0.5 * cross_entropy(u @ w + b, m)"

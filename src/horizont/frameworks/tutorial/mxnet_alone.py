@@ -2,7 +2,8 @@
 
 import numpy as np
 
-np.bool = np.bool_  # a name that NumPy dropped and MXNet 1.9 still looks up
+# A name that NumPy dropped and MXNet 1.9 still looks up.
+np.bool = np.bool_  # type: ignore[attr-defined]
 
 import mxnet as mx  # noqa: E402
 

@@ -9,7 +9,7 @@ examples = np.load("../examples.npz")
 weight, bias = tf.Variable(tf.zeros((6, 3))), tf.Variable(tf.zeros(3))
 
 
-@tf.function
+@tf.function  # type: ignore[untyped-decorator]
 def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Make one step of gradient descent."""
     with tf.GradientTape() as tape:

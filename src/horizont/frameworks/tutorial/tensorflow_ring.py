@@ -32,7 +32,7 @@ def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return loss
 
 
-@tf.function
+@tf.function  # type: ignore[untyped-decorator]
 def step_together(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Make the same step in all processes at once."""
     return strategy.run(step, args=(x, labels))

@@ -25,7 +25,7 @@ with strategy.scope():
     weight, bias = tf.Variable(tf.zeros((6, 3))), tf.Variable(tf.zeros(3))
 
 
-@tf.function
+@tf.function  # type: ignore[untyped-decorator]
 def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Make one step of gradient descent, on the worker that is free."""
     with tf.GradientTape() as tape:

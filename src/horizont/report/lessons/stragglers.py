@@ -176,7 +176,8 @@ def shared_updates(record: Record) -> pd.DataFrame:
     """List the updates of an asynchronous run up to the last of the worker that ended first."""
     updates: pd.DataFrame = record.updates().to_pandas()
     ends = updates.groupby("worker")["sequence"].max()
-    return updates[updates["sequence"] <= ends.min()]
+    shared: pd.DataFrame = updates[updates["sequence"] <= ends.min()]
+    return shared
 
 
 def slowed_numbers(records: Sequence[Record]) -> dict[str, float]:
