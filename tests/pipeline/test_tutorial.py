@@ -28,7 +28,7 @@ def test_every_process_has_a_program_one_thread_and_an_address(name: str) -> Non
 
 
 def test_each_framework_hears_who_it_is() -> None:
-    places = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"]
+    places = [f"127.0.0.1:{port}" for port in range(10_001, 10_005)]
     chief = plan_tutorial(WAYS["tensorflow_servers"], Path("made"), places)[3][1]
     told = json.loads(chief.variables["TF_CONFIG"])
     assert told["task"] == {"type": "chief", "index": 0}
@@ -38,10 +38,10 @@ def test_each_framework_hears_who_it_is() -> None:
     )
     assert (first.address, second.address) == (places[0], "")  # gloo takes ports of its own
     assert second.variables["RANK"] == "1"
-    assert second.variables["MASTER_PORT"] == "1"
+    assert second.variables["MASTER_PORT"] == "10001"
     server = plan_tutorial(WAYS["mxnet_sync"], Path("made"), places)[1][1]
     assert server.variables["DMLC_ROLE"] == "server"
-    assert (server.variables["DMLC_PS_ROOT_PORT"], server.variables["PORT"]) == ("1", "2")
+    assert (server.variables["DMLC_PS_ROOT_PORT"], server.variables["PORT"]) == ("10001", "10002")
 
 
 def test_what_is_left_out_is_shown_and_not_started() -> None:

@@ -88,9 +88,9 @@ def plan_tutorial(
             job=None,
             passive=role in way.serving,
         )
-        own_port = addresses[place].rpartition(":")[2]
-        listens = any(own_port in value for value in told.values())
-        planned.append((process, Member(name, addresses[place] if listens else "", told)))
+        own = addresses[place]
+        listens = any(value == own.rpartition(":")[2] or own in value for value in told.values())
+        planned.append((process, Member(name, own if listens else "", told)))
     return planned
 
 
