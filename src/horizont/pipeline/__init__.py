@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from horizont.pipeline.replay import replay_updates
     from horizont.pipeline.root import project_root
     from horizont.pipeline.sliders import explore
+    from horizont.pipeline.straggling import pooled_batches, slowed_runs
     from horizont.pipeline.together import done_together
     from horizont.pipeline.trained import trained_first_layer
     from horizont.pipeline.tryout import try_and_show, try_out
+    from horizont.pipeline.tutorial import start_tutorial, tutorial_program
 
 #: Verb -> the module that has it. No module is named like a verb, or it would hide it.
 _MODULES = {
@@ -42,6 +44,7 @@ _MODULES = {
     "measured_in": "chapters",
     "nearest_records": "claims",
     "outline_of": "outline",
+    "pooled_batches": "straggling",
     "prepare_dataset": "prepare",
     "project_root": "root",
     "proof_status": "published",
@@ -52,11 +55,14 @@ _MODULES = {
     "records_at_hand": "claims",
     "replay_updates": "replay",
     "run_notebook": "notebook",
+    "slowed_runs": "straggling",
+    "start_tutorial": "tutorial",
     "study_paths": "paths",
     "trained_first_layer": "trained",
     "try_and_show": "tryout",
     "try_faults": "faults",
     "try_out": "tryout",
+    "tutorial_program": "tutorial",
 }
 
 __all__ = [
@@ -72,6 +78,7 @@ __all__ = [
     "measured_in",
     "nearest_records",
     "outline_of",
+    "pooled_batches",
     "prepare_dataset",
     "project_root",
     "proof_status",
@@ -82,11 +89,14 @@ __all__ = [
     "records_at_hand",
     "replay_updates",
     "run_notebook",
+    "slowed_runs",
+    "start_tutorial",
     "study_paths",
     "trained_first_layer",
     "try_and_show",
     "try_faults",
     "try_out",
+    "tutorial_program",
 ]
 
 

@@ -74,9 +74,9 @@ def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
         If no framework is installed, or the training failed.
     """
     paths = paths or study_paths()
-    about = _data(paths)
+    about = theory_data(paths)
     run = _run(steps, paths)
-    record = _trained(run, about, paths)
+    record = theory_record(run, about, paths)
     with np.load(record.folder / "weights.npz") as weights:
         after = weights["conv1.weight"]
     before = initial_weights(network_for(run.workload, about.shape, about.classes), run.seed)
@@ -86,7 +86,8 @@ def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
     return FirstLayer(before["conv1.weight"], after, (pixels - mean) / std, about, record)
 
 
-def _data(paths: Paths) -> About:
+def theory_data(paths: Paths) -> About:
+    """Make the theory's data set ready, below `data/theory`."""
     settings = read_study(paths.params).data
     return prepare(
         DATASET,
@@ -123,7 +124,14 @@ def _run(steps: int, paths: Paths) -> Run:
     )
 
 
-def _trained(run: Run, about: About, paths: Paths) -> Record:
+def theory_record(run: Run, about: About, paths: Paths) -> Record:
+    """Make a run of the theory, or find it made.
+
+    Raises
+    ------
+    UserError
+        If it failed.
+    """
     store = paths.answers / "runs"
     ground = run_ground(run.system.framework, about)
     key = run_key(run, ground)
@@ -131,7 +139,7 @@ def _trained(run: Run, about: About, paths: Paths) -> Record:
     if found is not None and found.ok:
         return found
     progress = Progress("training", 1)
-    progress.begin(WORKLOAD)
+    progress.begin(f"{run.workload_name} {run.system.name}")
     place = Place(store, paths.answers / DATASET, {**describe_environment(), "ground": ground})
     record = execute(run, key, place, progress.step)
     progress.end("done")

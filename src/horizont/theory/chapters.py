@@ -14,6 +14,8 @@ from horizont.theory import (
     parallelism,
     performance,
     ring,
+    staleness,
+    tutorial,
 )
 from horizont.theory.questions import Question
 
@@ -28,6 +30,8 @@ CHAPTERS: dict[str, Callable[[], list[Question]]] = {
     "metrics": performance.questions,
     "parallelism": parallelism.questions,
     "ring": ring.questions,
+    "staleness": staleness.questions,
+    "tutorial": tutorial.questions,
 }
 
 

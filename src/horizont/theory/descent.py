@@ -23,11 +23,15 @@ class Rule:
     ----------
     nesterov
         Whether the step looks ahead along the velocity.
+    delay
+        How many steps old the weights are whose gradient is used: those that there were so many
+        steps before, or the first ones.
     """
 
     learning_rate: float
     momentum: float = 0.0
     nesterov: bool = False
+    delay: int = 0
 
 
 def descend(
@@ -47,11 +51,15 @@ def descend(
     dict
         For each of them all its values, (steps + 1, ...).
     """
-    values = {name: np.asarray(value, dtype=np.float64) for name, value in start.items()}
+    values = {
+        name: np.asarray(value, dtype=np.float64 if name in moved else None)
+        for name, value in start.items()
+    }
     velocity = {name: np.zeros_like(values[name]) for name in moved}
     path = {name: [values[name]] for name in moved}
-    for _ in range(steps):
-        slopes = gradients(formula, values, moved)
+    for number in range(steps):
+        seen = {name: path[name][max(0, number - rule.delay)] for name in moved}
+        slopes = gradients(formula, {**values, **seen}, moved)
         for name in moved:
             velocity[name] = rule.momentum * velocity[name] - rule.learning_rate * slopes[name]
             step = velocity[name]

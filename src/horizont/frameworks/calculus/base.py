@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -25,6 +26,21 @@ class Calculator(Protocol):
     def descent(self, formula: Formula, question: Question) -> dict[str, NDArray[Any]]:
         """Move the inputs in `question.by` by an optimizer of the framework's own."""
         ...
+
+
+class Late:
+    """Hands gradients on after some steps, for an optimizer that knows of no delay.
+
+    Until there is one that old, the first is handed on.
+    """
+
+    def __init__(self, delay: int) -> None:
+        self._under_way: deque[Any] = deque(maxlen=delay + 1)
+
+    def __call__(self, gradients: Any) -> Any:
+        """Take the newest gradients and hand on those that are due."""
+        self._under_way.append(gradients)
+        return self._under_way[0]
 
 
 def evaluate(formula: Formula, operations: Operations, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import mxnet as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.frameworks.calculus.base import Operations, evaluate
+from horizont.frameworks.calculus.base import Late, Operations, evaluate
 from horizont.theory import Formula, Question
 
 
@@ -110,12 +110,14 @@ class MXNetCalculator:
         for name in question.by:
             given[name].attach_grad()
         ways = {name: [given[name].asnumpy()] for name in question.by}
+        late = Late(rule.delay)
         for _ in range(question.steps):
             with mx.autograd.record():
                 result = evaluate(formula, OPERATIONS, given)[formula.result]
             result.backward()
+            due = late([given[name].grad.copy() for name in question.by])
             for place, name in enumerate(question.by):
-                update(place, given[name].grad, given[name])
+                update(place, due[place], given[name])
                 ways[name].append(given[name].asnumpy())
         return {name: np.stack(way) for name, way in ways.items()}
 

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.calculus.base import Operations, evaluate
+from horizont.frameworks.calculus.base import Late, Operations, evaluate
 from horizont.theory import Formula, Question
 
 
@@ -107,12 +107,14 @@ class TensorFlowCalculator:
         rule = question.rule
         optimizer = keras.optimizers.SGD(rule.learning_rate, rule.momentum, rule.nesterov)
         ways = [[weight.numpy()] for weight in moved]
+        late = Late(rule.delay)
         for _ in range(question.steps):
             with tf.GradientTape() as tape:
                 now = {**given, **dict(zip(question.by, (w.value for w in moved), strict=True))}
                 tape.watch([now[name] for name in question.by])
                 result = evaluate(formula, OPERATIONS, now)[formula.result]
-            optimizer.apply(tape.gradient(result, [now[name] for name in question.by]), moved)
+            slopes = tape.gradient(result, [now[name] for name in question.by])
+            optimizer.apply(late(slopes), moved)
             for way, weight in zip(ways, moved, strict=True):
                 way.append(weight.numpy())
         stacked = (tf.stack(way).numpy() for way in ways)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from horizont.frameworks.calculus.base import Operations, evaluate
+from horizont.frameworks.calculus.base import Late, Operations, evaluate
 from horizont.theory import Formula, Question
 
 
@@ -93,9 +93,13 @@ class TorchCalculator:
             moved, rule.learning_rate, momentum=rule.momentum, nesterov=rule.nesterov
         )
         ways = [[weight.detach().clone()] for weight in moved]
+        late = Late(question.rule.delay)
         for _ in range(question.steps):
             optimizer.zero_grad()
             evaluate(formula, OPERATIONS, given)[formula.result].sum().backward()
+            due = late([weight.grad for weight in moved])
+            for weight, gradient in zip(moved, due, strict=True):
+                weight.grad = gradient
             optimizer.step()
             for way, weight in zip(ways, moved, strict=True):
                 way.append(weight.detach().clone())

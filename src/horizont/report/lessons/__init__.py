@@ -10,6 +10,9 @@ from horizont.report.lessons import (
     parallelism,
     recurrence,
     ring,
+    staleness,
+    stragglers,
+    tutorial,
 )
 
 __all__ = [
@@ -22,4 +25,7 @@ __all__ = [
     "parallelism",
     "recurrence",
     "ring",
+    "staleness",
+    "stragglers",
+    "tutorial",
 ]
