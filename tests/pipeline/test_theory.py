@@ -24,7 +24,7 @@ from horizont.pipeline.together import done_together
 from horizont.report import agreement
 from horizont.spec import FRAMEWORKS, installed_version, read_study
 from horizont.theory import chapter_names, questions_of
-from horizont.theory.parallelism import WAYS
+from horizont.theory.cuts import WAYS
 from horizont.theory.ring import ring_bytes
 from horizont.theory.together.findings import Together, exact_exchanges
 from horizont.theory.together.kernel import counted_by_kernel

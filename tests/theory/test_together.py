@@ -16,7 +16,9 @@ from horizont.cluster.plan import PlannedProcess
 from horizont.pipeline.together import run_together
 from horizont.report.lessons.ring import parts_of
 from horizont.theory import parallelism, ring
-from horizont.theory.parallelism import SMALL, WAYS, WEIGHTS
+from horizont.theory.backpropagation import WEIGHTS
+from horizont.theory.cuts import WAYS
+from horizont.theory.parallelism import SMALL
 from horizont.theory.together.kernel import counted_by_kernel
 from horizont.theory.together.peers import SocketPeers, meet
 
@@ -43,12 +45,9 @@ def test_what_the_wire_needs() -> None:
     assert ring.server_bytes(4, 100.0) == 400.0
     assert float(ring.ring_time(np.array(5), 100.0, 10.0, 0.0)) == pytest.approx(16.0)
     assert float(ring.server_time(np.array(5), 100.0, 10.0, 0.5)) == pytest.approx(101.0)
-    small, large = (
-        (ring.ring_time(np.array(8), size, 1e8, 1e-4), ring.server_time(np.array(8), size, 1e8, 1e-4))
-        for size in (1e2, 1e8)
-    )  # fmt: skip
-    assert small[0] > small[1]
-    assert large[0] < large[1]
+    for size, is_larger in ((1e2, True), (1e8, False)):
+        times = [law(np.array(8), size, 1e8, 1e-4) for law in (ring.ring_time, ring.server_time)]
+        assert (times[0] > times[1]) == is_larger
 
 
 def test_a_pipeline_waits_less_with_more_pieces() -> None:

@@ -16,6 +16,7 @@ from horizont.cluster import holding_ports
 from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import PlannedProcess, surroundings
 from horizont.cluster.watch import watch
+from horizont.measure.interrupts import interrupts_later
 from horizont.pipeline.answers import ground_of, read_answers
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
@@ -61,9 +62,9 @@ def done_together(paths: Paths | None = None) -> Together:
     }
     missing = {name: file for name, file in files.items() if not file.exists()}
     if missing:
-        progress = Progress("group of processes", len(missing))
+        progress = Progress("group", len(missing))
         for name, file in missing.items():
-            progress.begin(name)
+            progress.begin(f"of processes with {name}")
             _work(DOERS[name], file)
             progress.end("done")
         progress.close()
@@ -91,6 +92,9 @@ def _work(doer: Doer, file: Path) -> None:
 def run_together(processes: list[PlannedProcess], deadline_s: float = DEADLINE_S) -> None:
     """Start processes that wait for each other, all at once, and wait for all.
 
+    It is made of what runs are carried out with, and stands here since the code of `cluster` is
+    a part of the ground of every record.
+
     Raises
     ------
     RunFailed
@@ -100,7 +104,8 @@ def run_together(processes: list[PlannedProcess], deadline_s: float = DEADLINE_S
     with ending_all(groups):
         for planned in processes:
             planned.folder.mkdir(parents=True)
-            groups.append(ProcessGroup(planned, planned.folder / "process.log"))
+            with interrupts_later():
+                groups.append(ProcessGroup(planned, planned.folder / "process.log"))
         watch(groups, deadline_s, lambda: None)
 
 

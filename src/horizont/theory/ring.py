@@ -39,7 +39,7 @@ class Step:
 def ring_steps(rank: int, size: int) -> list[Step]:
     """Plan the ring for one process: reduce-scatter, then all-gather, n - 1 steps each.
 
-    Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
     2009.
     """
     scatter = [Step((rank - t) % size, (rank - t - 1) % size, adds=True) for t in range(size - 1)]
@@ -145,14 +145,12 @@ def questions() -> list[Question]:
     random = np.random.default_rng(92)
     a, b, c = random.normal(size=(3, 5))
     orders = "l = (a + b) + c\nm = (b + c) + a\nr = (c + a) + b\ny = sum((l + m + r) / 3)"
-    several = {f"x{k}": random.normal(size=(2, 3)) for k in range(3)}
+    several: dict[str, Array] = {f"x{k}": random.normal(size=(2, 3)) for k in range(3)}
     several |= {f"l{k}": random.integers(0, 4, 2) for k in range(3)}
     parts = "\n".join(f"p{k} = cross_entropy(x{k} @ W, l{k})" for k in range(3))
-    given = several | {"W": random.normal(size=(3, 4))}
+    given: dict[str, Array] = several | {"W": random.normal(size=(3, 4))}
     return [
-        Question(
-            "sum in three orders", orders, {"a": a, "b": b, "c": c}, ("a",), ("l", "m", "r")
-        ),
+        Question("sum in three orders", orders, {"a": a, "b": b, "c": c}, ("a",), ("l", "m", "r")),
         Question(
             "mean of three workers' losses", f"{parts}\nloss = (p0 + p1 + p2) / 3", given, ("W",)
         ),

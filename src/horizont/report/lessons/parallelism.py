@@ -21,7 +21,8 @@ from horizont.report.style import (
     only_grid,
 )
 from horizont.report.tables import Table, plain_table
-from horizont.theory.parallelism import SMALL, STEPS, WAYS, Part, Sizes, Way, idle_share
+from horizont.theory.cuts import WAYS, Part, Sizes, Way
+from horizont.theory.parallelism import SMALL, STEPS, idle_share
 from horizont.theory.together.findings import Together
 
 #: Colour and hatch of what process 0, process 1, and both hold.
@@ -81,6 +82,7 @@ def _draw_array(
     """Draw an array as a rectangle of so many squares, cut among its holders."""
     x, y = corner
     looks = list(HOLDERS.values())
+    pieces: list[tuple[float, float, float, float, tuple[str, str]]]
     pieces = [(x, y, columns, rows, BOTH)]
     if part.owner is not None:
         pieces = [(x, y, columns, rows, looks[part.owner])]
@@ -116,10 +118,11 @@ def volume(inputs: int = 784, hidden: int = 500, classes: int = 10) -> Picture:
         figure.legend(loc="outside lower center", ncols=2)
     weights = shapes[0].weights
     caption = (
-        f"What each of two processes sends in a step for a network of {inputs:,} inputs, {hidden:,} "
-        f"hidden neurons and {classes:,} classes, in float32. The gradients of its {weights:,} "
-        "weights do not depend on the batch; activations grow with it. Cutting between the "
-        f"layers sends less than averaging gradients up to {weights // hidden:,} examples, cutting "
+        f"What each of two processes sends in a step for a network of {inputs:,} inputs, "
+        f"{hidden:,} hidden neurons and {classes:,} classes, in float32. The gradients of its "
+        f"{weights:,} weights do not depend on the batch; activations grow with it. Cutting "
+        "between the layers sends less than averaging gradients up to "
+        f"{weights // hidden:,} examples, cutting "
         f"within them, by columns and rows, up to {weights // classes:,}."
     )
     return Picture(figure, "volume", caption)
@@ -133,9 +136,9 @@ def schedule(stages: int = 2, pieces: int = 4) -> Picture:
             _draw_schedule(axes, stages, count)
     caption = (
         f"{stages} processes with a part of the layers each, going through a batch (left) and "
-        f"through the same batch in {pieces} pieces (right). Blue: forward, purple: backward, which "
-        f"takes twice as long. The processes are idle {idle_share(stages, 1):.0%} of the time "
-        f"without pieces and {idle_share(stages, pieces):.0%} with them."
+        f"through the same batch in {pieces} pieces (right). Blue: forward, purple: backward, "
+        f"which takes twice as long. The processes are idle {idle_share(stages, 1):.0%} of the "
+        f"time without pieces and {idle_share(stages, pieces):.0%} with them."
     )
     return Picture(figure, "schedule", caption)
 
@@ -170,7 +173,13 @@ def done(together: Together) -> Table:
             sent = together.sent_bytes(doer, name)
             distance = together.way_distance(doer, name)
             row[f"{said}: sent"] = "–" if sent is None else f"{max(sent) / STEPS:,.0f}"
-            row[f"{said}: distance"] = "–" if distance is None else f"{distance:.0e}"
+            row[f"{said}: distance"] = _written(distance)
         rows.append(row)
     frame = pd.DataFrame(rows)
     return plain_table(frame, numbers=list(frame.columns[1:]))
+
+
+def _written(distance: float | None) -> str:
+    if distance is None:
+        return "–"
+    return f"{distance:.0e}" if distance else "0"

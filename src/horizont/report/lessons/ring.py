@@ -53,10 +53,10 @@ LAWS = (("ring", ring_bytes, "-", RING), ("server", server_bytes, "--", SERVER))
 
 def steps(workers: int = 4) -> Picture:
     """Draw who holds which sum after each step of a ring."""
-    return held(ring_states(workers), "A ring")
+    return held(ring_states(workers), "processes")
 
 
-def held(states: Array, who: str = "A ring of real processes") -> Picture:
+def held(states: Array, who: str = "real processes") -> Picture:
     """Draw what processes held after each step.
 
     Parameters
@@ -76,10 +76,11 @@ def held(states: Array, who: str = "A ring of real processes") -> Picture:
                 before = states[moment - 1] if moment else states[0]
                 _draw_moment(axes, states[moment], before, _titled(moment, workers))
     caption = (
-        f"{who} of {workers}: what each process (row) holds of each chunk (column). Process a "
-        "begins with its own numbers, a; ab is the sum of what a and b had. Framed: what has just "
-        f"come from the process above. After {workers - 1} steps each process has one chunk "
-        f"complete (dark, all); after {workers - 1} more, every chunk."
+        f"A ring of {workers} {who}: what each process (row) holds of each chunk (column). "
+        "Process a begins with its own numbers, a; ab is the sum of what a and b had. Framed: "
+        "what has just come from the process above (for a: the last one). After "
+        f"{workers - 1} steps each process has one chunk complete (dark, all); after "
+        f"{workers - 1} more, every chunk."
     )
     return Picture(figure, "steps", caption)
 
@@ -103,9 +104,7 @@ def _draw_moment(axes: Axes, state: Array, before: Array, title: str) -> None:
             _draw_cell(axes, rank, chunk, here, workers, fresh=fresh)
 
 
-def _draw_cell(
-    axes: Axes, rank: int, chunk: int, parts: str, workers: int, *, fresh: bool
-) -> None:
+def _draw_cell(axes: Axes, rank: int, chunk: int, parts: str, workers: int, *, fresh: bool) -> None:
     complete = len(parts) == workers
     colour = RING if complete else GRID if len(parts) > 1 else PAPER
     edge, width = (INK, 1.6) if fresh else (GRID, 0.6)
@@ -137,9 +136,10 @@ def volumes(together: Together) -> Picture:
         for doer, kind, mark, colour, label in COUNTED:
             found = {n: together.sent_bytes(doer, f"{kind} of {n}") for n in RINGS}
             known = {n: max(sent) / size for n, sent in found.items() if sent}
-            about = {"color": colour, "linestyle": "none", "markersize": 7}
+            about: dict[str, Any] = {"color": colour, "linestyle": "none", "markersize": 7}
             axes.plot(list(known), list(known.values()), mark, label=label, **about)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 16.5)
+        axes.set_yticks(range(0, 17, 4))
         axes.set_xlim(1.5, 16.5)
         axes.set_xticks([2, 3, 4, 8, 16])
         axes.set_xlabel("workers")
@@ -181,8 +181,8 @@ def wire(workers: int = 8, array_mb: float = 44.0, latency_ms: float = 0.1) -> P
             axes.set_yscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter("{x:,g}")
-            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.xaxis.set_major_formatter("{x:,.7g}")
+            axes.yaxis.set_major_formatter("{x:,.7g}")
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     caption = (
         f"What the wire needs at least for {workers} workers with a latency of {latency_ms:g} ms. "
@@ -206,9 +206,7 @@ def counted(together: Together) -> Table:
     return plain_table(frame, numbers=list(frame.columns[2:]))
 
 
-def _row(
-    together: Together, exercise: str, who: str, formula: float, place: int
-) -> dict[str, str]:
+def _row(together: Together, exercise: str, who: str, formula: float, place: int) -> dict[str, str]:
     def one(found: list[int] | None) -> str:
         return "–" if not found else f"{found[place]:,}"
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horizont.theory.parallelism import MEMBERS, WAYS, Arrays, trained_together
+from horizont.theory.cuts import MEMBERS, WAYS, Array, Arrays
+from horizont.theory.parallelism import trained_together
 from horizont.theory.ring import NUMBERS, ring_all_reduce, server_all_reduce, summands
 from horizont.theory.together.peers import Peers
 
@@ -72,7 +73,7 @@ def _server(peers: Peers) -> Arrays:
 
 def _steps(peers: Peers) -> Arrays:
     """Let each process begin with a digit of its own in every chunk."""
-    seen: list[np.ndarray] = []
+    seen: list[Array] = []
     own = np.full(peers.size, 10.0**peers.rank)
     ring_all_reduce(own, peers, lambda held: seen.append(held.copy()))
     return {"held": np.array(seen)}

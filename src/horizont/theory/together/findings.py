@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.theory.backpropagation import WEIGHTS
-from horizont.theory.parallelism import MEMBERS, SMALL, STEPS, WAYS, trained_alone
+from horizont.theory.cuts import MEMBERS, WAYS
+from horizont.theory.parallelism import SMALL, STEPS, trained_alone
 from horizont.theory.ring import NUMBERS, ring_bytes, ring_states, summands
 from horizont.theory.together.exercises import RINGS, SHOWN, largest_group
 

@@ -25,8 +25,13 @@ class Counted(NamedTuple):
     received_bytes: int
 
 
-def counted_by_kernel() -> Counted | None:
-    """Sum up all TCP connections of this process, once all that was handed over has left it.
+def counted_by_kernel(beside: int | None = None) -> Counted | None:
+    """Sum up the TCP connections of this process, once all that was handed over has left it.
+
+    Parameters
+    ----------
+    beside
+        A port whose connections serve another purpose and are left out.
 
     Returns
     -------
@@ -34,7 +39,7 @@ def counted_by_kernel() -> Counted | None:
         None where the kernel does not tell.
     """
     end_s = time.monotonic() + _PATIENCE_S
-    while (found := _all_connections()) is not None:
+    while (found := _all_connections(beside)) is not None:
         sent, received, not_sent = (sum(column) for column in zip((0, 0, 0), *found, strict=True))
         if not not_sent or time.monotonic() > end_s:
             return Counted(sent, received)
@@ -51,21 +56,23 @@ def difference(before: Counted | None, after: Counted | None) -> Counted | None:
     )
 
 
-def _all_connections() -> list[tuple[int, int, int]] | None:
+def _all_connections(beside: int | None) -> list[tuple[int, int, int]] | None:
     """List bytes sent, received and waiting to be sent; None if one cannot be told."""
     found = []
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the folder's own descriptor is gone by now
             if str(entry.readlink()).startswith("socket:"):
-                found.append(_connection(int(entry.name)))
+                found.append(_connection(int(entry.name), beside))
     told = [each for each in found if each != ()]
     return None if None in told else [each for each in told if each]
 
 
-def _connection(descriptor: int) -> tuple[int, int, int] | tuple[()] | None:
-    """Read one socket: nothing if it is not TCP, None if the kernel does not tell."""
+def _connection(descriptor: int, beside: int | None) -> tuple[int, int, int] | tuple[()] | None:
+    """Read one socket: nothing if it is none to count, None if the kernel does not tell."""
     with socket.socket(fileno=os.dup(descriptor)) as own:
         if own.family not in (socket.AF_INET, socket.AF_INET6) or own.type != socket.SOCK_STREAM:
+            return ()
+        if beside in _ports(own):
             return ()
         told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     if len(told) < _LENGTH:
@@ -73,3 +80,11 @@ def _connection(descriptor: int) -> tuple[int, int, int] | tuple[()] | None:
     long = (struct.unpack_from("Q", told, place)[0] for place in (_SENT, _SENT_AGAIN, _RECEIVED))
     sent, again, received = long
     return sent - again, received, struct.unpack_from("I", told, _NOT_SENT)[0]
+
+
+def _ports(own: socket.socket) -> tuple[int, ...]:
+    """List the ports of both ends; only its own of one that is not connected."""
+    try:
+        return own.getsockname()[1], own.getpeername()[1]
+    except OSError:
+        return (own.getsockname()[1],)

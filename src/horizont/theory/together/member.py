@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.theory.parallelism import Arrays
+from horizont.theory.cuts import Arrays
 from horizont.theory.together.exercises import Exercise, every_exercise
 from horizont.theory.together.kernel import Counted, counted_by_kernel, difference
 from horizont.theory.together.peers import PATIENCE_S, meet
@@ -25,7 +25,7 @@ def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
     folder
         Its own; all members' lie side by side.
     """
-    told = {}
+    told: Arrays = {}
     everyone = meet(rank, addresses)
     for exercise in every_exercise():
         if rank < exercise.members:
@@ -33,13 +33,17 @@ def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
             told |= counted(exercise, rank, folder.parent, partial(exercise.perform, peers))
             handed = Counted(peers.sent_bytes, peers.received_bytes)
             told |= bytes_told(f"{exercise.name}/{rank}/socket", handed)
-    np.savez(folder / ANSWERS, **told)
+    keep(told, folder, rank, len(addresses))
 
 
 def counted(
-    exercise: Exercise, rank: int, shared: Path, perform: Callable[[], Arrays]
-) -> dict[str, np.ndarray]:
-    """Do an exercise and have the kernel count.
+    exercise: Exercise,
+    rank: int,
+    shared: Path,
+    perform: Callable[[], Arrays],
+    beside: int | None = None,
+) -> Arrays:
+    """Do an exercise and have the kernel count, leaving out what goes through one port.
 
     Returns
     -------
@@ -47,28 +51,34 @@ def counted(
         Arrays named `<exercise>/<rank>/<what>`; `kernel` are the bytes that the kernel counted,
         sent and received, if it tells.
     """
-    before = counted_by_kernel()
-    wait_for_members(shared, exercise, rank)
+    before = counted_by_kernel(beside)
+    wait_for_members(shared, exercise.name, rank, exercise.members)
     done = perform()
     name = f"{exercise.name}/{rank}"
     told = {f"{name}/{what}": value for what, value in done.items()}
-    return told | bytes_told(f"{name}/kernel", difference(before, counted_by_kernel()))
+    return told | bytes_told(f"{name}/kernel", difference(before, counted_by_kernel(beside)))
 
 
-def wait_for_members(shared: Path, exercise: Exercise, rank: int) -> None:
+def wait_for_members(shared: Path, what: str, rank: int, members: int) -> None:
     """Wait until all members are ready: who began early would be counted too early.
 
     They tell each other by files, since a message would be counted, too.
     """
-    marks = [shared / f"{exercise.name}.{member}" for member in range(exercise.members)]
+    marks = [shared / f"{what}.{member}" for member in range(members)]
     marks[rank].touch()
     end_s = time.monotonic() + PATIENCE_S
     while not all(mark.exists() for mark in marks):
         if time.monotonic() > end_s:
-            raise TimeoutError(f"not all members came to {exercise.name!r}")
+            raise TimeoutError(f"not all members came to {what!r}")
         time.sleep(0.002)
 
 
-def bytes_told(name: str, found: Counted | None) -> dict[str, np.ndarray]:
+def keep(told: Arrays, folder: Path, rank: int, members: int) -> None:
+    """Write down what a member says, and stay until all are here: to leave is a byte, too."""
+    np.savez(folder / ANSWERS, **told)
+    wait_for_members(folder.parent, "the end", rank, members)
+
+
+def bytes_told(name: str, found: Counted | None) -> Arrays:
     """Write bytes sent and received as an array; nothing if they are not known."""
     return {} if found is None else {name: np.array(found)}

@@ -9,35 +9,42 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from horizont.frameworks.calculus.together.ways import GRADIENTS, Tensors
-from horizont.theory.parallelism import RATE, STEPS, WAYS, WEIGHTS, Arrays, start
+from horizont.theory.backpropagation import WEIGHTS
+from horizont.theory.cuts import WAYS, Arrays
+from horizont.theory.parallelism import RATE, STEPS, start
 from horizont.theory.ring import summands
 from horizont.theory.together.exercises import Exercise, every_exercise, named_training
-from horizont.theory.together.member import ANSWERS, counted
+from horizont.theory.together.member import counted, keep
 from horizont.theory.together.peers import PATIENCE_S
 
 
 def take_part_in_all(folder: Path, rank: int, addresses: Sequence[str]) -> None:
     """Do the exercises that this group is large enough for and that PyTorch has a call for."""
     torch.set_num_threads(1)
-    _join(rank, addresses)
+    store = _join(rank, addresses)
     groups = {size: dist.new_group(list(range(size))) for size in range(2, len(addresses) + 1)}
-    told: dict[str, np.ndarray] = {}
+    dist.barrier()  # all groups are made, and nothing of that is under way
+    told: Arrays = {}
     for exercise in every_exercise():
         if exercise.kind in PERFORM and exercise.members in groups and rank < exercise.members:
             perform = partial(PERFORM[exercise.kind], exercise, rank, groups[exercise.members])
-            told |= counted(exercise, rank, folder.parent, perform)
-    np.savez(folder / ANSWERS, **told)
-    dist.barrier()
+            told |= counted(exercise, rank, folder.parent, perform, beside=store)
+    keep(told, folder, rank, len(addresses))
     dist.destroy_process_group()
 
 
-def _join(rank: int, addresses: Sequence[str]) -> None:
-    """Meet the others at the first address, which nobody beyond this machine can reach."""
+def _join(rank: int, addresses: Sequence[str]) -> int:
+    """Meet the others at the first address, which nobody beyond this machine can reach.
+
+    Returns
+    -------
+    int
+        The port of the meeting place, where nothing of the exercises is sent.
+    """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     host, port = addresses[0].rsplit(":", 1)
     listening = socket.create_server((host, int(port))).detach() if rank == 0 else None
@@ -54,6 +61,7 @@ def _join(rank: int, addresses: Sequence[str]) -> None:
     dist.init_process_group(
         "gloo", store=store, rank=rank, world_size=len(addresses), timeout=timeout
     )
+    return int(port)
 
 
 def _training(exercise: Exercise, rank: int, group: dist.ProcessGroup) -> Arrays:
@@ -73,7 +81,7 @@ def _training(exercise: Exercise, rank: int, group: dist.ProcessGroup) -> Arrays
 def _descend(weights: Tensors, found: Tensors) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
-            weight -= RATE * found[name]
+            weight.sub_(RATE * found[name])
             weight.grad = None
 
 

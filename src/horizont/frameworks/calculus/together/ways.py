@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from horizont.theory.parallelism import WEIGHTS
+from horizont.theory.backpropagation import WEIGHTS
 
 Tensors = dict[str, torch.Tensor]
 Group = dist.ProcessGroup
@@ -112,11 +112,11 @@ def by_batch(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) ->
     row = torch.cat([own[name].flatten() for name in WEIGHTS])
     dist.all_reduce(row, group=group)
     row /= group.size()
-    pieces = row.split([own[name].numel() for name in WEIGHTS])
+    pieces = torch.split(row, [own[name].numel() for name in WEIGHTS])
     return {name: part.view_as(own[name]) for name, part in zip(WEIGHTS, pieces, strict=True)}
 
 
-#: By the names of `horizont.theory.parallelism`.
+#: By the names of `horizont.theory.cuts.WAYS`.
 GRADIENTS: dict[str, Callable[[Tensors, torch.Tensor, torch.Tensor, Group], Tensors]] = {
     "between layers": by_layers,
     "within layers, columns": by_columns,
