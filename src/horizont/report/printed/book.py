@@ -51,8 +51,8 @@ TEMPLATE = """\
   {made}
 ]
 #pagebreak()
-#let dots = (paint: luma(150), thickness: 0.6pt, dash: "loosely-dotted")
-#set outline.entry(fill: line(length: 100%, stroke: dots))
+#let leaders = (paint: luma(150), thickness: 0.6pt, dash: "loosely-dotted")
+#set outline.entry(fill: line(length: 100%, stroke: leaders))
 #outline(depth: 2, indent: auto)
 """
 
