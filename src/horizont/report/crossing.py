@@ -6,7 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 
 #: A link to another notebook, or to a document of the project.
-_TO_PAGE = re.compile(r"\[([^\]]+)\]\((?:\.\./docs/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)")
+_TO_PAGE = re.compile(
+    r"\[([^\]]+)\]\((?:\.\./(?:docs|notebooks)/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)"
+)
 
 #: A link as cells write it when they show links.
 _SHOWN = re.compile(r'<a [^>]*href="([\w-]+)\.html[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
