@@ -9,8 +9,6 @@ from collections.abc import Collection, Mapping
 _TO_PAGE = re.compile(
     r"\[([^\]]+)\]\((?:\.\./(?:docs|notebooks)/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)"
 )
-    r"\[([^\]]+)\]\((?:\.\./(?:docs|notebooks)/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)"
-)
 
 #: A link as cells write it when they show links.
 _SHOWN = re.compile(r'<a [^>]*href="([\w-]+)\.html[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
