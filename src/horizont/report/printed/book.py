@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from horizont.errors import UserError
 from horizont.report.pages import Page
 from horizont.report.printed.cells import escaped, markdown_of
-from horizont.report.printed.packed import packed
 
 #: What Pandoc is told to read: the notebooks' Markdown, with formulas and blocks of Typst.
 READ = "markdown+tex_math_dollars+raw_attribute+pipe_tables-auto_identifiers-citations"
@@ -80,7 +80,17 @@ def print_book(pages: Sequence[Page], path: Path, title: str) -> None:
         except RuntimeError as error:
             words = " ".join(str(error).split())
             raise UserError("printed book", words, "pages that Typst can set") from None
-        path.write_bytes(packed(path.read_bytes()))
+        _pack(path)
+
+
+def _pack(path: Path) -> None:
+    """Compress what Typst writes object by object: thousands of them say what is a heading."""
+    logging.getLogger("pikepdf").setLevel(logging.WARNING)  # it would greet
+    import pikepdf
+
+    with pikepdf.open(path, allow_overwriting_input=True) as book:
+        together = pikepdf.ObjectStreamMode.generate
+        book.save(path, object_stream_mode=together, recompress_flate=True)
 
 
 def _head(title: str) -> str:
