@@ -53,6 +53,8 @@ def test_scores_and_loss_are_numpys(told: dict[str, Any]) -> None:
 
 
 def test_windows_over_the_edge_see_nothing_there(told: dict[str, Any]) -> None:
+    if "padded" not in told:
+        pytest.skip("compiled code is tried on one network alone, for it takes long")
     assert told["padded"] < 1e-12
 
 

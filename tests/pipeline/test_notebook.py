@@ -77,7 +77,7 @@ def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.Monke
     text = shown.getvalue()
     assert "run 1/2" in text
     assert "first: 1.0 s" in text
-    assert "1 runs done" in text
+    assert "1 run done" in text
     assert "1 found finished" in text
     assert "step 5/10" not in text, "passing lines are for terminals"
     assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", spoken.read_text())
