@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pikepdf
 import pytest
 
 from horizont.errors import UserError
@@ -58,6 +59,10 @@ def test_a_book_is_set(tmp_path: Path) -> None:
     out = tmp_path / "book" / "book.pdf"
     print_book([Page("chapter", "page", "", CELLS)], out, "A #book [of] *mine*")
     assert out.read_bytes().startswith(b"%PDF")
+    assert b"/ObjStm" in out.read_bytes(), "its objects are packed"
+    with pikepdf.open(out) as book:
+        assert len(book.pages) > 1
+        assert "/StructTreeRoot" in book.Root, "it can be read aloud"
 
 
 def test_what_cannot_be_set_is_told(tmp_path: Path) -> None:
