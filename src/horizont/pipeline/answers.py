@@ -91,11 +91,16 @@ def ask(questions: Sequence[Question], files: Mapping[str, Path]) -> None:
             processes, DEADLINE_S, lambda planned: progress.end(f"{planned.name} answered")
         )
         for name, file in files.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            partial = file.with_suffix(f".{os.getpid()}.tmp")
-            partial.write_bytes(Path(made, name, "answers.npz").read_bytes())
-            partial.replace(file)
+            keep_answers(Path(made, name, "answers.npz"), file)
     progress.close()
+
+
+def keep_answers(made: Path, file: Path) -> None:
+    """Copy a file of answers to where it is kept; there it appears whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}.tmp")
+    partial.write_bytes(made.read_bytes())
+    partial.replace(file)
 
 
 def read_answers(file: Path) -> Told:

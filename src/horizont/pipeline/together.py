@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import PlannedProcess, surroundings
 from horizont.cluster.watch import watch
 from horizont.measure.interrupts import interrupts_later
-from horizont.pipeline.answers import ground_of, read_answers
+from horizont.pipeline.answers import ground_of, keep_answers, read_answers
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
 from horizont.spec import installed_version
@@ -81,12 +80,9 @@ def _work(doer: Doer, file: Path) -> None:
         told: dict[str, NDArray[Any]] = {}
         for folder in folders:
             told |= read_answers(folder / "answers.npz")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(made, "all.npz")
-        np.savez(partial, **told)
-        beside = file.with_suffix(f".{os.getpid()}.tmp")
-        beside.write_bytes(partial.read_bytes())
-        beside.replace(file)
+        together = Path(made, "all.npz")
+        np.savez(together, **told)
+        keep_answers(together, file)
 
 
 def run_together(processes: list[PlannedProcess], deadline_s: float = DEADLINE_S) -> None:
