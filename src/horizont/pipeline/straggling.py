@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from horizont.data import ImageData, load
 from horizont.errors import MissingFramework
 from horizont.pipeline.paths import Paths, study_paths
-from horizont.pipeline.trained import DATASET, WORKLOAD, theory_data, theory_record
+from horizont.pipeline.trained import DATASET, theory_data, theory_record, theory_run
 from horizont.records import Record
-from horizont.spec import Run, installed_version, parse_system, read_study
+from horizont.spec import Run, installed_version
 
 #: The same framework with both ways to keep its workers in step.
 SYSTEMS = ("pytorch/sync/allreduce", "pytorch/async/parameter_server")
@@ -68,23 +68,11 @@ def pooled_batches(
 
 
 def _run(system: str, steps: int, paths: Paths) -> Run:
-    study = read_study(paths.params)
     is_async = "async" in system
-    return Run.model_validate(
-        {
-            "experiment": "theory",
-            "workload_name": WORKLOAD,
-            "workload": study.workload(WORKLOAD).model_dump(),
-            "system": parse_system(system),
-            "topology": {"workers": 2, "servers": int(is_async)},
-            "steps": {"warmup": 1, "bare": steps, "instrumented": 0},
-            "global_batch": 42,
-            "block": 0,
-            "seed": study.seed,
-            "sampler_hz": 0,
-            "evaluate_examples": 0,
-            "record_updates": "order" if is_async else "none",
-            "incident": INCIDENT,
-            "deadline_s": 120,
-        }
-    )
+    own = {
+        "topology": {"workers": 2, "servers": int(is_async)},
+        "record_updates": "order" if is_async else "none",
+        "incident": INCIDENT,
+        "deadline_s": 120,
+    }
+    return theory_run(system, steps, paths, own)

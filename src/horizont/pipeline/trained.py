@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -88,38 +90,47 @@ def trained_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
 
 def theory_data(paths: Paths) -> About:
     """Make the theory's data set ready, below `data/theory`."""
+    return part_of(DATASET, EXAMPLES, paths.answers, paths)
+
+
+def part_of(dataset: str, examples: int, folder: Path, paths: Paths) -> About:
+    """Make a part of a set ready in a folder of its own; nothing is fetched for this."""
     settings = read_study(paths.params).data
     return prepare(
-        DATASET,
+        dataset,
         "synthetic" if settings.source == "synthetic" else "available",
         paths.raw,
-        paths.answers,
+        folder,
         mirror=settings.mirror,
-        train_examples=EXAMPLES,
+        train_examples=examples,
         test_examples=100,
     )
 
 
 def _run(steps: int, paths: Paths) -> Run:
-    study = read_study(paths.params)
     names = [name for name in ("pytorch", *FRAMEWORKS) if installed_version(name)]
     if not names:
         raise UserError("framework", "none is installed", list(FRAMEWORKS))
+    own = {"topology": {"workers": 1}, "keep_weights": True, "deadline_s": 240}
+    return theory_run(f"{names[0]}/local", steps, paths, own)
+
+
+def theory_run(system: str, steps: int, paths: Paths, own: Mapping[str, Any]) -> Run:
+    """Describe a short run of the theory's workload, with fields of its own."""
+    study = read_study(paths.params)
     return Run.model_validate(
         {
             "experiment": "theory",
             "workload_name": WORKLOAD,
             "workload": study.workload(WORKLOAD).model_dump(),
-            "system": parse_system(f"{names[0]}/local"),
-            "topology": {"workers": 1},
+            "system": parse_system(system),
             "steps": {"warmup": 1, "bare": steps, "instrumented": 0},
             "global_batch": 42,
             "block": 0,
             "seed": study.seed,
             "sampler_hz": 0,
             "evaluate_examples": 0,
-            "keep_weights": True,
-            "deadline_s": 240,
+            **own,
         }
     )
 

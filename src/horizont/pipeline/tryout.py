@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from horizont.analysis import ProofStatus, metrics
-from horizont.data import About, prepare
+from horizont.data import About
 from horizont.networks import network_for
 from horizont.pipeline.experiment import carry_out, interleaved
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.published import standing
+from horizont.pipeline.trained import part_of
 from horizont.records import Record
 from horizont.report import Column, column, loss_picture, speed_table, throughput_picture
-from horizont.spec import FRAMEWORKS, Run, Study, parse_system, read_study, validate
+from horizont.spec import FRAMEWORKS, Run, parse_system, read_study, validate
 
 DATASET = "cifar10"
 
@@ -85,7 +86,7 @@ def try_out(
     """
     paths = paths or study_paths()
     study = read_study(paths.params)
-    about = _data(study, paths)
+    about = part_of(DATASET, EXAMPLES, paths.tryout.prepared_sets, paths)
     asked = {
         "experiment": "tryout",
         "workload_name": f"{network}-{DATASET}",
@@ -122,19 +123,6 @@ def try_and_show(**settings: Any) -> Column:
         speed_table(tryout.metrics),
         throughput_picture(tryout.records),
         loss_picture(tryout.records),
-    )
-
-
-def _data(study: Study, paths: Paths) -> About:
-    """Make the data ready; nothing is fetched for this."""
-    return prepare(
-        DATASET,
-        "synthetic" if study.data.source == "synthetic" else "available",
-        paths.raw,
-        paths.tryout.prepared_sets,
-        mirror=study.data.mirror,
-        train_examples=EXAMPLES,
-        test_examples=100,
     )
 
 
