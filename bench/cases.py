@@ -33,6 +33,8 @@ class Case:
         Of an image as it is stored; of a text (time steps,).
     enlarge
         As of a workload.
+    processes
+        How many are asked, each for so many rounds of segments.
     """
 
     network: str
@@ -41,6 +43,7 @@ class Case:
     shape: tuple[int, ...] = (3, 32, 32)
     enlarge: int = 1
     batch: int = 42
+    processes: int = 3
 
     @property
     def reads_text(self) -> bool:
@@ -97,11 +100,11 @@ class Case:
 
 
 CASES = {
-    "lenet5": Case("lenet5", steps=60, rounds=25),
-    "lenet": Case("lenet", steps=20, rounds=15, shape=(1, 28, 28)),
-    "alexnet-small": Case("alexnet-small", steps=3, rounds=9, enlarge=2),
-    "resnet18": Case("resnet18", steps=4, rounds=11),
-    "resnet50": Case("resnet50", steps=3, rounds=9),
-    "inception": Case("inception", steps=2, rounds=7),
-    "lstm": Case("lstm", steps=6, rounds=11, shape=(30,), batch=20),
+    "lenet5": Case("lenet5", steps=60, rounds=9, processes=5),
+    "lenet": Case("lenet", steps=20, rounds=7, shape=(1, 28, 28), processes=5),
+    "alexnet-small": Case("alexnet-small", steps=3, rounds=5, enlarge=2),
+    "resnet18": Case("resnet18", steps=4, rounds=5),
+    "resnet50": Case("resnet50", steps=3, rounds=4),
+    "inception": Case("inception", steps=2, rounds=4),
+    "lstm": Case("lstm", steps=6, rounds=5, shape=(30,), batch=20),
 }

@@ -103,7 +103,7 @@ def main(framework: str, network: str, build: Build = PLAIN) -> None:
         usual = list(as_it_is.batches(case.examples()))
         peer, theirs = "our plain build", case.our_loop(as_it_is, usual)
     rates = take_turns(ours, theirs, steps=case.steps, rounds=case.rounds)
-    print(json.dumps([{"peer": peer, **rates}]))
+    print(json.dumps({"peer": peer, **rates}))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from horizont.data.catalogue import DatasetInfo, dataset_info
 from horizont.data.content import Content
 from horizont.data.progress import Progress, silent
 from horizont.data.sources import Source, fetch, locate
-from horizont.data.synthetic import synthesise
 from horizont.data.unpack import read_content
 from horizont.errors import UserError
 
@@ -127,6 +126,9 @@ def _read(
 def _generate(
     info: DatasetInfo, splits: Mapping[str, int], seed: int, tell: Progress
 ) -> tuple[Content, About]:
+    # Only here, like pooch: processes that train import this package, and make no data.
+    from horizont.data.synthetic import synthesise
+
     made = synthesise(info, splits, seed, tell)
     about = _describe(info, made.content, splits, "generated")
     best = {"best_accuracy": made.best_accuracy, "best_perplexity": made.best_perplexity}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-
 from horizont.data.about import Origin
 from horizont.data.catalogue import DatasetInfo, RawFile
 from horizont.data.progress import Progress
@@ -61,6 +59,8 @@ def fetch(info: DatasetInfo, raw_dir: Path, progress: Progress) -> Source:
 
 
 def _fetch_file(file: RawFile, folder: Path, progress: Progress) -> None:
+    import pooch
+
     downloader = pooch.HTTPDownloader(progressbar=_Bar(file, progress), timeout=TIMEOUT_S)
     pooch.get_logger().setLevel("WARNING")  # our progress already says what pooch would log
     try:

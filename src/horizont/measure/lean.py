@@ -1,4 +1,4 @@
-"""Keeping the sampler small."""
+"""Keeping processes small that are measured, or that measure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ class _Refusal(MetaPathFinder):
         return None
 
 
-def keep_out_pandas() -> None:
-    """Make pandas look absent to this process.
+def keep_out_what_reports_need() -> None:
+    """Make pandas and Matplotlib look absent to this process.
 
-    pyarrow imports it, if it is there, at the first list it is given: 0.2 s of processor time
-    in the middle of the sampling and 50 MB, to find out whether the list is a pandas object.
+    They are installed for the report, and are imported by others if they are there. pyarrow
+    imports pandas at the first list it is given, in the middle of the sampling, to find out
+    whether the list is a pandas object; Keras imports both, a third of TensorFlow's start-up and
+    more than a hundred megabytes that have nothing to do with training.
     """
-    sys.meta_path.insert(0, _Refusal("pandas"))
+    for name in ("pandas", "matplotlib"):
+        sys.meta_path.insert(0, _Refusal(name))

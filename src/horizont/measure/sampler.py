@@ -24,7 +24,7 @@ from horizont.measure.doorbell import Doorbell
 from horizont.measure.follower import Follower
 from horizont.measure.host import HostReader, TrafficReader
 from horizont.measure.hostrows import host_rows, interface_rows
-from horizont.measure.lean import keep_out_pandas
+from horizont.measure.lean import keep_out_what_reports_need
 from horizont.measure.processes import ProcessReader, allow_many_descriptors
 from horizont.measure.reporting import finish
 from horizont.measure.rows import Head, Spill, process_row
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--spec", type=Path, required=True, help="a file written by the launcher")
     try:
         spec = read_spec(parser.parse_args(arguments).spec)
-        keep_out_pandas()
+        keep_out_what_reports_need()
         allow_many_descriptors()
         sampler = Sampler(spec)
         ended = "an error"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from horizont.errors import UserError
+from horizont.measure.lean import keep_out_what_reports_need
 from horizont.spec import ProcessJob, TraceJob, validate
 from horizont.worker.lifeline import die_with_parent
 
@@ -20,6 +21,7 @@ def main(argv: list[str]) -> int:
         0 if it was done, 2 for a user's mistake; other errors end with a traceback in the log.
     """
     die_with_parent()
+    keep_out_what_reports_need()
     try:
         do(json.loads(Path(argv[1]).read_text(encoding="utf-8")))
     except UserError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from horizont.data import ImageData, TextData, window_starts
 from horizont.frameworks.base import Trainer, Windows
@@ -67,6 +66,8 @@ def perplexity(trainer: Trainer, words: NDArray[np.int32], count: int, time_step
 
     The text is read in streams, each from a state of zeros, `count` windows in all at most.
     """
+    from scipy.special import logsumexp
+
     rows = min(ROWS, count, (len(words) - 1) // time_steps)
     windows = min(count // rows, (len(words) - 1) // rows // time_steps)
     order = window_starts(
