@@ -87,16 +87,18 @@ class Follower:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return reader
 
-    def read(self, time_s: float) -> Iterator[tuple[int, str, ProcessReading]]:
+    def read(self, time_s: float, disk: bool) -> Iterator[tuple[int, str, ProcessReading]]:
         """Yield the counters of every living member; let go of those that have ended.
 
         Parameters
         ----------
         time_s
             The time of the sample, in seconds.
+        disk
+            Whether to read the counters of the disks, too.
         """
         for pid, (reader, life) in list(self._open.items()):
-            reading = reader.read()
+            reading = reader.read(disk)
             if reading is None:
                 self._let_go(pid)
                 continue

@@ -35,7 +35,8 @@ class ProcessReading(NamedTuple):
         Number of threads.
     read_bytes, write_bytes
         Bytes that it made the disks read and write since it started; what the page cache
-        served is not in it. None where the kernel does not tell (another user's process).
+        served is not in it. None where the kernel does not tell (another user's process), and
+        where nobody asked.
     """
 
     cpu_s: float
@@ -89,8 +90,14 @@ class ProcessReader:
         """The highest descriptor that it holds; -1 if it is closed."""
         return max(-1 if held is None else held for held in (self._stat, self._io))
 
-    def read(self) -> ProcessReading | None:
-        """Read the counters, or None when the process has ended (or waits to be reaped)."""
+    def read(self, disk: bool = True) -> ProcessReading | None:
+        """Read the counters, or None when the process has ended (or waits to be reaped).
+
+        Parameters
+        ----------
+        disk
+            Whether to read those of the disks, too: a third of all calls.
+        """
         if self._stat is None:
             return None
         try:
@@ -105,7 +112,7 @@ class ProcessReader:
             self._cpu_s(fields),
             int(fields[_RSS]) * _PAGE_BYTES,
             int(fields[_THREADS]),
-            *self._disk(),
+            *(self._disk() if disk else (None, None)),
         )
 
     def _cpu_s(self, fields: list[bytes]) -> float:

@@ -49,7 +49,7 @@ class Row(NamedTuple):
     threads
         Threads of a process.
     read_bytes, write_bytes
-        Disk bytes since the process or the host started; of the host at each scan only.
+        Disk bytes since the process or the host started; at each scan only.
     sent_bytes, received_bytes
         Network bytes since the interface came up; of a host summed over the counted interfaces,
         the loopback one included if it is counted.

@@ -113,12 +113,12 @@ class Sampler:
         scanned = time_s >= self._scan_due_s
         processes = self._scan(time_s) if scanned else None
         add = self._spill.rows.append
-        for pid, name, reading in self.follower.read(time_s):
+        for pid, name, reading in self.follower.read(time_s, disk=scanned):
             add(process_row(head, "process", name, pid, reading))
         self._spill.rows.extend(host_rows(head, self._host, deadline.missed, processes))
         for host, reader in self._others.items():
             self._spill.rows.extend(interface_rows(head._replace(host=host), reader.read()))
-        own = self._self.read()
+        own = self._self.read(disk=scanned)
         if own:
             add(process_row(head, "sampler", "sampler", os.getpid(), own))
         if time_s >= self._spill_due_s:
