@@ -55,6 +55,15 @@ def test_rows_between_the_rows_go_over_all_columns(tmp_path: Path) -> None:
     assert "align: (left, right,)" in text
 
 
+def test_names_of_records_are_in_small_print(tmp_path: Path) -> None:
+    names = "<code>run-a</code>, <code>run-b</code>"
+    page = f"<p><strong>N1</strong> says</p><details><summary>2 records</summary>{names}</details>"
+    text = markdown_of([shown(page)], tmp_path)
+    assert text.startswith("**N1** says")
+    assert "luma(90), hyphenate: false)" in text
+    assert "2 records: run-a, run-b]" in text
+
+
 def test_a_book_is_set(tmp_path: Path) -> None:
     out = tmp_path / "book" / "book.pdf"
     print_book([Page("chapter", "page", "", CELLS)], out, "A #book [of] *mine*")

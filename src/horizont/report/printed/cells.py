@@ -28,6 +28,11 @@ _LINE = "table.hline(stroke: 0.6pt)"
 
 _TABLES = re.compile(r"<table.*?</table>", re.DOTALL)
 
+#: Names of records, folded away on the site, under their number.
+_RECORDS = re.compile(
+    r"<details[^>]*><summary>([^<]* records?\b[^<]*)</summary>(.*?)</details>", re.DOTALL
+)
+
 _CAPTION = re.compile(r"<caption>.*?>([^<]+)\.</span>(.*?)</caption>", re.DOTALL)
 
 #: Tables with more columns than this are set on a smaller size.
@@ -77,8 +82,18 @@ def _output(cell: dict[str, Any], output: dict[str, Any], picture: Path) -> str:
 
 def _words(page: str) -> str:
     """Write what is neither figure nor table: paragraphs, and lists with a line an item."""
+    page = _RECORDS.sub(lambda found: _RAW.format(_small(*found.groups())), page)
+    page = re.sub(r"</?strong>", "**", page)
     lined = re.sub(r"<li>", "\n- ", re.sub(r"</(?:p|ul|section|summary)>", "\n\n", page))
     return html.unescape(re.sub(r"<[^>]+>", "", lined)).strip()
+
+
+def _small(said: str, names: str) -> str:
+    """Set the names of records in small print that breaks between them."""
+    listed = names.replace("</li><li>", ", ")
+    text = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", listed)).split()).replace(" ,", ",")
+    style = "#set text(size: 7.5pt, fill: luma(90), hyphenate: false)\n#set par(justify: false)"
+    return f"#block[{style}\n{escaped(said)}: {escaped(text)}]"
 
 
 def _figure(page: str, about: Mapping[str, str], path: Path) -> str:
