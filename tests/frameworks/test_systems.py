@@ -70,6 +70,20 @@ def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
     workers = {f"worker-{rank}" for rank in range(run.topology.workers)}
     assert workers <= set(samples["name"])
     assert not (record.folder / "processes").exists()
+    check_exchange(record)
+
+
+def check_exchange(record: Record) -> None:
+    """Whoever takes the times of an exchange beside the backward pass tells possible ones."""
+    exchange_s, overlap_s = record.result.exchange_s, record.result.overlap_s
+    if record.run.system.name.startswith("pytorch/sync/allreduce"):
+        assert exchange_s is not None
+        assert overlap_s is not None
+        assert 0 <= overlap_s <= exchange_s
+        assert exchange_s > 0
+    else:
+        assert exchange_s is None
+        assert overlap_s is None
 
 
 def check_counts(run: Run, steps: pd.DataFrame) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import nan
 
 import pandas as pd
@@ -29,7 +29,9 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
         ``measured_s``, their sum; ``hidden_s``, how much shorter the bare step is than the
         instrumented one without its waiting. There everything comes after the other, so this is
         what the bare step does at once (less what looking costs): the exchange behind the
-        backward pass, and the queue of an engine.
+        backward pass, and the queue of an engine. ``exchange_s`` and ``overlap_s`` are the exchange
+        of a bare step and how much of it went on beside the backward pass, by the framework's
+        own clocks; NaN where it has none.
     """
     times = step_times(records).set_index("system")["bare_s"]
     parts = phases(records).pivot(index="system", columns="part", values="mean_s")
@@ -41,6 +43,7 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
         twin_s = float(times.get(f"{parsed.framework}/local", nan))
         own = parts.loc[system]
         measured = own[["communication", "waiting"]]
+        results = [record.result for record in records if record.run.system.name == system]
         rows.append(
             {
                 "system": system,
@@ -51,6 +54,13 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
                 "waiting_s": measured["waiting"],
                 "measured_s": measured.sum(min_count=1),
                 "hidden_s": own.drop("waiting").sum(min_count=1) - times[system],
+                "exchange_s": _mean(result.exchange_s for result in results),
+                "overlap_s": _mean(result.overlap_s for result in results),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else nan

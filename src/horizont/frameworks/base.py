@@ -175,6 +175,33 @@ class OnDisk:
     reader: str
 
 
+@dataclass(frozen=True)
+class Exchanged:
+    """The exchange of the gradients in bare steps, by the framework's own clocks.
+
+    Attributes
+    ----------
+    steps
+        How many have been summed up so far.
+    exchange_s
+        From the first gradients on their way to the last ones back, in seconds.
+    overlap_s
+        How much of that went on beside the backward pass, in seconds.
+    """
+
+    steps: int
+    exchange_s: float
+    overlap_s: float
+
+    def mean_since(self, before: Exchanged) -> Exchanged | None:
+        """Take the mean of a step since an earlier sum, if there was a step since."""
+        steps = self.steps - before.steps
+        if not steps:
+            return None
+        exchange_s = (self.exchange_s - before.exchange_s) / steps
+        return Exchanged(1, exchange_s, (self.overlap_s - before.overlap_s) / steps)
+
+
 def when_asked(pipeline: Iterable[Any]) -> Iterator[Any]:
     """Start a pipeline when its first batch is asked for, and let go of it when this is closed."""
     yield from pipeline
@@ -214,6 +241,10 @@ class Trainer(Protocol):
 
     def settle(self, loss: Any) -> None:
         """Return when the step that gave this loss is over."""
+        ...
+
+    def exchanged(self) -> Exchanged | None:
+        """Sum up the exchange so far, if the framework takes its time beside the backward pass."""
         ...
 
     def loss_value(self, loss: Any) -> float:

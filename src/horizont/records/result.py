@@ -54,6 +54,9 @@ class Result(Frozen):
         Whether other programs of the machine took a notable share of the processor.
     input
         What the input pipeline needed, if it was looked at alone.
+    exchange_s, overlap_s
+        Of a bare step of the first worker, by the framework's own clocks: how long the exchange of
+        the gradients takes, and how much of that goes on beside the backward pass.
     """
 
     status: Status
@@ -68,3 +71,5 @@ class Result(Frozen):
     background_cpu: float | None = None
     disturbed: bool = False
     input: InputFacts | None = None
+    exchange_s: float | None = None
+    overlap_s: float | None = None

@@ -91,6 +91,8 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "subtracted_s": ("by subtraction, ms", _milliseconds),
     "measured_s": ("measured, ms", _milliseconds),
     "hidden_s": ("at once, ms", _milliseconds),
+    "exchange_s": ("exchange, ms", _milliseconds),
+    "overlap_s": ("beside backward, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),

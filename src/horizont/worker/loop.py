@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from horizont.frameworks.base import Trainer
+from horizont.frameworks.base import Exchanged, Trainer
 from horizont.measure.progress import ProgressWriter
 from horizont.measure.steps import LOAD, PHASES, StepLog
 from horizont.spec import Steps
@@ -18,6 +18,11 @@ class StepLoop:
     """Warm-up, bare and instrumented steps of one worker.
 
     Losses stay promises until the segment is over, so that reading them costs no step any time.
+
+    Attributes
+    ----------
+    exchanged
+        Of a bare step, if the framework tells.
     """
 
     def __init__(self, trainer: Trainer, steps: Steps, rank: int, progress: ProgressWriter) -> None:
@@ -26,6 +31,7 @@ class StepLoop:
         self.progress = progress
         self.log = StepLog(steps.total, rank)
         self.losses: list[Any] = []
+        self.exchanged: Exchanged | None = None
 
     def run(
         self,
@@ -37,10 +43,13 @@ class StepLoop:
         self._bare(batches, 1, "warmup")
         first_step_done()
         self._bare(batches, self.steps.warmup - 1, "warmup")
+        before = self.trainer.exchanged()
         for count, looked in looks.pieces(self.steps.bare) if looks else [(self.steps.bare, False)]:
             self._bare(batches, count, "bare")
             if looks and looked and self.log.worker == 0:
                 looks.take(len(self.losses), self.trainer)
+        after = self.trainer.exchanged()
+        self.exchanged = after.mean_since(before) if before and after else None
         self._instrumented(batches, self.steps.instrumented)
         for step, loss in enumerate(self.losses):
             self.log.set_loss(step, self.trainer.loss_value(loss))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.data import ImageData, TextData, window_starts
-from horizont.frameworks.base import Trainer, Windows
+from horizont.frameworks.base import Exchanged, Trainer, Windows
 from horizont.records import write_json
 from horizont.records.result import InputFacts
 from horizont.spec import Run
@@ -18,7 +18,11 @@ ROWS = 20
 
 
 def leave_outcome(
-    session: Session, trainer: Trainer, final_loss: float, needs: InputFacts | None = None
+    session: Session,
+    trainer: Trainer,
+    final_loss: float,
+    needs: InputFacts | None = None,
+    exchanged: Exchanged | None = None,
 ) -> None:
     """Leave the last loss, how good the network is, and the weights if they are asked for.
 
@@ -26,6 +30,8 @@ def leave_outcome(
     ----------
     needs
         What the input pipeline needed, if it was looked at alone.
+    exchanged
+        In a bare step, if the framework tells.
     """
     job = session.job
     found = {
@@ -33,6 +39,8 @@ def leave_outcome(
         "parameters": sum(weight.size for weight in session.recipe.weights.values()),
         **quality(trainer, session.data, job.run),
         "input": needs and needs.model_dump(),
+        "exchange_s": exchanged and exchanged.exchange_s,
+        "overlap_s": exchanged and exchanged.overlap_s,
     }
     write_json(job.folder / "summary.json", found)
     if job.run.keep_weights:

@@ -53,7 +53,7 @@ def work(session: Session) -> None:
     session.note("trained")
     end_input(batches)
     if job.rank == 0:
-        leave_outcome(session, trainer, loop.final_loss(), needs)
+        leave_outcome(session, trainer, loop.final_loss(), needs, loop.exchanged)
         looks.leave()
     if job.run.steps.profiled:
         profile_operators(session, loop.log)

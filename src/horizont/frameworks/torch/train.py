@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.frameworks.base import Examples, Mark, OnDisk, Probe, Recipe, Weights, Windows
+from horizont.frameworks.base import (
+    Examples,
+    Exchanged,
+    Mark,
+    OnDisk,
+    Probe,
+    Recipe,
+    Weights,
+    Windows,
+)
 from horizont.frameworks.torch import input as pipeline
 from horizont.frameworks.torch import readers
 from horizont.frameworks.torch.build import built
@@ -156,6 +165,10 @@ class LocalTrainer:
         for name, mask in masks.items():
             fed = self.module.get_submodule(name)
             fed.mask = torch.from_numpy(mask).to(DTYPES[self.recipe.dtype])
+
+    def exchanged(self) -> Exchanged | None:
+        """Tell nothing: only a replica among others exchanges beside the backward pass."""
+        return None
 
     def close(self) -> None:
         """Do nothing: nobody else is there."""
