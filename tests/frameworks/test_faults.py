@@ -12,7 +12,7 @@ from horizont.cluster import RunFailed
 from horizont.pipeline import Paths, prove, try_faults
 from horizont.pipeline.faults import FaultTried
 from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prover import prover_of
+from horizont.pipeline.prover import PASSES, prover_of
 from horizont.spec import FAULT_INFOS, FRAMEWORKS, TracePass, installed_version
 from horizont.worker.faults import FAULTS
 
@@ -82,7 +82,10 @@ def check(tried: list[FaultTried]) -> None:
         assert row.tensor == first, row
 
 
-def test_a_proof_with_a_fault_is_not_kept(study_folder: Paths) -> None:
+def test_a_proof_with_a_fault_is_not_kept(
+    study_folder: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("horizont.pipeline.prover.PASSES", PASSES[:1])
     assert not prove("lenet5-cifar10", study_folder, faults={"pytorch": "label_shift"}).ok
     assert not study_folder.proof("lenet5-cifar10").exists()
 
