@@ -1,0 +1,66 @@
+"""What is done where emulated hosts cannot be had: really tried by a user who is not root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.conftest import small_run
+
+from horizont.cluster.emulated import _lacking
+from horizont.pipeline.feasible import grounded, obstacle
+from horizont.spec import Run, Topology
+
+NOBODY = 65534
+
+FREE = Topology(engine="emulated", workers=2)
+LIMITED = Topology(engine="emulated", workers=2, host_cpus=0.5)
+
+
+def of(topology: Topology) -> Run:
+    return small_run("pytorch/sync/allreduce", topology=topology)
+
+
+def as_nobody(ask: Callable[[], str]) -> str:
+    """Ask in a process of a user without rights; what is known of this one is forgotten there."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            _lacking.cache_clear()
+            if os.geteuid() == 0:
+                os.seteuid(NOBODY)
+            os.write(writer, ask().encode())
+        finally:
+            os._exit(0)  # never on into the other tests
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        answer = told.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+def test_a_user_without_rights_is_told_what_is_left_out() -> None:
+    run = of(LIMITED)
+    obstacle(run)  # asks for the framework, too, as long as all files may be read
+    assert as_nobody(lambda: obstacle(run)) == "emulated hosts need root"
+
+
+def test_without_rights_free_hosts_become_the_loopback_and_the_record_says_so() -> None:
+    engines = "{0.topology.engine} {1.topology.engine} {0.topology.workers}"
+    told = as_nobody(lambda: engines.format(grounded(of(FREE)), grounded(of(LIMITED))))
+    assert told == "local emulated 2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_commands_that_are_not_there_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _lacking.cache_clear()
+    try:
+        assert obstacle(of(FREE)).startswith("emulated hosts need the commands ip, ")
+    finally:
+        _lacking.cache_clear()
