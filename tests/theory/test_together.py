@@ -11,9 +11,8 @@ import numpy as np
 import psutil
 import pytest
 
-from horizont.cluster import RunFailed, holding_ports
+from horizont.cluster import RunFailed, holding_ports, run_together
 from horizont.cluster.plan import PlannedProcess
-from horizont.pipeline.together import run_together
 from horizont.report.lessons.ring import parts_of
 from horizont.theory import parallelism, ring
 from horizont.theory.backpropagation import WEIGHTS
@@ -118,5 +117,5 @@ def test_a_lost_member_ends_the_group(tmp_path: Path) -> None:
         "raise ValueError('lost')"
     )
     with pytest.raises(RunFailed, match=r"two ended with status 1: ValueError: lost"):
-        run_together([planned(tmp_path / "one", waits), planned(tmp_path / "two", fails)])
+        run_together([planned(tmp_path / "one", waits), planned(tmp_path / "two", fails)], 60.0)
     assert not psutil.pid_exists(int((tmp_path / "one" / "pid").read_text()))

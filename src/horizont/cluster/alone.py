@@ -1,4 +1,4 @@
-"""Processes without a record, side by side: of the comparator and others, for no time is taken."""
+"""Processes without a record: of the comparator, the theory and others, for no time is taken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from horizont.cluster.group import ProcessGroup, ending_all
 from horizont.cluster.plan import PlannedProcess
-from horizont.cluster.watch import RunFailed, check_end, wait_for_any
+from horizont.cluster.watch import RunFailed, check_end, wait_for_any, watch
+from horizont.measure.interrupts import interrupts_later
 
 
 def run_side_by_side(
@@ -36,8 +37,7 @@ def run_side_by_side(
     with ending_all(groups):
         while waiting or running:
             while waiting and len(running) < len(os.sched_getaffinity(0)):
-                running.append(_started(waiting.pop(0)))
-                groups.append(running[-1])
+                running.append(_start(waiting.pop(0), groups))
             for group in wait_for_any(running, end_s - time.monotonic()):
                 running.remove(group)
                 check_end(group)
@@ -47,6 +47,23 @@ def run_side_by_side(
                 raise RunFailed(f"deadline of {deadline_s:g} s passed with {names} still running")
 
 
-def _started(planned: PlannedProcess) -> ProcessGroup:
-    planned.folder.mkdir(parents=True, exist_ok=True)
-    return ProcessGroup(planned, planned.folder / "process.log")
+def run_together(processes: Sequence[PlannedProcess], deadline_s: float) -> None:
+    """Start processes that wait for each other, all at once, and wait for those that train.
+
+    Raises
+    ------
+    RunFailed
+        If one ends badly, or they take too long. None is left running.
+    """
+    groups: list[ProcessGroup] = []
+    with ending_all(groups):
+        for planned in processes:
+            _start(planned, groups)
+        watch(groups, deadline_s, lambda: None)
+
+
+def _start(planned: PlannedProcess, groups: list[ProcessGroup]) -> ProcessGroup:
+    """Start a process; no interrupt comes between its start and its place among the groups."""
+    with interrupts_later():
+        groups.append(ProcessGroup(planned, planned.folder / "process.log"))
+    return groups[-1]

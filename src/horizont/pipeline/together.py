@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.cluster import holding_ports
-from horizont.cluster.group import ProcessGroup, ending_all
+from horizont.cluster import holding_ports, run_together
 from horizont.cluster.plan import PlannedProcess, surroundings
-from horizont.cluster.watch import watch
-from horizont.measure.interrupts import interrupts_later
 from horizont.pipeline.answers import ground_of, keep_answers, read_answers
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
@@ -76,33 +73,13 @@ def _work(doer: Doer, file: Path) -> None:
         folders = [Path(made, f"member-{rank}") for rank in range(doer.members)]
         with holding_ports([HOST] * doer.members, 0) as ports:
             addresses = [f"{HOST}:{port}" for port in ports]
-            run_together([_member(doer, folder, addresses) for folder in folders])
+            run_together([_member(doer, folder, addresses) for folder in folders], DEADLINE_S)
         told: dict[str, NDArray[Any]] = {}
         for folder in folders:
             told |= read_answers(folder / "answers.npz")
         together = Path(made, "all.npz")
         np.savez(together, **told)
         keep_answers(together, file)
-
-
-def run_together(processes: list[PlannedProcess], deadline_s: float = DEADLINE_S) -> None:
-    """Start processes that wait for each other, all at once, and wait for all.
-
-    It is made of what runs are carried out with, and stands here since the code of `cluster` is
-    a part of the ground of every record.
-
-    Raises
-    ------
-    RunFailed
-        If one ends badly, or they take too long. None is left running.
-    """
-    groups: list[ProcessGroup] = []
-    with ending_all(groups):
-        for planned in processes:
-            planned.folder.mkdir(parents=True)
-            with interrupts_later():
-                groups.append(ProcessGroup(planned, planned.folder / "process.log"))
-        watch(groups, deadline_s, lambda: None)
 
 
 def _member(doer: Doer, folder: Path, addresses: list[str]) -> PlannedProcess:

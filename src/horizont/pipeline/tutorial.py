@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.cluster import PlannedProcess, holding_ports
+from horizont.cluster import PlannedProcess, holding_ports, run_together
 from horizont.cluster.plan import surroundings
 from horizont.errors import MissingFramework, UserError
 from horizont.pipeline.ground import SOURCE
 from horizont.pipeline.progress import Progress
-from horizont.pipeline.together import run_together
 from horizont.pipeline.ways import LOOPBACK, WAYS, Way
 from horizont.report.lessons.lesson import Lesson, Member
 from horizont.report.shown import Source
