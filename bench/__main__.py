@@ -6,6 +6,7 @@ import sys
 
 from bench import (
     analysis,
+    builds,
     coverage,
     hosts,
     loops,
@@ -19,6 +20,7 @@ from bench import (
 
 BENCHMARKS = {
     "analysis": analysis.run,
+    "builds": builds.run,
     "coverage": coverage.run,
     "hosts": hosts.run,
     "loops": loops.run,

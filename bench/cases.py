@@ -102,9 +102,9 @@ class Case:
 CASES = {
     "lenet5": Case("lenet5", steps=60, rounds=9, processes=5),
     "lenet": Case("lenet", steps=20, rounds=7, shape=(1, 28, 28), processes=5),
-    "alexnet-small": Case("alexnet-small", steps=3, rounds=5, enlarge=2),
-    "resnet18": Case("resnet18", steps=4, rounds=5),
-    "resnet50": Case("resnet50", steps=3, rounds=4),
-    "inception": Case("inception", steps=2, rounds=4),
-    "lstm": Case("lstm", steps=6, rounds=5, shape=(30,), batch=20),
+    "alexnet-small": Case("alexnet-small", steps=3, rounds=3, enlarge=2),
+    "resnet18": Case("resnet18", steps=4, rounds=4),
+    "resnet50": Case("resnet50", steps=3, rounds=3),
+    "inception": Case("inception", steps=2, rounds=3),
+    "lstm": Case("lstm", steps=6, rounds=3, shape=(30,), batch=20),
 }

@@ -4,14 +4,11 @@ The framework's own is a network of its package where it has the same one (Keras
 Gluon's ResNets, each framework's LSTM), else one of its plain layers. Keras and Gluon give some of
 their convolutions a bias; otherwise they are the same networks. Gluon's AlexNet, and the Inception
 networks of Keras and Gluon, are other networks than ours, for larger images.
-
-Then each build against the plain one.
 """
 
 from __future__ import annotations
 
 from bench.loops import compare
-from horizont.spec import BUILDS, PLAIN, all_systems, has_compiler, parse_system
 
 GOAL = 1 / 1.02  # at most 1.02 times their time
 
@@ -27,19 +24,8 @@ CASES = [
     *((framework, "lstm") for framework in ("pytorch", "tensorflow", "mxnet")),
 ]
 
-BUILT = ("lenet5", "resnet18")
-
 
 def run() -> None:
-    """Print a row for each case, and for each build."""
+    """Print a row for each case."""
     for framework, network in CASES:
         compare(framework, network, GOAL)
-    for name in all_systems():
-        system = parse_system(name)
-        if not system.is_local or system.build == PLAIN:
-            continue
-        if BUILDS[system.build].compiles and not has_compiler():
-            print(f"  {system.trainer:<12} skipped: no C++ compiler")
-            continue
-        for network in BUILT:
-            compare(system.framework, network, build=system.build)
