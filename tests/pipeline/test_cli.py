@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,29 @@ def test_an_interrupt_keeps_what_was_finished(study_folder: Paths) -> None:
         assert folder.stat().st_mtime_ns == time_ns, "measured twice"
 
 
+def test_an_interrupt_of_a_notebook_lets_its_run_be_cleared_away(study_folder: Paths) -> None:
+    change(study_folder, "local.systems", ["tensorflow/local"])
+    store = study_folder.records("local", "lenet5-cifar10")
+    words = [sys.executable, "-m", "horizont.cli", "notebook", "local"]
+    process = subprocess.Popen(
+        [*words, "-p", "workload", "lenet5-cifar10"], stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: any(store.glob(".*/logs/worker-0.log")), "no run was started")
+    time.sleep(3)  # TensorFlow, while it is being imported, takes its time to end
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert not horizont_processes(study_folder.root)
+    assert not list(store.glob(".*"))
+
+
 def wait_for_records(store: Path, count: int) -> None:
+    wait_for(lambda: len(list(store.glob("[!.]*"))) >= count, "no record appeared")
+
+
+def wait_for(come: Callable[[], bool], missing: str) -> None:
     end = time.monotonic() + 300
-    while len(list(store.glob("[!.]*"))) < count:
-        assert time.monotonic() < end, "no record appeared"
+    while not come():
+        assert time.monotonic() < end, missing
         time.sleep(0.1)

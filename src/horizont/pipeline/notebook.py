@@ -18,6 +18,10 @@ from horizont.pipeline.terminal import following
 
 KERNEL = "python3"
 
+#: How long an interrupted kernel may take to end what it has started: it is asked again after half
+#: of it, and killed then. A run takes some seconds.
+ENDING_S = 60.0
+
 
 def _spare_a_grammar() -> None:
     """Let what reads notebooks be imported without what takes it seconds.
@@ -92,10 +96,16 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
     try:
         with progress_shown() as folder:
             # Talking to the kernel through files needs no port and no encryption. It is ended by
-            # an interrupt, which it would call an error; those of cells are in the notebook.
+            # an interrupt, which it would call an error; those of cells are in the notebook. Then
+            # it has to end a run's processes and hosts, before anybody ends it.
+            manager = {
+                "transport": "ipc",
+                "ip": str(folder / "kernel"),
+                "shutdown_wait_time": ENDING_S,
+            }
             settings = Config(
                 {
-                    "KernelManager": {"transport": "ipc", "ip": str(folder / "kernel")},
+                    "KernelManager": manager,
                     "NotebookClient": {"extra_arguments": ["--log-level=50"]},
                 }
             )
