@@ -57,9 +57,15 @@ def test_rows_between_the_rows_go_over_all_columns(tmp_path: Path) -> None:
 
 def test_names_of_records_are_in_small_print(tmp_path: Path) -> None:
     names = "<code>run-a</code>, <code>run-b</code>"
-    page = f"<p><strong>N1</strong> says</p><details><summary>2 records</summary>{names}</details>"
+    page = (
+        "<p><strong>N1</strong> says</p>"
+        "<details><summary>1 not tested</summary><ul><li>this</li></ul></details>"
+        f"<details><summary>2 records</summary>{names}</details>"
+    )
     text = markdown_of([shown(page)], tmp_path)
     assert text.startswith("**N1** says")
+    assert "1 not tested: the site lists what" in text
+    assert "this" not in text
     assert "luma(90), hyphenate: false)" in text
     assert "2 records: run-a, run-b]" in text
 

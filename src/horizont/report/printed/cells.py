@@ -33,6 +33,9 @@ _RECORDS = re.compile(
     r"<details[^>]*><summary>([^<]* records?\b[^<]*)</summary>(.*?)</details>", re.DOTALL
 )
 
+#: What else is folded away there: paper has its number only.
+_FOLDED = re.compile(r"<details[^>]*><summary>([^<]*)</summary>.*?</details>", re.DOTALL)
+
 _CAPTION = re.compile(r"<caption>.*?>([^<]+)\.</span>(.*?)</caption>", re.DOTALL)
 
 #: Tables with more columns than this are set on a smaller size.
@@ -83,6 +86,7 @@ def _output(cell: dict[str, Any], output: dict[str, Any], picture: Path) -> str:
 def _words(page: str) -> str:
     """Write what is neither figure nor table: paragraphs, and lists with a line an item."""
     page = _RECORDS.sub(lambda found: _RAW.format(_small(*found.groups())), page)
+    page = _FOLDED.sub(r"<p>\1: the site lists what</p>", page)
     page = re.sub(r"</?strong>", "**", page)
     lined = re.sub(r"<li>", "\n- ", re.sub(r"</(?:p|ul|section|summary)>", "\n\n", page))
     return html.unescape(re.sub(r"<[^>]+>", "", lined)).strip()
