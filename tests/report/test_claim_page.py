@@ -68,6 +68,14 @@ def test_prose_with_another_verdict_is_found(judged, tmp_path):
     assert fault.startswith(f"{ID}: the page says reversed, the records say")
 
 
+def test_a_claim_that_names_another_says_nothing_of_its_verdict(judged, tmp_path):
+    copied = json.loads(json.dumps(judged))
+    claim = next(claim for claim in copied if claim["id"] == "J16")
+    assert "J09" in claim["claim"]
+    claim["verdict"] = "not settled"
+    assert disagreements(page(copied, tmp_path), copied, names(copied)) == []
+
+
 def test_a_figure_without_a_record_is_found(judged, tmp_path):
     path = page(judged, tmp_path)
     missing = sorted(names(judged))[0]

@@ -90,6 +90,8 @@ def _prose_faults(
     for counted in _COUNTED.findall(text):
         if counted != claim_summary(judged):
             yield f"the page counts {counted!r}, the verdicts are {claim_summary(judged)!r}"
+    for claim in judged:  # what was claimed may itself name another claim
+        text = text.replace(" ".join(claim["claim"].split()), "")
     for sentence in _SENTENCE.split(text):
         said = _verdict_in(sentence)
         for name in _ID.findall(sentence) if said else ():
