@@ -63,6 +63,12 @@ def test_the_published_set_up_is_expressible() -> None:
     assert run.steps.bare == 10 * 396
 
 
+@pytest.mark.parametrize("name", ["networks", "jaeger-2018"])
+def test_full_proofs_do_not_take_the_quick_ones_short_cut(name: str) -> None:
+    study = read_overlaid(name)
+    assert study.equivalence.of("lenet-fashion-mnist").at_steps[-1] == 100
+
+
 def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
     values["distributed"]["record_updates"] = "order"
     runs = list(validate(Study, values).runs("distributed", "lenet5-cifar10"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import nan
+from statistics import fmean
 
 import pandas as pd
 
@@ -62,5 +63,6 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _mean(values: Iterable[float | None]) -> float:
+    """Average what was measured; NaN if nothing was."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else nan
+    return fmean(known) if known else nan
