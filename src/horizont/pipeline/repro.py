@@ -7,13 +7,20 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from horizont.errors import UserError
 from horizont.pipeline.check import checked_study
 from horizont.pipeline.paths import Paths
+
+#: Pages that are made at a time.
+BESIDE = 2
 
 RUNNING = re.compile(r"^Running stage '(?P<stage>[^']+)'")
 SKIPPED = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
@@ -22,10 +29,19 @@ SKIPPED = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
 def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     """Run what is not up to date, and say where each stage stands among all.
 
+    What measures comes first, one stage after the other. Pages measure nothing, and are made two
+    at a time: DVC locks what a stage reads and writes. Then DVC looks at everything once more,
+    and makes what needs the pages.
+
+    Parameters
+    ----------
+    arguments
+        For `dvc repro`, which is then run once, as it would run by itself.
+
     Returns
     -------
     int
-        The exit status of `dvc repro`.
+        The exit status of the first `dvc repro` that failed; 0 if none did.
 
     Raises
     ------
@@ -35,36 +51,103 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     checked_study(paths)
     if not os.access(paths.root, os.W_OK):
         raise UserError("project folder", str(paths.root), "a folder that can be written")
-    total = len(_dvc(paths.root, "stage", "list", "--name-only").splitlines())
-    return _follow_dvc(paths.root, arguments, total)
+    names = _dvc(paths.root, "stage", "list", "--name-only").splitlines()
+    plan = [[list(arguments)]] if arguments else planned(names, read_metas(paths.root))
+    count = StageCount(len(names))
+    for beside in plan:
+        if status := _follow_all(paths.root, beside, count):
+            return status
+    return 0
 
 
-def _follow_dvc(root: Path, arguments: Sequence[str], total: int) -> int:
-    """Run `dvc repro`, counting its stages as it names them."""
-    started = time.monotonic()
-    process = subprocess.Popen(
-        [*_dvc_command(), "repro", *arguments],
-        cwd=root,
-        env=surroundings(root),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    count = 0
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
+def planned(names: Sequence[str], metas: Mapping[str, Mapping[str, Any]]) -> list[list[list[str]]]:
+    """Tell what is run after what: the arguments of each `dvc repro`, with those beside it.
+
+    Parameters
+    ----------
+    names
+        The stages in the order of the pipeline; `theory@theory-01-neuron` is one of `theory`.
+    metas
+        What `dvc.yaml` says of a stage under `meta`. With `makes: page` it makes pages, out of
+        which those listed under `measures` measure all the same; with `makes: book` it needs
+        the pages.
+    """
+    pages: list[str] = []
+    measuring: list[str] = []
+    for name in names:
+        stage, _, item = name.partition("@")
+        meta = metas.get(stage, {})
+        if meta.get("makes") == "page" and item not in meta.get("measures", ()):
+            pages.append(name)
+        elif meta.get("makes") != "book":
+            measuring.append(name)
+    shares = [pages[first::BESIDE] for first in range(BESIDE)]
+    beside = [["--single-item", *share] for share in shares if share]
+    return [[measuring], beside, [[]]]
+
+
+def read_metas(root: Path) -> dict[str, dict[str, Any]]:
+    """Read what `dvc.yaml` says of each stage under `meta`."""
+    stages = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    return {name: stage.get("meta", {}) for name, stage in stages.items()}
+
+
+class StageCount:
+    """The stages that were run or left as they are, each named in the terminal as it begins."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._seen: set[str] = set()
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+
+    def hear(self, line: str) -> None:
+        """Take in a line that DVC has printed."""
+        with self._lock:
             if match := SKIPPED.match(line):
-                count += 1
+                self._seen.add(match["stage"])
             elif match := RUNNING.match(line):
-                count += 1
-                minutes, seconds = divmod(int(time.monotonic() - started), 60)
-                print(f"[{count}/{total}] {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
-        return process.wait()
+                self._seen.add(match["stage"])
+                minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+                place = f"[{len(self._seen)}/{self._total}]"
+                print(f"{place} {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
+
+
+def _follow_all(root: Path, beside: Sequence[Sequence[str]], count: StageCount) -> int:
+    """Run some `dvc repro` beside each other, counting their stages as they name them."""
+    command = [*_dvc_command(), "--wait-for-lock", "repro"]
+    processes: list[subprocess.Popen[str]] = []
+    listeners: list[threading.Thread] = []
+    try:
+        for arguments in beside:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                cwd=root,
+                env=surroundings(root),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            processes.append(process)
+            listeners.append(threading.Thread(target=_listen, args=(process, count)))
+            listeners[-1].start()
+        statuses = [process.wait() for process in processes]
+        return next((status for status in statuses if status), 0)
     except BaseException:
         # DVC has had the same Ctrl-C; it ends its stage and itself.
-        process.send_signal(signal.SIGINT)
-        process.wait()
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+        for process in processes:
+            process.wait()
         raise
+    finally:
+        for listener in listeners:
+            listener.join()
+
+
+def _listen(process: subprocess.Popen[str], count: StageCount) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        count.hear(line)
 
 
 def _dvc_command() -> list[str]:
