@@ -136,7 +136,11 @@ def steps(plain: Any, timed: Any, examples: Examples, weights: Any) -> dict[str,
             first_update = plain.weights()
     timed.rehearse(BATCH)
     for batch in timed.batches(examples):
-        losses[1].append(timed.loss_value(timed.timed_step(batch, marks.append)))
+        losses[1].append(
+            timed.loss_value(
+                timed.timed_step(batch, lambda phase, spent_s=None: marks.append(phase))
+            )
+        )
     expected = {name: weights[name] - RATE * probed[name] for name in weights}
     return {
         "update": distance(first_update or {}, expected),

@@ -23,6 +23,7 @@ def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
     measuring, pages, rest = planned(NAMES, read_metas(ROOT))
     assert measuring == [
         [
+            "--single-item",
             "prepare@cifar10",
             "equivalence@lenet5-cifar10",
             "local@lenet5-cifar10",
@@ -37,4 +38,4 @@ def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
 
 
 def test_a_stage_that_says_nothing_measures() -> None:
-    assert planned(["new@a", "other"], {}) == [[["new@a", "other"]], [], [[]]]
+    assert planned(["new@a", "other"], {}) == [[["--single-item", "new@a", "other"]], [], [[]]]

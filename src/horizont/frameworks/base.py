@@ -21,8 +21,14 @@ from horizont.frameworks.operations import Operation
 from horizont.networks import Network
 from horizont.spec import PLAIN, Build, Input, Optimizer, ProcessJob
 
-#: Tells the clock that a phase of the step has just ended.
-Mark = Callable[[str], None]
+
+class Mark(Protocol):
+    """Tells the clock that a phase of the step has ended."""
+
+    def __call__(self, phase: str, spent_s: float | None = None) -> None:
+        """Book what the phase took, in seconds; nothing books all since the mark before."""
+        ...
+
 
 Weights = dict[str, NDArray[Any]]
 

@@ -11,6 +11,7 @@ import psutil
 
 _RECEIVED, _SENT = 0, 8  # places in a line of /proc/net/dev; see proc(5)
 _PIECE_BYTES = 1 << 14
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -149,9 +150,13 @@ def busy_s(cpu: psutil._pslinux.scputimes) -> float:
 
 
 def _read_whole(descriptor: int) -> bytes:
-    """Read to the end: the kernel hands such files out a page at a time."""
+    """Read to the end: the kernel hands such files out a page at a time.
+
+    What fills less than half a page was the whole: only a line that is longer than the rest of
+    the page is left for the next call.
+    """
     content = piece = os.pread(descriptor, _PIECE_BYTES, 0)
-    while piece:
+    while len(piece) >= _PAGE_BYTES // 2:
         piece = os.pread(descriptor, _PIECE_BYTES, len(content))
         content += piece
     return content

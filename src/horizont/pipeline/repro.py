@@ -82,8 +82,11 @@ def planned(names: Sequence[str], metas: Mapping[str, Mapping[str, Any]]) -> lis
         elif meta.get("makes") != "book":
             measuring.append(name)
     shares = [pages[first::BESIDE] for first in range(BESIDE)]
-    beside = [["--single-item", *share] for share in shares if share]
-    return [[measuring], beside, [[]]]
+    # Single items, because DVC shuffles what it looks up by itself.
+    single = [
+        [["--single-item", *share] for share in turn if share] for turn in ([measuring], shares)
+    ]
+    return [*single, [[]]]
 
 
 def read_metas(root: Path) -> dict[str, dict[str, Any]]:

@@ -82,11 +82,14 @@ class StepLoop:
             self.progress.set(len(losses))
 
     def _instrumented(self, batches: Iterator[Any], count: int) -> None:
-        """Make steps that wait for the end of each phase."""
+        """Make steps of which each phase is timed."""
         log = self.log
 
-        def mark(phase: str) -> None:
-            log.mark(PHASE_INDEX[phase])
+        def mark(phase: str, spent_s: float | None = None) -> None:
+            if spent_s is None:
+                log.mark(PHASE_INDEX[phase])
+            else:
+                log.add(PHASE_INDEX[phase], spent_s)
 
         for _ in range(count):
             log.begin()

@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from horizont.frameworks.base import Mark, Recipe
-from horizont.frameworks.tensorflow.input import Batch
+from horizont.frameworks.base import Recipe
 from horizont.frameworks.tensorflow.remote_input import leave_order
+from horizont.frameworks.tensorflow.stamps import after, time_after
 from horizont.frameworks.tensorflow.train import LocalTrainer
 from horizont.spec import ProcessJob
 
@@ -23,6 +23,8 @@ WAITING_THREADS = 4
 class AllReduceTrainer(LocalTrainer):
     """A worker among equals that average their gradients: MultiWorkerMirroredStrategy, ring."""
 
+    stages = ("forward", "backward", "waiting", "communication", "update")
+
     def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(
             cluster_resolver=resolver(job),
@@ -34,12 +36,8 @@ class AllReduceTrainer(LocalTrainer):
             super().__init__(recipe)
 
     def _compile(self, recipe: Recipe) -> None:
-        """Compile the exchange, too."""
+        """Compile the meeting, too."""
         super()._compile(recipe)
-        gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
-        self.compiled_exchange = tf.function(
-            self.exchange, autograph=False, input_signature=[gradients]
-        )
         self.compiled_meeting = tf.function(self.meet, autograph=False, input_signature=[])
 
     def train(self, inputs: Any, labels: Any) -> Any:
@@ -58,25 +56,20 @@ class AllReduceTrainer(LocalTrainer):
         """Come together: no worker leaves before the last has come."""
         return self.strategy.run(_average, args=([tf.constant(1.0)],))[0]
 
-    def timed_step(self, batch: Batch, mark: Mark) -> Any:
-        """Make one training step, phase by phase.
+    def exchange_timed(self, gradients: list[Any], times: list[Any]) -> list[Any]:
+        """Average the gradients over the workers, and read the clock before and after.
 
         A meeting before the exchange parts the waiting for the slowest worker from the transfer.
         """
-        loss, gradients = self.differentiate_timed(batch, mark)
-        self.compiled_meeting()
-        mark("waiting")
-        averaged = self.compiled_exchange(gradients)
-        mark("communication")
-        self.compiled_update(averaged)
-        mark("update")
-        return loss
-
-    def rehearse(self, examples: int) -> None:
-        """Compile everything, in the same order on all workers."""
-        super().rehearse(examples)
-        self.compiled_meeting()
-        self.compiled_exchange([tf.zeros_like(variable) for variable in self.variables])
+        with after(times):
+            met = self.meet()
+        times.append(time_after([met]))
+        # The strategy builds the exchange in a thread that knows nothing of this context.
+        with after(times):
+            released = [tf.identity(gradient) for gradient in gradients]
+        averaged = self.exchange(released)
+        times.append(time_after(averaged))
+        return averaged
 
     def close(self) -> None:
         """Leave together: a worker that goes early is an error to the others."""

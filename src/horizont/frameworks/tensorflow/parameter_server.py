@@ -15,13 +15,8 @@ from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Rule
 from horizont.frameworks.tensorflow.remote_input import remote_dataset
-from horizont.frameworks.tensorflow.remote_times import (
-    after,
-    fetched,
-    remote_steps,
-    report,
-    time_after,
-)
+from horizont.frameworks.tensorflow.remote_times import fetched, remote_steps, report
+from horizont.frameworks.tensorflow.stamps import after, time_after
 from horizont.spec import ProcessJob
 
 #: How often a segment tells how far it is.

@@ -1,13 +1,8 @@
-"""Reading the clock inside a worker's graph, and what a worker reports of a step.
-
-An operation runs when its inputs are there, in whatever order; only control dependencies say
-what comes before what. The clock is the worker's wall clock.
-"""
+"""What a worker that is led by a coordinator reports of a step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -16,18 +11,6 @@ from horizont.frameworks.base import RemoteStep
 
 #: What an instrumented step does one after the other.
 STAGES = ("load", "communication", "forward", "backward", "communication")
-
-
-def after(times: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Let nothing that is built inside start before the last of the times was read."""
-    context: AbstractContextManager[Any] = tf.control_dependencies([times[-1]])
-    return context
-
-
-def time_after(tensors: Sequence[Any]) -> Any:
-    """Read the clock once all of the tensors are there."""
-    with tf.control_dependencies(list(tensors)):
-        return tf.timestamp()
 
 
 def fetched(variable: Any) -> Any:

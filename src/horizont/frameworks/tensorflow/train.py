@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -16,15 +17,23 @@ from horizont.frameworks.tensorflow.loss import Loss
 from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Rule
 from horizont.frameworks.tensorflow.scopes import GRADIENTS, LOSS, UPDATE
+from horizont.frameworks.tensorflow.stamps import after, time_after
 
 
 class LocalTrainer:
     """A network, its loss and its update rule, compiled in two ways.
 
-    A bare step is one compiled function. An instrumented step is three: called under a tape that
-    is not compiled itself, a compiled forward pass brings its backward pass as a function of its
-    own. On a processor such a call returns when everything in it has been computed.
+    A bare step is one compiled function. An instrumented step is another, which reads the clock
+    between its stages; so it is a call of one function, too, and lasts as long. On a processor
+    such a call returns when everything in it has been computed.
+
+    Attributes
+    ----------
+    stages
+        What an instrumented step does one after the other.
     """
+
+    stages: tuple[str, ...] = ("forward", "backward", "update")
 
     def __init__(self, recipe: Recipe) -> None:
         self.model = build_model(recipe)
@@ -37,10 +46,11 @@ class LocalTrainer:
         self._compile(recipe)
 
     def _compile(self, recipe: Recipe) -> None:
-        """Wrap what a step consists of in compiled functions that fit any size of batch.
+        """Wrap steps in compiled functions that fit any size of batch.
 
         No Python here branches on a tensor, so none has to be rewritten first (autograph). XLA
-        compiles a function once more for each size of batch, when it is called with it.
+        compiles a function once more for each size of batch, when it is called with it. It has no
+        clock: the instrumented step calls the parts that it has compiled.
         """
         self.jit = recipe.build == "xla"
         self.eager = recipe.build == "eager"
@@ -49,8 +59,10 @@ class LocalTrainer:
         batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
         self.compiled_step = self._function(self.train, batch)
-        self.compiled_forward = self._function(self.forward, batch)
-        self.compiled_update = self._function(self.update, [gradients])
+        self.forward_part = self._function(self.forward, batch) if self.jit else self.forward
+        self.update_part = self._function(self.update, [gradients]) if self.jit else self.update
+        timed = tf.function(self.timed, autograph=False, input_signature=batch)
+        self.compiled_timed = self.timed if self.eager else timed
         self.compiled_probe = self._function(self.differentiate, batch)
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
@@ -95,10 +107,10 @@ class LocalTrainer:
         named = zip(self.model.slots, gradients, strict=True)
         return [gradient * self.factors.get(slot.name, 1.0) for slot, gradient in named]
 
-    def update(self, gradients: Sequence[Any]) -> None:
-        """Change the weights."""
-        with tf.name_scope(UPDATE):
-            self.rule.apply(gradients)
+    def update(self, gradients: Sequence[Any]) -> Any:
+        """Change the weights; gives a tensor that is there as soon as that is done."""
+        with tf.name_scope(UPDATE), tf.control_dependencies(self.rule.apply(gradients)):
+            return tf.constant(True)
 
     def train(self, inputs: Any, labels: Any) -> Any:
         """Make one training step; the body of the bare step."""
@@ -106,28 +118,45 @@ class LocalTrainer:
         self.update(gradients)
         return loss
 
+    def timed(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
+        """Make one training step, each stage after the end of the one before.
+
+        Returns
+        -------
+        tuple
+            The loss, and the wall clock at the start and after each stage: (stages + 1,) seconds.
+        """
+        times = [tf.timestamp()]
+        with tf.GradientTape() as tape, after(times):
+            loss = self.forward_part(inputs, labels)
+        times.append(time_after([loss]))
+        with after(times):
+            gradients = self._scaled(tape.gradient(loss, self.variables))
+        times.append(time_after(gradients))
+        gradients = self.exchange_timed(gradients, times)
+        with after(times):
+            changed = self.update_part(gradients)
+        times.append(time_after([changed]))
+        return loss, tf.stack(times)
+
+    def exchange_timed(self, gradients: list[Any], times: list[Any]) -> list[Any]:
+        """Do nothing: nobody else is there."""
+        del times
+        return gradients
+
     def rehearse(self, examples: int) -> None:
         """Compile the timed step; nothing is learned from it."""
-        before = self.model.statistics()
+        touched = [*self.variables, *self.rule.variables]
+        before = [variable.numpy() for variable in touched]
+        tracked = self.model.statistics()
         shape, dtype = _like_input(self.model.network)
         rows = examples if self.jit else 1
         inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
-        batch = (tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
-        _, gradients = self.differentiate_timed(batch, lambda phase: None)
-        if not self.eager:
-            self.compiled_update.get_concrete_function()
-        if self.jit:
-            self._rehearse_update(gradients)
-        self.model.put_statistics(before)
-        self.forget()
-
-    def _rehearse_update(self, gradients: list[Any]) -> None:
-        """Have the update compiled, which XLA does when it is called, and take it back."""
-        touched = [*self.variables, *self.rule.variables]
-        before = [variable.numpy() for variable in touched]
-        self.compiled_update(gradients)
+        self.compiled_timed(tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
         for variable, value in zip(touched, before, strict=True):
             variable.assign(value)
+        self.model.put_statistics(tracked)
+        self.forget()
 
     def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
@@ -139,20 +168,11 @@ class LocalTrainer:
         """Make one training step."""
         return self.compiled_step(*batch)
 
-    def differentiate_timed(self, batch: pipeline.Batch, mark: Mark) -> tuple[Any, list[Any]]:
-        """Compute loss and gradients, in two phases."""
-        with tf.GradientTape() as tape:
-            loss = self.compiled_forward(*batch)
-        mark("forward")
-        gradients = self._scaled(tape.gradient(loss, self.variables))
-        mark("backward")
-        return loss, gradients
-
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Any:
-        """Make one training step, phase by phase."""
-        loss, gradients = self.differentiate_timed(batch, mark)
-        self.compiled_update(gradients)
-        mark("update")
+        """Make one training step, and book its stages by the clock of the graph."""
+        loss, times = self.compiled_timed(*batch)
+        for stage, spent_s in zip(self.stages, np.diff(times.numpy()), strict=True):
+            mark(stage, float(spent_s))
         return loss
 
     def settle(self, loss: Any) -> None:
