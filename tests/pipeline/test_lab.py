@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -57,6 +58,27 @@ def test_jupyterlab_opens_the_project_and_asks_for_no_news(address: str) -> None
     assert told["path"] == "notebooks/start.ipynb"
     settings = json.loads(get(f"{address}/lab/api/settings/{NOTIFICATION}"))
     assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
+
+
+def test_a_slider_shows_its_picture() -> None:
+    """Run a cell as JupyterLab does: its picture is an output of the widget, not of the cell."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    source = """
+        from horizont import pipeline
+        from horizont.report import lessons
+        pipeline.explore(lessons.parallelism.schedule, stages=(2, 2, 6), pieces=(4, 2, 16))
+    """
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(source))])
+    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    (shown,) = [
+        state["state"]["outputs"]
+        for state in states.values()
+        if state["model_name"] == "OutputModel"
+    ]
+    assert "<svg" in str(shown)
 
 
 def test_a_button_waits_and_then_draws() -> None:

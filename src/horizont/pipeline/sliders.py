@@ -47,7 +47,8 @@ def _panel(draw: Callable[..., Any], button: str, controls: dict[str, Any]) -> A
             return draw(**values)
 
     waiting = {"manual": True, "manual_name": button} if button else {}
-    *above, picture = interactive(drawn, waiting, **controls).children
+    settings = {"auto_display": True, **waiting}
+    *above, picture = interactive(drawn, settings, **controls).children
     return VBox([*above, line, picture])
 
 
