@@ -29,10 +29,10 @@ def run() -> None:
 
 
 def _described(system: str) -> Run:
-    """Describe thirty bare and thirty instrumented steps of 42 examples a worker."""
-    plain = wired_run(system, 3, 30, 1000.0)
-    steps = plain.steps.model_copy(update={"instrumented": 30})
-    return plain.model_copy(update={"steps": steps, "global_batch": 126})
+    """Describe twenty bare and twenty instrumented steps of eight examples a worker."""
+    plain = wired_run(system, 3, 20, 1000.0)
+    steps = plain.steps.model_copy(update={"instrumented": 20})
+    return plain.model_copy(update={"steps": steps, "global_batch": 24})
 
 
 def _report(record: Record) -> None:

@@ -28,10 +28,10 @@ WORKLOADS = {
     "lenet5-cifar10": (80, 30, 5),
     "lenet-fashion-mnist": (80, 30, 5),
     "alexnet-small-cifar10": (8, 5, 3),
-    "alexnet-cifar10": (6, 4, 1),
-    "resnet18-cifar10": (8, 5, 1),
-    "resnet50-cifar10": (6, 4, 1),
-    "inception-cifar10": (6, 4, 1),
+    "alexnet-cifar10": (4, 3, 1),
+    "resnet18-cifar10": (6, 4, 1),
+    "resnet50-cifar10": (4, 3, 1),
+    "inception-cifar10": (4, 3, 1),
     "lstm-ptb": (20, 10, 3),
 }
 
