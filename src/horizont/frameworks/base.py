@@ -26,7 +26,7 @@ class Mark(Protocol):
     """Tells the clock that a phase of the step has ended."""
 
     def __call__(self, phase: str, spent_s: float | None = None) -> None:
-        """Book what the phase took, in seconds; nothing books all since the mark before."""
+        """Book what the phase took, in seconds; if that is not said, all since the last mark."""
         ...
 
 
