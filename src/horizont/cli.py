@@ -21,8 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 if something failed, 2 for a user's mistake, 130 for an interrupt.
     """
-    # A polite end is an interrupt too: everything that was started is ended.
+    # A polite end is an interrupt too, and so is a terminal that is closed, unless that is to be
+    # ignored (`nohup`): everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.do(arguments) or 0)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from tests.conftest import ROOT
+import os
+import signal
+import subprocess
+import sys
+import time
 
+import pytest
+import yaml
+from tests.conftest import ROOT, horizont_processes
+
+from horizont.pipeline.paths import Paths
 from horizont.pipeline.repro import planned, read_metas
 
 NAMES = [
@@ -39,3 +48,39 @@ def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
 
 def test_a_stage_that_says_nothing_measures() -> None:
     assert planned(["new@a", "other"], {}) == [[["--single-item", "new@a", "other"]], [], [[]]]
+
+
+#: A stage that clears away for some seconds when it is interrupted, and once only.
+CLEARING = """
+import pathlib, time
+try:
+    pathlib.Path("begun").touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(2)
+    pathlib.Path("cleared").touch()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_us_alone_reaches_the_stage(
+    study_folder: Paths, number: signal.Signals
+) -> None:
+    root = study_folder.root
+    (root / "clearing.py").write_text(CLEARING)
+    stages = {"clearing": {"cmd": f"{sys.executable} clearing.py"}}
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    dvc = [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"]
+    subprocess.run(dvc, cwd=root, check=True)
+    words = [sys.executable, "-m", "horizont.cli", "repro"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 100
+    while not (root / "begun").exists():
+        assert time.monotonic() < end, "the stage did not begin"
+        time.sleep(0.1)
+    os.kill(process.pid, number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert (root / "cleared").exists()
+    assert not horizont_processes(root)

@@ -129,6 +129,7 @@ def _follow_all(root: Path, beside: Sequence[Sequence[str]], count: StageCount) 
                 env=surroundings(root),
                 stdout=subprocess.PIPE,
                 text=True,
+                process_group=0,
             )
             processes.append(process)
             listeners.append(threading.Thread(target=_listen, args=(process, count)))
@@ -136,9 +137,11 @@ def _follow_all(root: Path, beside: Sequence[Sequence[str]], count: StageCount) 
         statuses = [process.wait() for process in processes]
         return next((status for status in statuses if status), 0)
     except BaseException:
-        # DVC has had the same Ctrl-C; it ends its stage and itself.
+        # DVC and its stage have a process group of their own, so that whatever interrupted us, a
+        # key or a signal, is one interrupt for each of them. They end by themselves.
         for process in processes:
-            process.send_signal(signal.SIGINT)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
         for process in processes:
             process.wait()
         raise
