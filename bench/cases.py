@@ -105,6 +105,6 @@ CASES = {
     "alexnet-small": Case("alexnet-small", steps=3, rounds=3, enlarge=2),
     "resnet18": Case("resnet18", steps=4, rounds=4),
     "resnet50": Case("resnet50", steps=3, rounds=3),
-    "inception": Case("inception", steps=2, rounds=3),
+    "inception": Case("inception", steps=2, rounds=3, batch=16, processes=1),
     "lstm": Case("lstm", steps=6, rounds=3, shape=(30,), batch=20),
 }

@@ -40,8 +40,8 @@ def compare(framework: str, network: str, goal: float | None = None, build: Buil
         print(f"  {name:<21} skipped: not installed")
         return
     rows = []
-    for _ in range(CASES[network].processes if goal else 1):
-        done = _asked(framework, network, build)
+    for _ in range(1 if goal is None else CASES[network].processes):
+        done = asked("bench.own", framework, network, build)
         if done.returncode:
             print(f"  {name:<21} failed: {done.stderr.strip().splitlines()[-1]}")
             return
@@ -60,9 +60,10 @@ def compare(framework: str, network: str, goal: float | None = None, build: Buil
     )
 
 
-def _asked(framework: str, network: str, build: Build) -> subprocess.CompletedProcess[str]:
+def asked(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of this package in a fresh process with one thread."""
     return subprocess.run(
-        [sys.executable, "-m", "bench.own", framework, network, build],
+        [sys.executable, "-m", program, *words],
         env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,

@@ -1,0 +1,48 @@
+"""``python -m bench.split FRAMEWORK NETWORK ROUNDS``: instrumented steps beside bare ones, in turns."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.cases import CASES
+from horizont.frameworks.base import Trainer
+from horizont.frameworks.registry import load_adapter
+from horizont.measure.progress import ProgressWriter
+from horizont.spec import Steps
+from horizont.worker.loop import StepLoop
+
+
+def main(framework: str, network: str, rounds: str) -> None:
+    """Print, as JSON, the median instrumented step by the median bare one, over the rounds.
+
+    The parts of an instrumented step add up to it, so this is what all of them together come to.
+    """
+    case = CASES[network]
+    adapter = load_adapter(framework)
+    adapter.configure(1)
+    trainer = adapter.trainer(case.recipe())
+    ready = list(trainer.batches(case.examples()))
+    trainer.rehearse(case.batch)
+    steps = Steps(warmup=1, bare=case.steps, instrumented=case.steps)
+    print(json.dumps(median(_round(trainer, ready, steps) for _ in range(int(rounds)))))
+
+
+def _round(trainer: Trainer, ready: list[Any], steps: Steps) -> float:
+    with ProgressWriter(Path("progress"), steps.total) as progress:
+        loop = StepLoop(trainer, steps, 0, progress)
+        loop.run(itertools.cycle(ready), lambda: None)
+    middle = loop.log.table().to_pandas().groupby("kind")["step_s"].median()
+    return float(middle["instrumented"] / middle["bare"])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
+        os.chdir(folder)
+        main(*sys.argv[1:])
