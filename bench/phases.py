@@ -25,8 +25,8 @@ PLACED_GOAL = 0.95
 
 #: How many processes are asked for the sum, and in how many rounds: more where steps are short.
 SUMMED = {
-    "lenet5": (3, 20),
-    "lenet": (3, 40),
+    "lenet5": (3, 6),
+    "lenet": (3, 20),
     "alexnet-small": (3, 4),
     "resnet18": (1, 4),
     "resnet50": (1, 3),

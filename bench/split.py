@@ -1,4 +1,4 @@
-"""``python -m bench.split FRAMEWORK NETWORK ROUNDS``: instrumented steps beside bare ones, in turns."""
+"""``python -m bench.split FRAMEWORK NETWORK ROUNDS``: bare and instrumented steps in turns."""
 
 from __future__ import annotations
 
