@@ -144,14 +144,23 @@ class LocalTrainer:
         self.update()
         return Promise(losses, self._receipts())
 
-    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
-        """Make one training step, with nothing queued when a phase is marked."""
+    def differentiate_timed(self, batch: pipeline.Batch, mark: Mark) -> Any:
+        """Queue both passes, and mark when the engine is through with each.
+
+        The second is queued while the engine works on the first, as in a bare step.
+        """
         losses = self.forward(batch)
-        mx.nd.waitall()
-        mark("forward")
         self.backward(losses)
-        mx.nd.waitall()
+        losses.wait_to_read()
+        mark("forward")
+        for gradient in self.gradients:
+            gradient.wait_to_read()
         mark("backward")
+        return losses
+
+    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
+        """Make one training step, phase by phase; the update is queued after the passes."""
+        losses = self.differentiate_timed(batch, mark)
         self.update()
         mx.nd.waitall()
         mark("update")
