@@ -40,8 +40,8 @@ def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
         ]
     ]
     assert pages == [
-        ["--single-item", "data@cifar10", "theory@theory-01-neuron"],
-        ["--single-item", "operators@lenet5-cifar10", "decision"],
+        ["--single-item", "decision", "operators@lenet5-cifar10"],
+        ["--single-item", "theory@theory-01-neuron", "data@cifar10"],
     ]
     assert rest == [[]]
 

@@ -81,7 +81,8 @@ def planned(names: Sequence[str], metas: Mapping[str, Mapping[str, Any]]) -> lis
             pages.append(name)
         elif meta.get("makes") != "book":
             measuring.append(name)
-    shares = [pages[first::BESIDE] for first in range(BESIDE)]
+    # From the end, since the chapters that take longest come late: short pages fill what is left.
+    shares = [pages[::-1][first::BESIDE] for first in range(BESIDE)]
     # Single items, because DVC shuffles what it looks up by itself.
     single = [
         [["--single-item", *share] for share in turn if share] for turn in ([measuring], shares)
