@@ -75,12 +75,17 @@ class ServedTrainer(LocalTrainer):
             self.noted.note(part, weight.asnumpy(), gradient.asnumpy())
 
     def timed_step(self, batch: Batch, mark: Mark) -> Promise:
-        """Make one training step, phase by phase; the exchange is queued after the passes.
+        """Make one training step, with nothing queued when a phase is marked.
 
         In front of a synchronous exchange a barrier parts the waiting for the slowest worker
         from the transfer.
         """
-        losses = self.differentiate_timed(batch, mark)
+        losses = self.forward(batch)
+        mx.nd.waitall()
+        mark("forward")
+        self.backward(losses)
+        mx.nd.waitall()
+        mark("backward")
         if self.is_sync:
             self.store._barrier()  # the only barrier that MXNet offers
             mark("waiting")

@@ -144,23 +144,18 @@ class LocalTrainer:
         self.update()
         return Promise(losses, self._receipts())
 
-    def differentiate_timed(self, batch: pipeline.Batch, mark: Mark) -> Any:
-        """Queue both passes, and mark when the engine is through with each.
+    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
+        """Make one training step, with nothing queued when a phase is marked.
 
-        The second is queued while the engine works on the first, as in a bare step.
+        Who waits for the losses stands in the engine's queue, and behind a backward pass that was
+        queued before: its first operators would be booked as forward.
         """
         losses = self.forward(batch)
-        self.backward(losses)
-        losses.wait_to_read()
+        mx.nd.waitall()
         mark("forward")
-        for gradient in self.gradients:
-            gradient.wait_to_read()
+        self.backward(losses)
+        mx.nd.waitall()
         mark("backward")
-        return losses
-
-    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
-        """Make one training step, phase by phase; the update is queued after the passes."""
-        losses = self.differentiate_timed(batch, mark)
         self.update()
         mx.nd.waitall()
         mark("update")
