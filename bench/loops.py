@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from bench.cases import CASES
 from horizont.cluster.plan import surroundings
@@ -39,13 +40,10 @@ def compare(framework: str, network: str, goal: float | None = None, build: Buil
     if installed_version(framework) is None:
         print(f"  {name:<21} skipped: not installed")
         return
-    rows = []
-    for _ in range(1 if goal is None else CASES[network].processes):
-        done = asked("bench.own", framework, network, build)
-        if done.returncode:
-            print(f"  {name:<21} failed: {done.stderr.strip().splitlines()[-1]}")
-            return
-        rows.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    processes = 1 if goal is None else CASES[network].processes
+    rows = answers(f"  {name:<21}", processes, "bench.own", framework, network, build)
+    if not rows:
+        return
     ratios = [row["ratio"] for row in rows]
     ratio = statistics.median(ratios)
     verdict = ""
@@ -60,15 +58,29 @@ def compare(framework: str, network: str, goal: float | None = None, build: Buil
     )
 
 
-def asked(program: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of this package in a fresh process with one thread."""
-    return subprocess.run(
-        [sys.executable, "-m", program, *words],
-        env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def answers(head: str, processes: int, program: str, *words: str) -> list[Any]:
+    """Ask a program of this package in so many fresh processes with one thread.
+
+    Returns
+    -------
+    list
+        What each has printed last, as JSON. If one fails, that is printed after `head`, and there
+        are no answers.
+    """
+    told = []
+    for _ in range(processes):
+        done = subprocess.run(
+            [sys.executable, "-m", program, *words],
+            env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(f"{head} failed: {done.stderr.strip().splitlines()[-1]}", flush=True)
+            return []
+        told.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    return told
 
 
 def take_turns(

@@ -6,12 +6,11 @@ the two in turns in the same process; and the share of operator time that has a 
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from statistics import median
 
-from bench.loops import asked
+from bench.loops import answers
 from horizont.analysis import profile_times
 from horizont.cluster import Place, execute
 from horizont.data import prepare
@@ -66,13 +65,9 @@ def run() -> None:
 def _report_sum(framework: str, network: str) -> None:
     processes, rounds = SUMMED[network]
     head = f"  {network:<22}{framework:<12}"
-    ratios = []
-    for _ in range(processes):
-        done = asked("bench.split", framework, network, str(rounds))
-        if done.returncode:
-            print(f"{head}failed: {done.stderr.strip().splitlines()[-1]}", flush=True)
-            return
-        ratios.append(float(json.loads(done.stdout.strip().splitlines()[-1])))
+    ratios = answers(head, processes, "bench.split", framework, network, str(rounds))
+    if not ratios:
+        return
     ratio = median(ratios)
     print(
         f"{head}parts together {ratio:.3f} of the bare step, of {processes} "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,11 @@ def nothing_left(tmp_path: Path) -> Iterator[None]:
 def assert_nothing_left(folder: Path) -> None:
     _, alive = psutil.wait_procs(horizont_processes(folder), timeout=3)
     assert not alive, [" ".join(process.cmdline()) for process in alive]
+
+
+def wait_for(come: Callable[[], bool], missing: str) -> None:
+    """Wait until something has come; fail with what is missing if it does not."""
+    end = time.monotonic() + 300
+    while not come():
+        assert time.monotonic() < end, missing
+        time.sleep(0.1)

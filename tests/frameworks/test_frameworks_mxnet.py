@@ -121,7 +121,7 @@ def trained(given: Recipe) -> Arrays:
         if step < len(SIZES) - 1:
             facts |= named(f"after{step + 1}", bare.weights())
     for batch in timed.batches(examples()):
-        timed.settle(timed.timed_step(batch, lambda phase, spent_s=None: marks.append(phase)))
+        timed.settle(timed.timed_step(batch, marks.append))
     bare.settle(losses[-1])
     facts["losses"] = np.array([bare.loss_value(loss) for loss in losses])
     facts["marks"] = np.array(marks)
@@ -182,11 +182,7 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
         if failing and step == 2:
             raise UserError("a setting", "wrong", "right")
         even = step % 2 == 0
-        losses.append(
-            trainer.step(batch)
-            if even
-            else trainer.timed_step(batch, lambda phase, spent_s=None: marks.append(phase))
-        )
+        losses.append(trainer.step(batch) if even else trainer.timed_step(batch, marks.append))
     trainer.settle(losses[-1])
     arrays |= named("final", trainer.weights())
     arrays["losses"] = np.array([trainer.loss_value(loss) for loss in losses])

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
-from tests.conftest import horizont_processes
+from tests.conftest import horizont_processes, wait_for
 
 from horizont.pipeline import Paths
 
@@ -151,10 +150,3 @@ def test_an_interrupted_notebook_has_the_time_to_clear_away(study_folder: Paths)
 
 def wait_for_records(store: Path, count: int) -> None:
     wait_for(lambda: len(list(store.glob("[!.]*"))) >= count, "no record appeared")
-
-
-def wait_for(come: Callable[[], bool], missing: str) -> None:
-    end = time.monotonic() + 300
-    while not come():
-        assert time.monotonic() < end, missing
-        time.sleep(0.1)

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import yaml
-from tests.conftest import ROOT, horizont_processes
+from tests.conftest import ROOT, horizont_processes, wait_for
 
 from horizont.pipeline.paths import Paths
 from horizont.pipeline.repro import planned, read_metas
@@ -80,10 +79,7 @@ def test_a_signal_to_us_alone_reaches_the_stage(
         # Whoever runs the tests may ignore it (`nohup`, a shell's background).
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
     )
-    end = time.monotonic() + 100
-    while not (root / "begun").exists():
-        assert time.monotonic() < end, "the stage did not begin"
-        time.sleep(0.1)
+    wait_for((root / "begun").exists, "the stage did not begin")
     os.kill(process.pid, number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors

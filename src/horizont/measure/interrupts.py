@@ -7,7 +7,8 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-POLITE = (int(signal.SIGINT), int(signal.SIGTERM))
+#: What the command line takes for an interrupt.
+POLITE = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP))
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from horizont.errors import UserError
+from horizont.measure.interrupts import interrupts_later
 from horizont.pipeline.check import checked_study
 from horizont.pipeline.paths import Paths
 
@@ -124,15 +125,16 @@ def _follow_all(root: Path, beside: Sequence[Sequence[str]], count: StageCount) 
     listeners: list[threading.Thread] = []
     try:
         for arguments in beside:
-            process = subprocess.Popen(
-                [*command, *arguments],
-                cwd=root,
-                env=surroundings(root),
-                stdout=subprocess.PIPE,
-                text=True,
-                process_group=0,
-            )
-            processes.append(process)
+            with interrupts_later():  # nobody but us can interrupt it
+                process = subprocess.Popen(
+                    [*command, *arguments],
+                    cwd=root,
+                    env=surroundings(root),
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    process_group=0,
+                )
+                processes.append(process)
             listeners.append(threading.Thread(target=_listen, args=(process, count)))
             listeners[-1].start()
         statuses = [process.wait() for process in processes]

@@ -58,20 +58,22 @@ class LocalTrainer:
         self.labels_shape = recipe.network.time_steps
         batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, recipe.dtype) for variable in self.variables]
-        self.compiled_step = self._function(self.train, batch)
-        self.forward_part = self._function(self.forward, batch) if self.jit else self.forward
-        self.update_part = self._function(self.update, [gradients]) if self.jit else self.update
-        timed = tf.function(self.timed, autograph=False, input_signature=batch)
-        self.compiled_timed = self.timed if self.eager else timed
-        self.compiled_probe = self._function(self.differentiate, batch)
+        self.compiled_step = self._function(self.train, batch, self.jit)
+        self.forward_part = self._function(self.forward, batch, True) if self.jit else self.forward
+        self.update_part = (
+            self._function(self.update, [gradients], True) if self.jit else self.update
+        )
+        self.compiled_timed = self._function(self.timed, batch, False)
+        self.compiled_probe = self._function(self.differentiate, batch, self.jit)
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
-    def _function(self, body: Callable[..., Any], signature: Sequence[Any]) -> Any:
+    def _function(self, body: Callable[..., Any], signature: Sequence[Any], jit: bool) -> Any:
         """Wrap a part of a training step as the recipe builds it; eager is not to wrap it."""
         if self.eager:
             return body
-        jit = self.jit or None
-        return tf.function(body, autograph=False, input_signature=signature, jit_compile=jit)
+        return tf.function(
+            body, autograph=False, input_signature=signature, jit_compile=jit or None
+        )
 
     def score(self, inputs: Any, training: bool = False) -> Any:
         """Compute scores; a recurrent network goes on from the batch before."""
