@@ -20,9 +20,11 @@ from horizont.worker.loop import StepLoop
 
 
 def main(framework: str, network: str, rounds: str) -> None:
-    """Print, as JSON, the median instrumented step by the median bare one, over the rounds.
+    """Print, as JSON, the median ratio of an instrumented step to a bare one.
 
     The parts of an instrumented step add up to it, so this is what all of them together come to.
+    The machine may grow faster or slower all the while, so each segment of either kind stands
+    beside the one before it and the one after it, which are of the other kind.
     """
     case = CASES[network]
     adapter = load_adapter(framework)
@@ -31,15 +33,22 @@ def main(framework: str, network: str, rounds: str) -> None:
     ready = list(trainer.batches(case.examples()))
     trainer.rehearse(case.batch)
     steps = Steps(warmup=1, bare=case.steps, instrumented=case.steps)
-    print(json.dumps(median(_round(trainer, ready, steps) for _ in range(int(rounds)))))
+    segments = [step_s for _ in range(int(rounds)) for step_s in _round(trainer, ready, steps)]
+    # Even places are bare.
+    ratios = [
+        second / first if place % 2 == 0 else first / second
+        for place, (first, second) in enumerate(itertools.pairwise(segments))
+    ]
+    print(json.dumps(median(ratios)))
 
 
-def _round(trainer: Trainer, ready: list[Any], steps: Steps) -> float:
+def _round(trainer: Trainer, ready: list[Any], steps: Steps) -> tuple[float, float]:
+    """Make steps of both kinds, and tell the median bare and the median instrumented one."""
     with ProgressWriter(Path("progress"), steps.total) as progress:
         loop = StepLoop(trainer, steps, 0, progress)
         loop.run(itertools.cycle(ready), lambda: None)
     middle = loop.log.table().to_pandas().groupby("kind")["step_s"].median()
-    return float(middle["instrumented"] / middle["bare"])
+    return float(middle["bare"]), float(middle["instrumented"])
 
 
 if __name__ == "__main__":

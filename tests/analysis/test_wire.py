@@ -109,12 +109,16 @@ def test_cut_steps_count_with_their_part():
 @pytest.fixture
 def wired(tmp_path):
     """A record of three hosts, each of which sends 5500 bytes in a step of a tenth of a second."""
-    run = run_on("pytorch/sync/allreduce", link={"rate_mbit": 1})
-    writer = RecordWriter(tmp_path, "wired")
+    return wired_record(tmp_path, "pytorch/sync/allreduce")
+
+
+def wired_record(folder, system, busy_workers=3):
+    run = run_on(system, link={"rate_mbit": 1})
+    writer = RecordWriter(folder, "wired")
     writer.start(run, ENVIRONMENT)
     starts = np.arange(20) * 0.1
     steps = pd.DataFrame({"step": np.arange(20), "start_s": starts, "kind": "bare"})
-    steps = pd.concat([steps.assign(worker=worker) for worker in range(3)])
+    steps = pd.concat([steps.assign(worker=worker) for worker in range(busy_workers)])
     steps = steps.assign(step_s=0.1, examples=12, communication_s=0.05, waiting_s=0.01, loss=1.0)
     write_table(writer.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
     times = np.arange(-1, 4, 0.25)
@@ -137,6 +141,13 @@ def test_bytes_of_a_step_stand_beside_the_theory(wired):
     assert list(table["host"]) == ["host-0", "host-1", "host-2"]
     assert table["sent_bytes"].tolist() == pytest.approx([5500.0] * 3)
     assert table["sent_ratio"].tolist() == pytest.approx([5500 / (16000 / 3)] * 3)
+
+
+def test_without_a_time_of_all_workers_no_bytes_are_counted(tmp_path):
+    record = wired_record(tmp_path, "tensorflow/async/parameter_server", busy_workers=2)
+    assert analysis.traffic([record]).empty
+    (row,) = analysis.transfers([record]).to_dict("records")
+    assert math.isnan(row["busiest_ratio"])
 
 
 def test_the_step_is_held_against_the_wire(wired):

@@ -94,6 +94,7 @@ def tell_facts() -> Arrays:
     facts["sum/gradient"] = probe.gradients["fc3.bias"]
     facts |= named("alone", trained_together(ADAPTER.trainer(recipe("float32")), 0, 1))
     facts |= timing(ADAPTER.trainer(recipe("float32")))
+    facts |= {"held_back_s": readings(holding=True), "free_s": readings(holding=False)}
     facts["refused/configure"] = np.array(refuses(RuntimeError, lambda: ADAPTER.configure(1)))
     return facts
 
@@ -110,6 +111,11 @@ def named(group: str, arrays: Arrays) -> Arrays:
     return {f"{group}/{name}": value for name, value in arrays.items()}
 
 
+def noting(phases: list[str]) -> Callable[..., None]:
+    """Make a clock that only notes which phases are booked."""
+    return lambda phase, spent_s: phases.append(phase)
+
+
 def trained(given: Recipe) -> Arrays:
     """Make the same steps without and with marks."""
     bare, timed = ADAPTER.trainer(given), ADAPTER.trainer(given)
@@ -121,7 +127,7 @@ def trained(given: Recipe) -> Arrays:
         if step < len(SIZES) - 1:
             facts |= named(f"after{step + 1}", bare.weights())
     for batch in timed.batches(examples()):
-        timed.settle(timed.timed_step(batch, marks.append))
+        timed.settle(timed.timed_step(batch, noting(marks)))
     bare.settle(losses[-1])
     facts["losses"] = np.array([bare.loss_value(loss) for loss in losses])
     facts["marks"] = np.array(marks)
@@ -171,6 +177,30 @@ def timing(trainer: Any) -> Arrays:
     return {"settled_s": np.array(times)}
 
 
+def readings(holding: bool) -> NDArray[Any]:
+    """Queue a long way to a result, and something short that may have to wait for it.
+
+    Returns
+    -------
+    ndarray
+        (2,) after which times, in seconds, the result and the short thing were there.
+    """
+    import mxnet
+
+    from horizont.frameworks.mxnet.stamps import StampedStep
+
+    large, gate = mxnet.nd.ones((2000, 2000)), mxnet.nd.ones(1)
+    mxnet.nd.waitall()
+    spent: list[float] = []
+    way, short = StampedStep(), StampedStep()
+    result = mxnet.nd.dot(mxnet.nd.dot(large, large), large)
+    way.ends("forward", after=[result], holding=[gate] if holding else [])
+    short.ends("forward", after=[gate * 2])
+    for step in (way, short):
+        step.book(lambda phase, spent_s: spent.append(spent_s))
+    return np.array(spent)
+
+
 def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = False) -> Arrays:
     """Make steps on this worker's slices of the global batches, half of them marked."""
     whole = examples((GLOBAL_BATCH,) * STEPS)
@@ -182,7 +212,7 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
         if failing and step == 2:
             raise UserError("a setting", "wrong", "right")
         even = step % 2 == 0
-        losses.append(trainer.step(batch) if even else trainer.timed_step(batch, marks.append))
+        losses.append(trainer.step(batch) if even else trainer.timed_step(batch, noting(marks)))
     trainer.settle(losses[-1])
     arrays |= named("final", trainer.weights())
     arrays["losses"] = np.array([trainer.loss_value(loss) for loss in losses])
@@ -353,6 +383,12 @@ def test_a_settled_step_is_over_and_the_next_one_is_not(facts: Arrays) -> None:
     first_s, both_s, idle_s = facts["settled_s"]
     assert first_s < 0.85 * both_s  # half, but for what runs beside it
     assert idle_s - both_s < 0.1 * both_s  # the loss is there before the slow update
+
+
+def test_a_phase_does_not_begin_before_the_one_before_it_has_ended(facts: Arrays) -> None:
+    held_back, free = facts["held_back_s"], facts["free_s"]
+    assert held_back[1] > held_back[0]
+    assert free[1] < free[0]  # so the order above is no accident
 
 
 def test_the_faults_for_the_comparator_show(facts: Arrays) -> None:

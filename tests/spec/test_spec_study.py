@@ -257,3 +257,32 @@ def test_points_that_make_no_sense_are_refused(
     message = refused(values)
     for word in words:
         assert word in message
+
+
+def test_a_workload_has_steps_of_its_own(values: dict[str, Any]) -> None:
+    own = {"warmup": 1, "bare": 3, "instrumented": 0}
+    values["local"]["steps_on"] = {"lenet5-cifar10": own}
+    study = validate(Study, values)
+    on, off = (list(study.runs("local", name)) for name in ("lenet5-cifar10", "lstm-ptb"))
+    assert {run.steps.bare for run in on} == {3}
+    assert {run.steps.bare for run in off} == {values["local"]["steps"]["bare"]}
+
+
+@pytest.mark.parametrize(
+    ("steps_on", "words"),
+    [
+        ({"alexnet": {"warmup": 1, "bare": 1}}, ["steps_on", "instrumented"]),
+        ({"alexnet": {"warmup": 1, "bare": 1, "instrumented": 0}}, ["steps_on", "'alexnet'"]),
+        (
+            {"lenet5-cifar10": {"warmup": 1, "bare": 1, "instrumented": 0, "profiled": 2}},
+            ["steps.profiled", "2"],
+        ),
+    ],
+)
+def test_wrong_steps_of_a_workload_are_refused(
+    values: dict[str, Any], steps_on: dict[str, Any], words: list[str]
+) -> None:
+    values["distributed"]["steps_on"] = steps_on
+    message = refused(values)
+    for word in words:
+        assert word in message

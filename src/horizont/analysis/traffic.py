@@ -26,7 +26,7 @@ def traffic(records: Sequence[Record]) -> pd.DataFrame:
         and ``received_bytes`` for one step of each worker on average, over the time in which all
         workers made bare steps; ``sent_theory_bytes``, ``received_theory_bytes``; ``sent_ratio``,
         ``received_ratio``: measured to theory, NaN where theory is nothing or unknown.
-        Nothing of runs without hosts of their own.
+        Nothing of runs without hosts of their own, or without such a time.
     """
     rows = [row for record in records if record.ok for row in _rows(record)]
     columns = ["system", "block", "host", "sent_bytes", "received_bytes"]
@@ -41,7 +41,8 @@ def _rows(record: Record) -> list[dict[str, object]]:
     begin_s, end_s = common_window(steps)
     by_worker = steps_inside(steps, begin_s, end_s)
     made = sum(by_worker) / run.topology.workers
-    if not made > 0:
+    # Where a chief hands out the steps, the quick may leave none to the slow.
+    if len(by_worker) < run.topology.workers or not made > 0:
         return []
     theory = volumes(run, record.result.parameters, by_worker)
     wires = samples[(samples["scope"] == "interface") & (samples["name"] == WIRE)]
@@ -66,7 +67,10 @@ def _rows(record: Record) -> list[dict[str, object]]:
 
 
 def steps_inside(steps: pd.DataFrame, begin_s: float, end_s: float) -> list[float]:
-    """Count each worker's bare steps in a window; a step cut by it counts with its part."""
+    """Count the bare steps in a window of each worker that made any, by rank.
+
+    A step cut by the window counts with its part.
+    """
     bare = steps[steps["kind"] == "bare"]
     shares = pd.Series(shares_inside(bare, begin_s, end_s), index=bare["worker"])
     return [float(made) for made in shares.groupby(level=0).sum().sort_index()]

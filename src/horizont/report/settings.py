@@ -10,7 +10,7 @@ import pandas as pd
 
 from horizont.report import words
 from horizont.report.tables import Table, facts, plain_table
-from horizont.spec import Experiment, Link, Study, Topology, parse_system
+from horizont.spec import Experiment, Link, Steps, Study, Topology, parse_system
 
 
 def experiment_facts(study: Study, experiment: str) -> Table:
@@ -40,9 +40,11 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         "gradients travel as": (
             settings.exchange.compression if settings.exchange.compression != "none" else None
         ),
-        "steps of each worker": (
-            f"{steps.warmup} warm-up, {steps.bare} bare, {steps.instrumented} instrumented"
-        ),
+        "steps of each worker": _listed_steps(steps),
+        **{
+            f"steps of each worker on {workload}": _listed_steps(other)
+            for workload, other in settings.steps_on.items()
+        },
         "batches of the pipeline alone, before": f"{steps.drained:,}" if steps.drained else None,
         "blocks": settings.blocks,
         "examples in the final test": f"{settings.evaluate_examples:,}",
@@ -63,6 +65,10 @@ VARIED = {
     "host_cpus": "processors of each host",
     "threads": "compute threads of each process",
 }
+
+
+def _listed_steps(steps: Steps) -> str:
+    return f"{steps.warmup} warm-up, {steps.bare} bare, {steps.instrumented} instrumented"
 
 
 def _batch(settings: Experiment) -> str | None:

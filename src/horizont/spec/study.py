@@ -110,6 +110,8 @@ class Experiment(Frozen):
         with one worker's share, as their twin.
     vary_on
         Other values for a workload.
+    steps_on
+        Other steps for a workload.
     record_updates
         As of :class:`horizont.spec.Run`; for the systems that show their updates.
     exchange
@@ -136,6 +138,7 @@ class Experiment(Frozen):
     workloads: tuple[str, ...] | None = None
     vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     vary_on: dict[str, dict[str, tuple[Any, ...]]] = Field(default_factory=dict)
+    steps_on: dict[str, Steps] = Field(default_factory=dict)
     incidents: tuple[Incident, ...] = ()
     patience_s: float | None = Field(default=None, gt=0)
 
@@ -189,8 +192,9 @@ class Experiment(Frozen):
         for name in self.systems:
             system = parse_system(name)
             check_exchange(system, self.exchange)
-            check_profiled(system, self.steps)
-            check_drained(system, self.steps)
+            for steps in (self.steps, *self.steps_on.values()):
+                check_profiled(system, steps)
+                check_drained(system, steps)
             for shape in self._shapes(name):
                 with inside("vary.input"):
                     check_input(system, shape["input"])
@@ -216,7 +220,8 @@ class Experiment(Frozen):
                 for name in able:
                     for shape in self._shapes(name):
                         topology = shape["topology"]
-                        check_incident(incident, systems[name], topology, self.steps.total)
+                        for steps in (self.steps, *self.steps_on.values()):
+                            check_incident(incident, systems[name], topology, steps.total)
                 if not able:
                     raise UserError("role", incident.role, "a role that one of the systems has")
 
@@ -266,9 +271,10 @@ class Study(Frozen):
             for workload in settings.workloads or ():
                 if workload not in self.study:
                     raise UserError(f"{name}.workloads", workload, self.study)
-            for workload in settings.vary_on:
-                if workload not in self.workloads:
-                    raise UserError(f"{name}.vary_on", workload, sorted(self.workloads))
+            for field in ("vary_on", "steps_on"):
+                for workload in getattr(settings, field):
+                    if workload not in self.workloads:
+                        raise UserError(f"{name}.{field}", workload, sorted(self.workloads))
         return self
 
     @property
@@ -334,7 +340,7 @@ class Study(Frozen):
             "workload_name": workload_name,
             "workload": self.workload(workload_name),
             "system": parsed,
-            "steps": settings.steps,
+            "steps": settings.steps_on.get(workload_name, settings.steps),
             "block": block,
             "seed": self.seed,
             "sampler_hz": settings.sampler_hz,

@@ -19,6 +19,7 @@ from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.input import Batch
 from horizont.frameworks.mxnet.noted import Noted, check_whole
 from horizont.frameworks.mxnet.optimizer import build_optimizer
+from horizont.frameworks.mxnet.stamps import StampedStep
 from horizont.frameworks.mxnet.store import join, wait_for_all_at_exit
 from horizont.frameworks.mxnet.train import LocalTrainer, Promise
 from horizont.frameworks.updates import pushes
@@ -75,23 +76,20 @@ class ServedTrainer(LocalTrainer):
             self.noted.note(part, weight.asnumpy(), gradient.asnumpy())
 
     def timed_step(self, batch: Batch, mark: Mark) -> Promise:
-        """Make one training step, with nothing queued when a phase is marked.
+        """Make one training step, each phase after the end of the one before.
 
         In front of a synchronous exchange a barrier parts the waiting for the slowest worker
         from the transfer.
         """
-        losses = self.forward(batch)
-        mx.nd.waitall()
-        mark("forward")
-        self.backward(losses)
-        mx.nd.waitall()
-        mark("backward")
+        step = StampedStep()
+        losses = self.queue_gradients(batch, step)
         if self.is_sync:
+            step.wait()
             self.store._barrier()  # the only barrier that MXNet offers
-            mark("waiting")
+            step.ends("waiting")
         self.update()
-        mx.nd.waitall()
-        mark("communication")
+        step.ends("communication", after=self.data)
+        step.book(mark)
         return Promise(losses, [])
 
     def close(self) -> None:

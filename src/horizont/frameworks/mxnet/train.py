@@ -33,6 +33,7 @@ from horizont.frameworks.mxnet.optimizer import (
     clip,
     is_aggregated,
 )
+from horizont.frameworks.mxnet.stamps import StampedStep
 from horizont.networks import statistic_shapes
 
 
@@ -145,21 +146,25 @@ class LocalTrainer:
         return Promise(losses, self._receipts())
 
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
-        """Make one training step, with nothing queued when a phase is marked.
+        """Make one training step, each phase after the end of the one before."""
+        step = StampedStep()
+        losses = self.queue_gradients(batch, step)
+        self.update()
+        step.ends("update", after=self.data)
+        step.book(mark)
+        return Promise(losses, [])
 
-        Who waits for the losses stands in the engine's queue, and behind a backward pass that was
-        queued before: its first operators would be booked as forward.
+    def queue_gradients(self, batch: pipeline.Batch, step: StampedStep) -> Any:
+        """Queue both passes with their ends, and return the promised losses.
+
+        The backward pass could begin before the last losses are there; so it has to wait for
+        what it begins with, as the update has to wait for all gradients.
         """
         losses = self.forward(batch)
-        mx.nd.waitall()
-        mark("forward")
+        step.ends("forward", after=[losses], holding=[self._head(len(losses))])
         self.backward(losses)
-        mx.nd.waitall()
-        mark("backward")
-        self.update()
-        mx.nd.waitall()
-        mark("update")
-        return Promise(losses, [])
+        step.ends("backward", holding=self.gradients)
+        return losses
 
     def _receipts(self) -> list[Any]:
         """Queue the smallest operation that reads the changed weights.

@@ -1,0 +1,97 @@
+"""Reading the clock inside MXNet's engine.
+
+A reading is queued like any operation and runs when its turn has come, so that the program can
+queue what follows instead of waiting. The engine knows of no order but that of who reads and who
+changes which array; an array that a reading claims to change holds back whatever needs it next.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from horizont.frameworks.base import Mark
+from horizont.frameworks.mxnet.compat import mx
+
+#: By the number of the reading, until its step is booked.
+_read_s: dict[int, float] = {}
+_numbers = itertools.count(1)  # a null pointer is no number
+
+
+def _note(_: int | None, number: int) -> None:
+    """Be called by a thread of the engine."""
+    _read_s[number] = perf_counter()
+
+
+_read_clock = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(_note)
+
+
+class _Context(ctypes.Structure):
+    """The engine's word for a device."""
+
+    _fields_ = (("type", ctypes.c_int), ("number", ctypes.c_int32))
+
+
+_CPU = _Context(mx.cpu().device_typeid, 0)
+_NORMAL = ctypes.c_int(0)
+#: The engine puts operations of no priority together and runs them as one.
+_ALONE = 1
+
+
+class StampedStep:
+    """The phases of a step that begins now, each with its end as the engine comes to it."""
+
+    def __init__(self) -> None:
+        self._began_s = perf_counter()
+        self._ends: list[tuple[str, int]] = []
+        # Each reading changes it, so they are made in order, and the last can be waited for.
+        self._turn = mx.nd.zeros(1)
+
+    def ends(self, phase: str, *, after: Sequence[Any] = (), holding: Sequence[Any] = ()) -> None:
+        """Queue the end of a phase.
+
+        Parameters
+        ----------
+        after
+            Arrays that are there when it has ended.
+        holding
+            Arrays likewise; what reads or changes one of them next does not start before.
+        """
+        number = next(_numbers)
+        changed = [*holding, self._turn]
+        mx.base.check_call(
+            mx.base._LIB.MXEnginePushSyncND(
+                _read_clock,
+                ctypes.c_void_p(number),
+                None,
+                ctypes.byref(_CPU),
+                _handles(after),
+                len(after),
+                _handles(changed),
+                len(changed),
+                ctypes.byref(_NORMAL),
+                _ALONE,
+                b"read_clock",
+            )
+        )
+        self._ends.append((phase, number))
+
+    def wait(self) -> None:
+        """Wait for the end of the last phase that was queued."""
+        self._turn.wait_to_read()
+
+    def book(self, mark: Mark) -> None:
+        """Wait, and book what each phase took."""
+        self.wait()
+        times = [self._began_s, *(_read_s.pop(number) for _, number in self._ends)]
+        for (phase, _), spent_s in zip(self._ends, np.diff(times), strict=True):
+            mark(phase, float(spent_s))
+
+
+def _handles(arrays: Sequence[Any]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*(array.handle for array in arrays))
