@@ -11,6 +11,7 @@ NETWORKS = {
     "inception": "Inception",
     "lenet": "LeNet (20/50/500)",
     "lenet5": "LeNet-5",
+    "lstm": "LSTM",
     "resnet18": "ResNet-18",
     "resnet18-small-stem": "ResNet-18 (small stem)",
     "resnet50": "ResNet-50",
