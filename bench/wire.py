@@ -79,9 +79,9 @@ def run() -> None:
     with emulated_place() as place:
         if place is None:
             return
-        for system in (*RING, *SERVERS):
+        for system, steps in {**dict.fromkeys(RING, 60), **dict.fromkeys(SERVERS, 120)}.items():
             for workers in (2, 3):
-                _bytes(_record(wired_run(system, workers, 60, None), place))
+                _bytes(_record(wired_run(system, workers, steps, None), place))
         for system in RING:
             _step(_record(wired_run(system, 3, 6, 100.0), place))
 

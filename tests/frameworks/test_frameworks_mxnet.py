@@ -28,9 +28,19 @@ from horizont.frameworks.base import Examples, Normalisation, Recipe, Trainer
 from horizont.frameworks.mxnet import ADAPTER
 from horizont.frameworks.mxnet.adapter import settings
 from horizont.frameworks.mxnet.roles import role_variables
+from horizont.measure.progress import ProgressWriter
 from horizont.networks import Flatten, build_network, initial_weights
-from horizont.spec import Optimizer, ProcessJob, Run, installed_version, parse_system, validate
+from horizont.spec import (
+    Optimizer,
+    ProcessJob,
+    Run,
+    Steps,
+    installed_version,
+    parse_system,
+    validate,
+)
 from horizont.worker.lifeline import die_with_parent
+from horizont.worker.loop import StepLoop
 
 pytestmark = [
     pytest.mark.framework,
@@ -94,6 +104,7 @@ def tell_facts() -> Arrays:
     facts["sum/gradient"] = probe.gradients["fc3.bias"]
     facts |= named("alone", trained_together(ADAPTER.trainer(recipe("float32")), 0, 1))
     facts |= timing(ADAPTER.trainer(recipe("float32")))
+    facts |= named("looped", looped(ADAPTER.trainer(recipe())))
     facts |= {"held_back_s": readings(holding=True), "free_s": readings(holding=False)}
     facts["refused/configure"] = np.array(refuses(RuntimeError, lambda: ADAPTER.configure(1)))
     return facts
@@ -177,13 +188,24 @@ def timing(trainer: Any) -> Arrays:
     return {"settled_s": np.array(times)}
 
 
+def looped(trainer: Trainer) -> Arrays:
+    """Make timed steps as a worker does, after one step to warm up and a bare one."""
+    steps = Steps(warmup=1, bare=1, instrumented=4)
+    given = trainer.batches(examples((12,) * steps.total))
+    with ProgressWriter(Path("progress"), steps.total) as progress:
+        loop = StepLoop(trainer, steps, 0, progress)
+        loop.run(given, lambda: None)
+    table = loop.log.table()
+    return {name: np.array(table[name].to_pylist()) for name in table.column_names}
+
+
 def readings(holding: bool) -> NDArray[Any]:
     """Queue a long way to a result, and something short that may have to wait for it.
 
     Returns
     -------
     ndarray
-        (2,) after which times, in seconds, the result and the short thing were there.
+        (2,) when the result and the short thing were there, in seconds.
     """
     import mxnet
 
@@ -191,14 +213,11 @@ def readings(holding: bool) -> NDArray[Any]:
 
     large, gate = mxnet.nd.ones((2000, 2000)), mxnet.nd.ones(1)
     mxnet.nd.waitall()
-    spent: list[float] = []
     way, short = StampedStep(), StampedStep()
     result = mxnet.nd.dot(mxnet.nd.dot(large, large), large)
     way.ends("forward", after=[result], holding=[gate] if holding else [])
     short.ends("forward", after=[gate * 2])
-    for step in (way, short):
-        step.book(lambda phase, spent_s: spent.append(spent_s))
-    return np.array(spent)
+    return np.array([end_s for step in (way, short) for _, end_s in step.told()])
 
 
 def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = False) -> Arrays:
@@ -389,6 +408,18 @@ def test_a_phase_does_not_begin_before_the_one_before_it_has_ended(facts: Arrays
     held_back, free = facts["held_back_s"], facts["free_s"]
     assert held_back[1] > held_back[0]
     assert free[1] < free[0]  # so the order above is no accident
+
+
+def test_timed_steps_follow_one_another_and_are_their_phases(facts: Arrays) -> None:
+    told = group(facts, "looped")
+    timed = told["kind"] == "instrumented"
+    start_s, step_s = told["start_s"][timed], told["step_s"][timed]
+    np.testing.assert_allclose(start_s[1:], start_s[:-1] + step_s[:-1], rtol=0, atol=1e-9)
+    phases = [told[f"{name}_s"][timed] for name in ("load", "forward", "backward", "update")]
+    assert all((spent_s >= 0).all() for spent_s in phases)
+    np.testing.assert_allclose(np.sum(phases, axis=0), step_s, rtol=0, atol=1e-9)
+    assert np.isfinite(told["loss"]).all()
+    assert told["examples"].tolist() == [12] * 6
 
 
 def test_the_faults_for_the_comparator_show(facts: Arrays) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,6 +211,23 @@ class Exchanged:
 def when_asked(pipeline: Iterable[Any]) -> Iterator[Any]:
     """Start a pipeline when its first batch is asked for, and let go of it when this is closed."""
     yield from pipeline
+
+
+#: Waits for the end of a step, and tells its phases in their order, each with its end in seconds of
+#: ``time.monotonic``.
+Ends = Callable[[], list[tuple[str, float]]]
+
+
+@runtime_checkable
+class QueuesAhead(Protocol):
+    """A trainer that can be told to make a timed step before the one before it is over."""
+
+    def queue_timed_step(self, batch: Any) -> tuple[Any, Ends]:
+        """Queue a step whose phases are timed where the work is done; promise loss and ends.
+
+        A phase begins when the one before it has ended, and the first when the step before has.
+        """
+        ...
 
 
 class Trainer(Protocol):

@@ -78,6 +78,7 @@ class StepLog:
         examples: int,
         loss: float = math.nan,
         kind: str = "bare",
+        span_s: tuple[float, float] | None = None,
     ) -> None:
         """End the step now and write its row.
 
@@ -91,13 +92,15 @@ class StepLog:
             One of `KINDS`: whether the step belongs to the warm-up, which is left out of the
             timing, was left alone, or was slowed by waiting between its phases or by a
             profiler.
+        span_s
+            When the step began and ended, if that is known better than by `begin` and now.
         """
-        end_s = now_s()
+        begun_s, end_s = span_s or (self._begun_s, now_s())
         row = self.steps
         if row == len(self._whole):
             self._grow()
         self._seconds[row] = self._marks
-        self._whole[row] = (self._begun_s, end_s - self._begun_s, loss)
+        self._whole[row] = (begun_s, end_s - begun_s, loss)
         self._flags[row] = (examples, KINDS.index(kind))
         self.steps = row + 1
 

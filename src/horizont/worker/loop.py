@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from horizont.frameworks.base import Exchanged, Trainer
+from horizont.frameworks.base import Ends, Exchanged, QueuesAhead, Trainer
+from horizont.measure.clock import now_s
 from horizont.measure.progress import ProgressWriter
 from horizont.measure.steps import LOAD, PHASES, StepLog
 from horizont.spec import Steps
@@ -50,7 +51,10 @@ class StepLoop:
                 looks.take(len(self.losses), self.trainer)
         after = self.trainer.exchanged()
         self.exchanged = after.mean_since(before) if before and after else None
-        self._instrumented(batches, self.steps.instrumented)
+        if isinstance(self.trainer, QueuesAhead):
+            self._queued(self.trainer, batches, self.steps.instrumented)
+        else:
+            self._instrumented(batches, self.steps.instrumented)
         for step, loss in enumerate(self.losses):
             self.log.set_loss(step, self.trainer.loss_value(loss))
 
@@ -99,3 +103,37 @@ class StepLoop:
             self.losses.append(loss)
             log.end(len(batch[1]), kind="instrumented")
             self.progress.set(len(self.losses))
+
+    def _queued(self, trainer: QueuesAhead, batches: Iterator[Any], count: int) -> None:
+        """Make steps of which each phase is timed, each queued before the one before is over.
+
+        A step is what lies between the end of the one before it and its own; it loads while
+        there is nothing to work on.
+        """
+        log = self.log
+        free_s = now_s()  # since when the framework has nothing to do
+        before: tuple[float, int, Ends] | None = None
+        for number in range(count + 1):
+            queued = None
+            if number < count:
+                batch = next(batches)
+                loaded_s = now_s()
+                loss, ends = trainer.queue_timed_step(batch)
+                self.losses.append(loss)
+                queued = loaded_s, len(batch[1]), ends
+            if before is not None:
+                free_s = self._write(free_s, *before)
+                self.progress.set(log.steps)
+            before = queued
+
+    def _write(self, begun_s: float, loaded_s: float, examples: int, ends: Ends) -> float:
+        """Wait for the end of a step, write its row, and tell when it ended."""
+        log = self.log
+        log.begin()
+        last_s = max(begun_s, loaded_s)
+        log.add(LOAD, last_s - begun_s)
+        for phase, end_s in ends():
+            log.add(PHASE_INDEX[phase], end_s - last_s)
+            last_s = end_s
+        log.end(examples, kind="instrumented", span_s=(begun_s, last_s))
+        return last_s

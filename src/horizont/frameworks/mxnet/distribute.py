@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Mark, Recipe, Weights
+from horizont.frameworks.base import Recipe, Weights
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.input import Batch
 from horizont.frameworks.mxnet.noted import Noted, check_whole
@@ -75,8 +75,8 @@ class ServedTrainer(LocalTrainer):
         for part, gradient, weight in zip(self.parameters, self.gradients, self.data, strict=True):
             self.noted.note(part, weight.asnumpy(), gradient.asnumpy())
 
-    def timed_step(self, batch: Batch, mark: Mark) -> Promise:
-        """Make one training step, each phase after the end of the one before.
+    def queue_stamped(self, batch: Batch) -> tuple[Promise, StampedStep]:
+        """Queue one training step with the ends of its phases.
 
         In front of a synchronous exchange a barrier parts the waiting for the slowest worker
         from the transfer.
@@ -88,9 +88,8 @@ class ServedTrainer(LocalTrainer):
             self.store._barrier()  # the only barrier that MXNet offers
             step.ends("waiting")
         self.update()
-        step.ends("communication", after=self.data)
-        step.book(mark)
-        return Promise(losses, [])
+        step.ends("communication", holding=self.data)
+        return Promise(losses, []), step
 
     def close(self) -> None:
         """Leave together: wait for the other workers, upon which the servers end."""

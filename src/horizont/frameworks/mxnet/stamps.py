@@ -10,10 +10,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from time import perf_counter
+from time import monotonic
 from typing import Any
-
-import numpy as np
 
 from horizont.frameworks.base import Mark
 from horizont.frameworks.mxnet.compat import mx
@@ -25,7 +23,7 @@ _numbers = itertools.count(1)  # a null pointer is no number
 
 def _note(_: int | None, number: int) -> None:
     """Be called by a thread of the engine."""
-    _read_s[number] = perf_counter()
+    _read_s[number] = monotonic()
 
 
 _read_clock = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(_note)
@@ -47,7 +45,7 @@ class StampedStep:
     """The phases of a step that begins now, each with its end as the engine comes to it."""
 
     def __init__(self) -> None:
-        self._began_s = perf_counter()
+        self._began_s = monotonic()
         self._ends: list[tuple[str, int]] = []
         # Each reading changes it, so they are made in order, and the last can be waited for.
         self._turn = mx.nd.zeros(1)
@@ -85,12 +83,17 @@ class StampedStep:
         """Wait for the end of the last phase that was queued."""
         self._turn.wait_to_read()
 
-    def book(self, mark: Mark) -> None:
-        """Wait, and book what each phase took."""
+    def told(self) -> list[tuple[str, float]]:
+        """Wait, and tell the phases with their ends, in seconds of the monotonic clock."""
         self.wait()
-        times = [self._began_s, *(_read_s.pop(number) for _, number in self._ends)]
-        for (phase, _), spent_s in zip(self._ends, np.diff(times), strict=True):
-            mark(phase, float(spent_s))
+        return [(phase, _read_s.pop(number)) for phase, number in self._ends]
+
+    def book(self, mark: Mark) -> None:
+        """Wait, and book what each phase took since the step has begun."""
+        before_s = self._began_s
+        for phase, end_s in self.told():
+            mark(phase, end_s - before_s)
+            before_s = end_s
 
 
 def _handles(arrays: Sequence[Any]) -> Any:

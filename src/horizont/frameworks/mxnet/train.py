@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from horizont.frameworks.base import Examples, Mark, OnDisk, Probe, Recipe, Weights, Windows
+from horizont.frameworks.base import (
+    Ends,
+    Examples,
+    Mark,
+    OnDisk,
+    Probe,
+    Recipe,
+    Weights,
+    Windows,
+)
 from horizont.frameworks.mxnet import input as pipeline
 from horizont.frameworks.mxnet import readers
 from horizont.frameworks.mxnet.compat import mx
@@ -147,12 +156,22 @@ class LocalTrainer:
 
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
         """Make one training step, each phase after the end of the one before."""
+        promise, step = self.queue_stamped(batch)
+        step.book(mark)
+        return promise
+
+    def queue_timed_step(self, batch: pipeline.Batch) -> tuple[Promise, Ends]:
+        """Queue the same step; as in bare steps, the engine need not wait for what is next."""
+        promise, step = self.queue_stamped(batch)
+        return promise, step.told
+
+    def queue_stamped(self, batch: pipeline.Batch) -> tuple[Promise, StampedStep]:
+        """Queue one training step with the ends of its phases."""
         step = StampedStep()
         losses = self.queue_gradients(batch, step)
         self.update()
-        step.ends("update", after=self.data)
-        step.book(mark)
-        return Promise(losses, [])
+        step.ends("update", holding=self.data)
+        return Promise(losses, []), step
 
     def queue_gradients(self, batch: pipeline.Batch, step: StampedStep) -> Any:
         """Queue both passes with their ends, and return the promised losses.
