@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
@@ -9,12 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from record_maker import make_proof, make_records
 
 from horizont import analysis, report
 from horizont.networks import build_network, outline, parameter_count
 from horizont.pipeline.faults import FaultTried
 from horizont.report import figures, style, words
+from horizont.report.figures.labels import scale_log
 from horizont.report.svg import inline_svg
 from horizont.spec import FRAMEWORKS, all_systems
 
@@ -291,3 +294,18 @@ def test_the_grey_of_a_distance_is_the_noise():
     rows = make_proof().assign(noise=2e-7)
     plain, noisy = figures.distances(make_proof()), figures.distances(rows)
     assert len(noisy.axes[0].collections) > len(plain.axes[0].collections)
+
+
+@pytest.mark.parametrize("span", [(0.06, 0.8), (0.05, 4.0), (0.02, 900.0), (300.0, 420.0)])
+def test_numbers_of_a_logarithmic_axis_do_not_touch(span):
+    figure = Figure(figsize=(2.9, 1))
+    axes = figure.subplots()
+    axes.plot(span, (0, 1))
+    scale_log(axes, "x")
+    figure.canvas.draw()
+    every = [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)]
+    low, high = axes.get_xlim()
+    shown = [each for each in every if each.get_text() and low <= each.get_position()[0] <= high]
+    boxes = sorted((each.get_window_extent() for each in shown), key=lambda box: box.x0)
+    assert boxes
+    assert all(one.x1 < next_one.x0 for one, next_one in itertools.pairwise(boxes))

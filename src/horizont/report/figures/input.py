@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from horizont.report import words
-from horizont.report.figures.labels import say_why_empty
+from horizont.report.figures.labels import say_why_empty, scale_log
 from horizont.report.figures.legends import put_above
 from horizont.report.style import (
     FAINT,
@@ -54,8 +54,7 @@ def input_rows(table: pd.DataFrame) -> Figure:
             _draw_trained(trained, place, row)
         only_grid(alone, "x")
         only_grid(trained, "x")
-        alone.set_xscale("log")
-        alone.xaxis.set_major_formatter("{x:g}")
+        scale_log(alone, "x")
         alone.set_xlabel("pipeline alone, ms a batch")
         longest = (table["wait_s"] / table["wait_share"]).max() * 1e3
         trained.set_xlim(0, longest * 1.2 if longest > 0 else 1)

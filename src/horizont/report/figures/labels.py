@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from horizont.report import words
 from horizont.report.style import FAINT, only_grid
 
 #: Height of a row in inches.
 ROW = 0.52
+#: A logarithmic axis whose ends are farther apart than by this factor names powers of ten only.
+WIDE = 100
 
 
 def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
@@ -31,6 +36,19 @@ def name_rows(axes: Axes, systems: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0, pad=6)
     for label in axes.get_yticklabels():
         label.set_linespacing(1.25)
+
+
+def scale_log(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic; its few numbers are written out and do not touch.
+
+    To be called when everything is drawn, since the range decides which numbers are named.
+    """
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    own: Axis = axes.xaxis if axis == "x" else axes.yaxis
+    low, high = axes.get_xlim() if axis == "x" else axes.get_ylim()
+    own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < WIDE * low else (1.0,)))
+    own.set_major_formatter("{x:,g}")
+    own.set_minor_formatter(NullFormatter())
 
 
 def _name(system: str) -> str:

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import smoothed
 from horizont.report import words
+from horizont.report.figures.labels import scale_log
 from horizont.report.figures.legends import put_above, system_line
 from horizont.report.style import (
     FAINT,
@@ -148,5 +149,5 @@ def quality_dots(qualities: pd.DataFrame, best: float | None = None) -> Figure:
         if measure == "accuracy":
             axes.set_xlim(0, 100)
         else:
-            axes.set_xscale("log")
+            scale_log(axes, "x")
     return figure

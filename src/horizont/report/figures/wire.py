@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from horizont.report import words
-from horizont.report.figures.labels import ROW, name_rows
+from horizont.report.figures.labels import ROW, name_rows, scale_log
 from horizont.report.figures.legends import put_above, system_line
 from horizont.report.style import (
     FAINT,
@@ -99,9 +99,7 @@ def link_curves(transfers: pd.DataFrame) -> Figure:
         axes.set_xlim(-0.4, len(rates) - 0.6)
         for system, own in known.groupby("system", sort=False):
             _draw_system(axes, str(system), own, places)
-        axes.set_yscale("log")
-        for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-            ticks("{x:,g}")
+        scale_log(axes, "y")
         axes.set_ylabel("milliseconds a step")
         axes.set_xlabel("rate of each link")
         only_grid(axes, "y")
