@@ -25,7 +25,8 @@ SYSTEMS = ("tensorflow/local", "pytorch/local", "mxnet/local")
 
 #: How each framework calls a convolution's forward pass.
 CONVOLUTIONS = {
-    "tensorflow/local": ("Conv2D", "_FusedConv2D"),
+    # The last two by oneDNN, which depends on the processor.
+    "tensorflow/local": ("Conv2D", "_FusedConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D"),
     "pytorch/local": ("aten::mkldnn_convolution",),
     "mxnet/local": ("Convolution",),
 }
