@@ -26,11 +26,11 @@ PLACED_GOAL = 0.95
 SUMMED = {
     "lenet5": (3, 6),
     "lenet": (3, 20),
-    "alexnet-small": (3, 4),
-    "resnet18": (1, 4),
-    "resnet50": (1, 3),
-    "inception": (1, 4),
-    "lstm": (3, 4),
+    "alexnet-small": (3, 6),
+    "resnet18": (3, 6),
+    "resnet50": (3, 3),
+    "inception": (3, 3),
+    "lstm": (3, 6),
 }
 
 #: Profiled steps.
