@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from horizont.errors import UserError
-from horizont.frameworks.base import Recipe, Weights
+from horizont.frameworks.base import Ends, Recipe, Weights
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.input import Batch
 from horizont.frameworks.mxnet.noted import Noted, check_whole
@@ -75,7 +75,7 @@ class ServedTrainer(LocalTrainer):
         for part, gradient, weight in zip(self.parameters, self.gradients, self.data, strict=True):
             self.noted.note(part, weight.asnumpy(), gradient.asnumpy())
 
-    def queue_stamped(self, batch: Batch) -> tuple[Promise, StampedStep]:
+    def queue_timed_step(self, batch: Batch) -> tuple[Promise, Ends]:
         """Queue one training step with the ends of its phases.
 
         In front of a synchronous exchange a barrier parts the waiting for the slowest worker
@@ -89,7 +89,7 @@ class ServedTrainer(LocalTrainer):
             step.ends("waiting")
         self.update()
         step.ends("communication", holding=self.data)
-        return Promise(losses, []), step
+        return Promise(losses, []), step.told
 
     def close(self) -> None:
         """Leave together: wait for the other workers, upon which the servers end."""

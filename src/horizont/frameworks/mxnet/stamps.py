@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from horizont.frameworks.base import Mark
 from horizont.frameworks.mxnet.compat import mx
 
-#: By the number of the reading, until its step is booked.
+#: By the number of the reading, until its step is told.
 _read_s: dict[int, float] = {}
 _numbers = itertools.count(1)  # a null pointer is no number
 
@@ -42,10 +41,9 @@ _ALONE = 1
 
 
 class StampedStep:
-    """The phases of a step that begins now, each with its end as the engine comes to it."""
+    """The phases of a step, each with its end as the engine comes to it."""
 
     def __init__(self) -> None:
-        self._began_s = monotonic()
         self._ends: list[tuple[str, int]] = []
         # Each reading changes it, so they are made in order, and the last can be waited for.
         self._turn = mx.nd.zeros(1)
@@ -87,13 +85,6 @@ class StampedStep:
         """Wait, and tell the phases with their ends, in seconds of the monotonic clock."""
         self.wait()
         return [(phase, _read_s.pop(number)) for phase, number in self._ends]
-
-    def book(self, mark: Mark) -> None:
-        """Wait, and book what each phase took since the step has begun."""
-        before_s = self._began_s
-        for phase, end_s in self.told():
-            mark(phase, end_s - before_s)
-            before_s = end_s
 
 
 def _handles(arrays: Sequence[Any]) -> Any:

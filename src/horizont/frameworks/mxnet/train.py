@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,22 +157,20 @@ class LocalTrainer:
 
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
         """Make one training step, each phase after the end of the one before."""
-        promise, step = self.queue_stamped(batch)
-        step.book(mark)
+        before_s = monotonic()
+        promise, ends = self.queue_timed_step(batch)
+        for phase, end_s in ends():
+            mark(phase, end_s - before_s)
+            before_s = end_s
         return promise
 
     def queue_timed_step(self, batch: pipeline.Batch) -> tuple[Promise, Ends]:
         """Queue the same step; as in bare steps, the engine need not wait for what is next."""
-        promise, step = self.queue_stamped(batch)
-        return promise, step.told
-
-    def queue_stamped(self, batch: pipeline.Batch) -> tuple[Promise, StampedStep]:
-        """Queue one training step with the ends of its phases."""
         step = StampedStep()
         losses = self.queue_gradients(batch, step)
         self.update()
         step.ends("update", holding=self.data)
-        return Promise(losses, []), step
+        return Promise(losses, []), step.told
 
     def queue_gradients(self, batch: pipeline.Batch, step: StampedStep) -> Any:
         """Queue both passes with their ends, and return the promised losses.
