@@ -488,7 +488,7 @@ def test_synchronous_workers_train_as_one_process(facts: Arrays, tmp_path: Path)
     alone = group(facts, "alone/final")
     for told in workers:
         assert same(group(told, "initial"), in_float32(recipe().weights))
-        assert told["marks"].tolist() == ["forward", "backward", "waiting", "communication"] * 2
+        assert told["marks"].tolist() == ["forward", "backward", "communication"] * 2
         for name, value in group(told, "final").items():
             # Two half sums against one sum: a few units of float32 of the gradient and of the
             # weight at each step, and an update is some hundred times smaller than its weight.

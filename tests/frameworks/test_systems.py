@@ -106,6 +106,19 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
             assert not measured.any(), phase
     total = timed[[f"{phase}_s" for phase in PHASES]].sum(axis=1)
     assert (total <= timed["step_s"] * 1.001).all()
+    if "waiting" in run.system.traits.measures:
+        check_waiting(timed)
+
+
+def check_waiting(timed: pd.DataFrame) -> None:
+    """In each step somebody is the last, for whom nobody waits; no transfer is before that."""
+    for _, rows in timed.groupby("step"):
+        behind_s = rows["ready_s"].max() - rows["ready_s"]
+        exchange_s = rows["waiting_s"] + rows["communication_s"]
+        assert np.allclose(rows["waiting_s"], np.minimum(behind_s, exchange_s), atol=1e-9)
+        assert (exchange_s > 0).all()
+        computed_s = rows[["load_s", "forward_s", "backward_s"]].sum(axis=1)
+        assert np.allclose(rows["ready_s"], rows["start_s"] + computed_s, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,25 @@ def test_a_phase_may_come_in_parts(monkeypatch):
     log.mark(COMMUNICATION)  # 2
     log.mark(WAITING)  # 3 more
     log.skip()  # 4 to nobody
-    log.add(FORWARD, 0.25)
-    log.add(FORWARD, 0.5)
     log.end(1)
     row = log.table().to_pylist()[0]
-    assert (row["waiting_s"], row["communication_s"], row["forward_s"]) == (4.0, 2.0, 0.75)
+    assert (row["waiting_s"], row["communication_s"]) == (4.0, 2.0)
     assert (row["start_s"], row["step_s"]) == (10.0, 15.0)
+
+
+def test_what_another_clock_has_read_is_taken_as_told():
+    log = StepLog(2)
+    log.begin(5.0)
+    for phase, end_s in ((LOAD, 5.0), (FORWARD, 5.5), (BACKWARD, 7.0), (COMMUNICATION, 10.0)):
+        log.mark(phase, end_s)
+    log.end(1, at_s=10.25)
+    log.begin(10.25)
+    log.end(1, at_s=11.0)
+    row, bare = log.table().to_pylist()
+    assert (row["load_s"], row["forward_s"], row["backward_s"]) == (0.0, 0.5, 1.5)
+    assert (row["start_s"], row["step_s"], row["communication_s"]) == (5.0, 5.25, 3.0)
+    assert row["ready_s"] == 7.0
+    assert math.isnan(bare["ready_s"])
 
 
 def test_a_phase_does_not_leak_into_the_next_step():

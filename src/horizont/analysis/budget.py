@@ -26,11 +26,8 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
     pandas.DataFrame
         A row a distributed system, in seconds of a worker's step: ``bare_s``; ``twin_s``, the
         bare step of its framework's single process, NaN if there is none; ``subtracted_s`` = bare
-        - twin; ``communication_s`` and ``waiting_s`` of the instrumented steps and
-        ``measured_s``, their sum; ``hidden_s``, how much shorter the bare step is than the
-        instrumented one without its waiting. There everything comes after the other, so this is
-        what the bare step does at once (less what looking costs): the exchange behind the
-        backward pass, and the queue of an engine. ``exchange_s`` and ``overlap_s`` are the exchange
+        - twin; ``communication_s`` and ``waiting_s`` of the instrumented steps, after the backward
+        pass, and ``measured_s``, their sum. ``exchange_s`` and ``overlap_s`` are the whole exchange
         of a bare step and how much of it went on beside the backward pass, by the framework's
         own clocks; NaN where it has none.
     """
@@ -54,7 +51,6 @@ def budget(records: Sequence[Record]) -> pd.DataFrame:
                 "communication_s": measured["communication"],
                 "waiting_s": measured["waiting"],
                 "measured_s": measured.sum(min_count=1),
-                "hidden_s": own.drop("waiting").sum(min_count=1) - times[system],
                 "exchange_s": _mean(result.exchange_s for result in results),
                 "overlap_s": _mean(result.overlap_s for result in results),
             }

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from horizont.cluster.waiting import part_waiting
 from horizont.records import RecordWriter, Result, read_events, read_json, read_table, write_table
+from horizont.spec import System
 
 #: What the leading process may leave: weights, looks, drained batches, a profile.
 KEPT = ("weights.npz", "quality.parquet", "input.parquet", "operators.parquet", "traces")
@@ -18,7 +20,7 @@ KEPT = ("weights.npz", "quality.parquet", "input.parquet", "operators.parquet", 
 STARTUP = ("interpreter", "framework", "data", "network", "drained", "first_step")
 
 
-def collect_steps(record: RecordWriter, folders: list[Path]) -> None:
+def collect_steps(record: RecordWriter, system: System, folders: list[Path]) -> None:
     """Put the steps of all processes into one table, ordered by time."""
     tables = [
         read_table(folder / "steps.parquet")
@@ -27,6 +29,8 @@ def collect_steps(record: RecordWriter, folders: list[Path]) -> None:
     ]
     if tables:
         steps = pa.concat_tables(tables).sort_by([("start_s", "ascending")])
+        if "waiting" in system.traits.measures:
+            steps = part_waiting(steps)
         write_table(record.folder / "steps.parquet", steps)
 
 
@@ -91,9 +95,9 @@ def keep_findings(record: RecordWriter, folders: list[Path]) -> None:
                 break
 
 
-def summarise(record: RecordWriter, folders: list[Path], wall_s: float) -> Result:
+def summarise(record: RecordWriter, system: System, folders: list[Path], wall_s: float) -> Result:
     """Gather everything into the record and sum it up."""
-    collect_steps(record, folders)
+    collect_steps(record, system, folders)
     collect_events(record, folders)
     keep_findings(record, folders)
     events = read_events(record.folder / "events.jsonl")

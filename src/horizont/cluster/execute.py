@@ -98,7 +98,8 @@ def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnPr
         wall_s = time.monotonic() - started
     # The sampler has been stopped here, so its findings are known.
     record.event("failed" if reason else "ended", reason=reason)
-    result = summarise(record, [*folders, *second_lives(folders)], wall_s)
+    every = [*folders, *second_lives(folders)]
+    result = summarise(record, plan.run.system, every, wall_s)
     update: dict[str, Any] = {"background_cpu": resources.background_cpu}
     update["disturbed"] = resources.disturbed
     if reason:

@@ -25,8 +25,8 @@ from horizont.spec import PLAIN, Build, Input, Optimizer, ProcessJob
 class Mark(Protocol):
     """Tells the clock that a phase of the step has ended."""
 
-    def __call__(self, phase: str, spent_s: float | None = None) -> None:
-        """Book what the phase took, in seconds; if that is not said, all since the last mark."""
+    def __call__(self, phase: str, end_s: float | None = None) -> None:
+        """Book the time since the last mark, until now or until a time of ``time.monotonic``."""
         ...
 
 
@@ -259,7 +259,11 @@ class Trainer(Protocol):
         ...
 
     def timed_step(self, batch: Any, mark: Mark) -> Any:
-        """Make the same step, waiting for the end of each phase and marking it."""
+        """Make the same step, and mark the end of each phase.
+
+        A worker marks all of its exchange as communication: how much of it was waiting for the
+        slowest, only the others know.
+        """
         ...
 
     def settle(self, loss: Any) -> None:

@@ -25,9 +25,9 @@ _NOT_MEASURED = [math.nan] * len(PHASES)
 class StepLog:
     """The steps of one worker.
 
-    A step is ``begin``, any number of ``mark`` and ``add``, and ``end``. Between ``begin`` and
-    ``end`` only a list of six floats is touched; the arrays are written once a step, after its
-    last reading of the clock.
+    A step is ``begin``, any number of ``mark``, and ``end``; each is now, unless it is told when
+    it was. Between ``begin`` and ``end`` only a list of six floats is touched; the arrays are
+    written once a step, after its last reading of the clock.
 
     Parameters
     ----------
@@ -37,26 +37,39 @@ class StepLog:
         The rank of the worker, repeated in every row.
     """
 
-    __slots__ = ("_begun_s", "_flags", "_last_s", "_marks", "_seconds", "_whole", "steps", "worker")
+    __slots__ = (
+        "_begun_s",
+        "_flags",
+        "_last_s",
+        "_marks",
+        "_ready_s",
+        "_seconds",
+        "_whole",
+        "steps",
+        "worker",
+    )
 
     def __init__(self, capacity: int, worker: int = 0) -> None:
         self.worker = worker
         self.steps = 0
         rows = max(capacity, 1)
         self._seconds = np.full((rows, len(PHASES)), math.nan)
-        self._whole = np.full((rows, 3), math.nan)  # start_s, step_s, loss
+        self._whole = np.full((rows, 4), math.nan)  # start_s, step_s, loss, ready_s
         self._flags = np.zeros((rows, 2), dtype=np.int64)  # examples, place in KINDS
         self._marks = _NOT_MEASURED.copy()
-        self._begun_s = self._last_s = math.nan
+        self._begun_s = self._last_s = self._ready_s = math.nan
 
-    def begin(self) -> None:
-        """Start a step now."""
+    def begin(self, at_s: float | None = None) -> None:
+        """Start a step."""
         self._marks = _NOT_MEASURED.copy()
-        self._begun_s = self._last_s = now_s()
+        self._begun_s = self._last_s = now_s() if at_s is None else at_s
+        self._ready_s = math.nan
 
-    def mark(self, phase: int) -> None:
+    def mark(self, phase: int, at_s: float | None = None) -> None:
         """Book the time since the last mark (or `begin`) on a phase such as `FORWARD`."""
-        time_s = now_s()
+        time_s = now_s() if at_s is None else at_s
+        if phase == COMMUNICATION:
+            self._ready_s = self._last_s
         marks = self._marks
         before_s = marks[phase]
         spent_s = time_s - self._last_s
@@ -68,19 +81,14 @@ class StepLog:
         """Leave the time since the last mark to "other"."""
         self._last_s = now_s()
 
-    def add(self, phase: int, spent_s: float) -> None:
-        """Book seconds that something else has measured, inside this step, on a phase."""
-        before_s = self._marks[phase]
-        self._marks[phase] = spent_s if math.isnan(before_s) else before_s + spent_s
-
     def end(
         self,
         examples: int,
         loss: float = math.nan,
         kind: str = "bare",
-        span_s: tuple[float, float] | None = None,
+        at_s: float | None = None,
     ) -> None:
-        """End the step now and write its row.
+        """End the step and write its row.
 
         Parameters
         ----------
@@ -90,17 +98,15 @@ class StepLog:
             The loss, if it is known without waiting for it; else see `set_loss`.
         kind
             One of `KINDS`: whether the step belongs to the warm-up, which is left out of the
-            timing, was left alone, or was slowed by waiting between its phases or by a
+            timing, was left alone, or was slowed by clocks between its phases or by a
             profiler.
-        span_s
-            When the step began and ended, if that is known better than by `begin` and now.
         """
-        begun_s, end_s = span_s or (self._begun_s, now_s())
+        end_s = now_s() if at_s is None else at_s
         row = self.steps
         if row == len(self._whole):
             self._grow()
         self._seconds[row] = self._marks
-        self._whole[row] = (begun_s, end_s - begun_s, loss)
+        self._whole[row] = (self._begun_s, end_s - self._begun_s, loss, self._ready_s)
         self._flags[row] = (examples, KINDS.index(kind))
         self.steps = row + 1
 
@@ -113,7 +119,8 @@ class StepLog:
     def table(self) -> pa.Table:
         """Return a row per step; seconds in every column that ends in ``_s``.
 
-        A phase that was not measured is NaN, never zero.
+        A phase that was not measured is NaN, never zero. ``ready_s`` is the moment from which on
+        the worker did nothing but exchange: until then it computed.
         """
         count = self.steps
         columns: dict[str, npt.NDArray[Any]] = {
@@ -127,6 +134,7 @@ class StepLog:
         for index, phase in enumerate(PHASES):
             columns[f"{phase}_s"] = self._seconds[:count, index].copy()
         columns["loss"] = self._whole[:count, 2].copy()
+        columns["ready_s"] = self._whole[:count, 3].copy()
         # from_pandas=False is the default here: NaN stays NaN and is not turned into null.
         return pa.table(columns)
 

@@ -90,7 +90,6 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "twin_s": ("one process, ms", _milliseconds),
     "subtracted_s": ("by subtraction, ms", _milliseconds),
     "measured_s": ("measured, ms", _milliseconds),
-    "hidden_s": ("at once, ms", _milliseconds),
     "exchange_s": ("exchange, ms", _milliseconds),
     "overlap_s": ("beside backward, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),

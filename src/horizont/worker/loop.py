@@ -89,11 +89,8 @@ class StepLoop:
         """Make steps of which each phase is timed."""
         log = self.log
 
-        def mark(phase: str, spent_s: float | None = None) -> None:
-            if spent_s is None:
-                log.mark(PHASE_INDEX[phase])
-            else:
-                log.add(PHASE_INDEX[phase], spent_s)
+        def mark(phase: str, end_s: float | None = None) -> None:
+            log.mark(PHASE_INDEX[phase], end_s)
 
         for _ in range(count):
             log.begin()
@@ -129,11 +126,10 @@ class StepLoop:
     def _write(self, begun_s: float, loaded_s: float, examples: int, ends: Ends) -> float:
         """Wait for the end of a step, write its row, and tell when it ended."""
         log = self.log
-        log.begin()
-        last_s = max(begun_s, loaded_s)
-        log.add(LOAD, last_s - begun_s)
+        log.begin(begun_s)
+        end_s = max(begun_s, loaded_s)
+        log.mark(LOAD, end_s)
         for phase, end_s in ends():
-            log.add(PHASE_INDEX[phase], end_s - last_s)
-            last_s = end_s
-        log.end(examples, kind="instrumented", span_s=(begun_s, last_s))
-        return last_s
+            log.mark(PHASE_INDEX[phase], end_s)
+        log.end(examples, kind="instrumented", at_s=end_s)
+        return end_s

@@ -34,7 +34,6 @@ class ServedTrainer(LocalTrainer):
             # The servers take float64 without a word and hand back what float32 leaves of it.
             raise UserError("dtype", recipe.dtype, "float32 with MXNet's servers")
         self.job = job
-        self.is_sync = job.run.system.sync == "sync"
         self.noted = pushes(job)
         super().__init__(recipe)
 
@@ -46,7 +45,8 @@ class ServedTrainer(LocalTrainer):
         not let go of the store: :meth:`close` must.
         """
         self.store: Any = join(self.job)
-        share = 1.0 / self.job.run.topology.workers if self.is_sync else 1.0
+        run = self.job.run
+        share = 1.0 / run.topology.workers if run.system.sync == "sync" else 1.0
         rule = build_optimizer(self.recipe, rescale=share)
         if self.noted is not None:
             check_whole(self.recipe, self.job)
@@ -78,15 +78,13 @@ class ServedTrainer(LocalTrainer):
     def queue_timed_step(self, batch: Batch) -> tuple[Promise, Ends]:
         """Queue one training step with the ends of its phases.
 
-        In front of a synchronous exchange a barrier parts the waiting for the slowest worker
-        from the transfer.
+        Each gradient leaves as soon as it is there, as in a bare step; the backward pass has
+        ended when all are.
         """
         step = StampedStep()
-        losses = self.queue_gradients(batch, step)
-        if self.is_sync:
-            step.wait()
-            self.store._barrier()  # the only barrier that MXNet offers
-            step.ends("waiting")
+        losses = self.queue_losses(batch, step)
+        self.backward(losses)
+        step.ends("backward", after=self.gradients)
         self.update()
         step.ends("communication", holding=self.data)
         return Promise(losses, []), step.told

@@ -77,13 +77,9 @@ class StampedStep:
         )
         self._ends.append((phase, number))
 
-    def wait(self) -> None:
-        """Wait for the end of the last phase that was queued."""
-        self._turn.wait_to_read()
-
     def told(self) -> list[tuple[str, float]]:
         """Wait, and tell the phases with their ends, in seconds of the monotonic clock."""
-        self.wait()
+        self._turn.wait_to_read()
         return [(phase, _read_s.pop(number)) for phase, number in self._ends]
 
 

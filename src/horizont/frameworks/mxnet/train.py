@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,31 +156,29 @@ class LocalTrainer:
 
     def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
         """Make one training step, each phase after the end of the one before."""
-        before_s = monotonic()
         promise, ends = self.queue_timed_step(batch)
         for phase, end_s in ends():
-            mark(phase, end_s - before_s)
-            before_s = end_s
+            mark(phase, end_s)
         return promise
 
     def queue_timed_step(self, batch: pipeline.Batch) -> tuple[Promise, Ends]:
         """Queue the same step; as in bare steps, the engine need not wait for what is next."""
         step = StampedStep()
-        losses = self.queue_gradients(batch, step)
+        losses = self.queue_losses(batch, step)
+        self.backward(losses)
+        step.ends("backward", holding=self.gradients)  # the update waits for all of them
         self.update()
         step.ends("update", holding=self.data)
         return Promise(losses, []), step.told
 
-    def queue_gradients(self, batch: pipeline.Batch, step: StampedStep) -> Any:
-        """Queue both passes with their ends, and return the promised losses.
+    def queue_losses(self, batch: pipeline.Batch, step: StampedStep) -> Any:
+        """Queue the forward pass with its end, and return the promised losses.
 
         The backward pass could begin before the last losses are there; so it has to wait for
-        what it begins with, as the update has to wait for all gradients.
+        what it begins with.
         """
         losses = self.forward(batch)
         step.ends("forward", after=[losses], holding=[self._head(len(losses))])
-        self.backward(losses)
-        step.ends("backward", holding=self.gradients)
         return losses
 
     def _receipts(self) -> list[Any]:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from horizont.frameworks.base import Recipe
 from horizont.frameworks.tensorflow.remote_input import leave_order
-from horizont.frameworks.tensorflow.stamps import after, time_after
+from horizont.frameworks.tensorflow.stamps import time_after
 from horizont.frameworks.tensorflow.train import LocalTrainer
 from horizont.spec import ProcessJob
 
@@ -23,7 +23,7 @@ WAITING_THREADS = 4
 class AllReduceTrainer(LocalTrainer):
     """A worker among equals that average their gradients: MultiWorkerMirroredStrategy, ring."""
 
-    stages = ("forward", "backward", "waiting", "communication", "update")
+    stages = ("forward", "backward", "communication", "update")
 
     def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(
@@ -57,17 +57,8 @@ class AllReduceTrainer(LocalTrainer):
         return self.strategy.run(_average, args=([tf.constant(1.0)],))[0]
 
     def exchange_timed(self, gradients: list[Any], times: list[Any]) -> list[Any]:
-        """Average the gradients over the workers, and read the clock before and after.
-
-        A meeting before the exchange parts the waiting for the slowest worker from the transfer.
-        """
-        with after(times):
-            met = self.meet()
-        times.append(time_after([met]))
-        # The strategy builds the exchange in a thread that knows nothing of this context.
-        with after(times):
-            released = [tf.identity(gradient) for gradient in gradients]
-        averaged = self.exchange(released)
+        """Average the gradients over the workers, as soon as each is there; read the clock."""
+        averaged = self.exchange(gradients)
         times.append(time_after(averaged))
         return averaged
 

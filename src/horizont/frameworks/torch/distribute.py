@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import timedelta
+from time import monotonic
 
 import psutil
 import torch
@@ -23,7 +24,7 @@ from horizont.spec import ProcessJob
 class AllReduceTrainer(LocalTrainer):
     """A worker among equals that average their gradients.
 
-    A bare step is the inherited one: DDP overlaps the exchange with the backward pass.
+    DDP overlaps the exchange with the backward pass, in bare and in timed steps.
     """
 
     def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
@@ -35,47 +36,31 @@ class AllReduceTrainer(LocalTrainer):
         )
         # Its clocks run at every step; left to themselves, after the tenth at every hundredth.
         self.replica._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
-        self.workers = job.run.topology.workers
-        self.compressed = job.run.exchange.compression == "float16"
-        if self.compressed:
+        if job.run.exchange.compression == "float16":
             self.replica.register_comm_hook(None, fp16_compress_hook)
+        self.last_gradient_s: float | None = None
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
-        """Make one step with the exchange after the backward pass.
-
-        A barrier in front of the exchange parts the waiting for the slowest worker from the
-        transfer.
-        """
-        with self.replica.no_sync():
-            loss = self.forward(batch)
-            mark("forward")
-            loss.backward()  # type: ignore[no-untyped-call]
-        mark("backward")
-        dist.barrier()
-        mark("waiting")
-        self._average_gradients()
+        """Make the same step; the backward pass has ended when the last gradient is there."""
+        if self.last_gradient_s is None:  # the first such step: bare ones carry no clock
+            self._watch_gradients()
+        loss = self.forward(batch)
+        mark("forward")
+        loss.backward()  # type: ignore[no-untyped-call]
+        mark("backward", self.last_gradient_s)
         mark("communication")
         self.update()
         mark("update")
         return loss.detach()
 
-    def _average_gradients(self) -> None:
-        """Average all gradients in one exchange, as DDP does with one bucket.
+    def _watch_gradients(self) -> None:
+        """Have the clock read at every gradient, from now on."""
 
-        Compressed ones are divided first, as DDP's hook does: their sum might not fit 16 bits.
-        """
-        gradients = [w.grad for _, w in named_weights(self.module) if w.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        if self.compressed:
-            flat = flat.half().div_(self.workers)
-            dist.all_reduce(flat)
-        else:
-            dist.all_reduce(flat)
-            flat /= self.workers
-        offset = 0
-        for gradient in gradients:
-            gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
-            offset += gradient.numel()
+        def note(_: torch.Tensor) -> None:
+            self.last_gradient_s = monotonic()
+
+        for _, weight in named_weights(self.module):
+            weight.register_hook(note)  # type: ignore[no-untyped-call]
 
     def exchanged(self) -> Exchanged:
         """Sum up what DDP's own clocks say, of all steps but the last: it tells their means."""
@@ -112,13 +97,9 @@ class LocalStepsTrainer(LocalTrainer):
         return loss
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
-        """Make the same step; without an exchange, waiting and communication are nothing."""
+        """Make the same step; without an exchange, communication is nothing."""
         loss = super().timed_step(batch, mark)
-        is_time = self._is_time()
-        if is_time:
-            dist.barrier()
-        mark("waiting")
-        if is_time:
+        if self._is_time():
             self._average_weights()
         mark("communication")
         return loss

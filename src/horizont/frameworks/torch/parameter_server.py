@@ -33,7 +33,6 @@ class ServedTrainer(LocalTrainer):
 
     def __init__(self, recipe: Recipe, job: ProcessJob) -> None:
         super().__init__(recipe)
-        self.is_sync = job.run.system.sync == "sync"
         topology = job.run.topology
         self.members = [weight for _, weight in named_weights(self.module)]
         self.flat = parameters_to_vector(self.members).detach()
@@ -42,7 +41,6 @@ class ServedTrainer(LocalTrainer):
         self.servers = {topology.workers + place: cut for place, cut in enumerate(slices)}
         self.noted = pushes(job)
         join(job)
-        self.workers = dist.new_group(list(range(topology.workers)))
         if job.rank == 0:
             self._hand_over()
 
@@ -61,18 +59,11 @@ class ServedTrainer(LocalTrainer):
         return loss.detach()
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
-        """Make one training step.
-
-        In front of a synchronous exchange a barrier parts the waiting for the slowest worker
-        from the transfer.
-        """
+        """Make the same step, phase by phase."""
         loss = self.forward(batch)
         mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
         mark("backward")
-        if self.is_sync:
-            dist.barrier(self.workers)
-            mark("waiting")
         self.exchange()
         mark("communication")
         return loss.detach()
