@@ -22,13 +22,13 @@ def run() -> None:
             return
         for name in SYSTEMS:
             if not parse_system(name).is_local:
-                described = _described(name)
+                described = clocked_run(name)
                 _report(
                     execute(described, described.system.slug, place, lambda done, planned: None)
                 )
 
 
-def _described(system: str) -> Run:
+def clocked_run(system: str) -> Run:
     """Describe twenty bare and twenty instrumented steps of eight examples a worker."""
     plain = wired_run(system, 3, 20, 1000.0)
     steps = plain.steps.model_copy(update={"instrumented": 20})

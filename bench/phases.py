@@ -77,8 +77,9 @@ def _report_sum(framework: str, network: str) -> None:
     )
 
 
-def _profiled(study: Study, workload: str, framework: str, place: Path) -> Record:
-    described = Run.model_validate(
+def profiled_run(study: Study, workload: str, framework: str) -> Run:
+    """Describe a run whose operators are told."""
+    return Run.model_validate(
         {
             "experiment": "bench",
             "workload_name": workload,
@@ -99,6 +100,10 @@ def _profiled(study: Study, workload: str, framework: str, place: Path) -> Recor
             "deadline_s": 900,
         }
     )
+
+
+def _profiled(study: Study, workload: str, framework: str, place: Path) -> Record:
+    described = profiled_run(study, workload, framework)
     where = Place(place / "records", place / study.workload(workload).dataset, {})
     return execute(described, f"{workload}-{framework}", where, lambda done, planned: None)
 

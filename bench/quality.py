@@ -31,7 +31,7 @@ def run() -> None:
 
 def _train(framework: str, folder: Path) -> None:
     place = Place(folder / "records", folder / "fashion-mnist", {})
-    record = execute(_described(framework), framework, place, lambda done, planned: None)
+    record = execute(trained_run(framework), framework, place, lambda done, planned: None)
     if not record.ok:
         print(f"  {framework:<12} FAILED: {record.result.reason}")
         return
@@ -43,7 +43,8 @@ def _train(framework: str, folder: Path) -> None:
     print(f"  {framework:<12} {record.result.test_accuracy:.2%} (goal {GOAL:.0%}); {told}")
 
 
-def _described(framework: str) -> Run:
+def trained_run(framework: str) -> Run:
+    """Describe a training to the end."""
     return Run.model_validate(
         {
             "experiment": "quality",
