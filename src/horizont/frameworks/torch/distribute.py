@@ -32,7 +32,7 @@ class AllReduceTrainer(LocalTrainer):
         join(job)
         # Without broadcasting buffers: each worker tracks the statistics of its own examples.
         self.replica: DistributedDataParallel = DistributedDataParallel(
-            self.module, broadcast_buffers=False
+            self.module, forward_sync_buffers=False
         )
         # Its clocks run at every step; left to themselves, after the tenth at every hundredth.
         self.replica._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
