@@ -63,6 +63,7 @@ def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
     run, steps = record.run, record.steps().to_pandas()
     check_counts(run, steps)
     check_phases(run, steps)
+    check_start(run, steps)
     assert steps["loss"].notna().all()
     assert record.result.test_accuracy is not None
     assert {"interpreter", "framework", "network"} <= set(record.result.startup_s)
@@ -93,6 +94,14 @@ def check_counts(run: Run, steps: pd.DataFrame) -> None:
         assert counts.get(kind, 0) == asked * run.topology.workers
     assert (steps["examples"] == run.local_batch).all()
     assert (steps["step_s"] > 0).all()
+
+
+def check_start(run: Run, steps: pd.DataFrame) -> None:
+    """Nobody who is free to go on makes a bare step before all have warmed up."""
+    if run.system.sync == "async":
+        ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
+        warmed_up_s = ends.loc[ends["kind"] == "warmup", "end_s"].max()
+        assert (ends.loc[ends["kind"] == "bare", "start_s"] >= warmed_up_s).all()
 
 
 def check_phases(run: Run, steps: pd.DataFrame) -> None:

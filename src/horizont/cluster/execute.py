@@ -145,6 +145,7 @@ def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:
 
     With the first step of the slowest the start is over, and hosts are held to their shares: a
     fraction of a processor would take minutes to load a framework, which is no part of training.
+    With its last warm-up step those that waited for it may begin.
     """
     counted = [read_progress(planned.folder / PROGRESS_FILE) for planned in plan.processes]
     known = [progress for progress in counted if progress is not None]
@@ -152,4 +153,6 @@ def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:
         slowest = min(known, key=lambda progress: progress.done)
         if slowest.done and len(known) >= plan.counting:
             hosts.hold_to_shares()
+            if slowest.done >= plan.run.steps.warmup:
+                plan.start_line.touch()
         on_progress(slowest.done, slowest.planned)

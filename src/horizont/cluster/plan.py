@@ -52,6 +52,11 @@ class Plan:
     processes: tuple[PlannedProcess, ...]
 
     @property
+    def start_line(self) -> Path:
+        """The file that says that all workers have warmed up."""
+        return start_line(self.folder)
+
+    @property
     def counting(self) -> int:
         """How many of the processes count their steps: those that train or lead."""
         return sum(not planned.passive for planned in self.processes)
@@ -76,6 +81,11 @@ def seats(run: Run) -> list[tuple[RoleName, int, str]]:
             places = hosts.get(role, run.topology.worker_hosts)
             seated += [(role, rank, places[rank % len(places)]) for rank in range(counts[role])]
     return seated
+
+
+def start_line(folder: Path) -> Path:
+    """Name the file that says that all workers have warmed up, in the record in the making."""
+    return folder / "processes" / "started"
 
 
 def plan_run(
@@ -105,6 +115,10 @@ def plan_run(
     for role, rank, host in seated:
         name = f"{role}-{rank}"
         own = folder / "processes" / name
+        passive = role in run.system.traits.passive_roles
+        # Those that wait for each other at every step, and those that are led, start together by
+        # themselves. After an incident somebody might wait for ever, for want of the lost one.
+        is_free = run.system.sync == "async" and role == "worker" and not passive
         job = ProcessJob(
             run=run,
             role=role,
@@ -114,8 +128,8 @@ def plan_run(
             folder=own,
             progress=own / PROGRESS_FILE,
             files_folder=files_folder,
+            start_line=start_line(folder) if is_free and run.incident is None else None,
         )
-        passive = role in run.system.traits.passive_roles
         processes.append(_worker(job, own, run.topology.threads, host=host, passive=passive))
     return Plan(run=run, folder=folder, processes=tuple(processes))
 

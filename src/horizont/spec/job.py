@@ -40,6 +40,9 @@ class ProcessJob(Frozen):
         The file of the memory-mapped step counter.
     files_folder
         The data set in its official format; nothing if it is not read from there.
+    start_line
+        The file that appears when all workers have warmed up: before it is there, this one makes
+        no bare step. Nothing if it need not wait.
     """
 
     kind: Literal["train"] = "train"
@@ -51,6 +54,7 @@ class ProcessJob(Frozen):
     folder: Path
     progress: Path
     files_folder: Path | None = None
+    start_line: Path | None = None
 
     @property
     def build(self) -> Build:

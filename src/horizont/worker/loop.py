@@ -38,12 +38,14 @@ class StepLoop:
         self,
         batches: Iterator[Any],
         first_step_done: Callable[[], None],
+        warmed_up: Callable[[], None] = lambda: None,
         looks: Looks | None = None,
     ) -> None:
         """Make all steps in their order; the first worker takes the looks."""
         self._bare(batches, 1, "warmup")
         first_step_done()
         self._bare(batches, self.steps.warmup - 1, "warmup")
+        warmed_up()
         before = self.trainer.exchanged()
         for count, looked in looks.pieces(self.steps.bare) if looks else [(self.steps.bare, False)]:
             self._bare(batches, count, "bare")

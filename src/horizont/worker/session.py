@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from horizont.measure import ProgressWriter
 from horizont.networks import initial_statistics, initial_weights, network_for
 from horizont.records import append_event
 from horizont.spec import PLAIN, Build, ProcessJob, Workload
+
+#: How often one that waits for others looks up.
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,15 @@ class Session:
     def note(self, event: str) -> None:
         """Note that something has just been reached."""
         note(self.job, event)
+
+    def wait_for_others(self) -> None:
+        """Begin with the bare steps together with those that do not wait for each other.
+
+        Without it, one that is quick to start up would have made its steps before the others
+        make theirs, on a machine that is busy with starting them.
+        """
+        while self.job.start_line is not None and not self.job.start_line.exists():
+            time.sleep(_LOOK_S)
 
 
 def note(job: ProcessJob, event: str) -> None:

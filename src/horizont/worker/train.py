@@ -49,7 +49,7 @@ def work(session: Session) -> None:
     loop = StepLoop(trainer, job.run.steps, job.rank, session.progress)
     looks = Looks(session)
     batches, needs = start_input(session, trainer)
-    loop.run(batches, lambda: session.note("first_step"), looks)
+    loop.run(batches, lambda: session.note("first_step"), session.wait_for_others, looks)
     session.note("trained")
     end_input(batches)
     if job.rank == 0:
