@@ -166,13 +166,20 @@ def executed(
             parameters = notebook.cells[1]
             for usual, short in SHORTER.items():
                 parameters.source = parameters.source.replace(usual, short)
-            NotebookClient(notebook, km=manager, timeout=240).execute()
+            execute(notebook, manager)
             done[path.stem] = notebook
             forget = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
-            NotebookClient(forget, km=manager).execute()
+            execute(forget, manager)
     finally:
         manager.shutdown_kernel(now=True)
     return done
+
+
+def execute(notebook: nbformat.NotebookNode, manager: KernelManager) -> None:
+    """Run a notebook in a kernel that goes on; the sockets to it are ours to close."""
+    client = NotebookClient(notebook, km=manager, timeout=240)
+    client.execute()
+    client.kc.stop_channels()
 
 
 def announced(notebook: nbformat.NotebookNode, what: str) -> Iterator[Any]:
