@@ -29,6 +29,10 @@ SERVERS = (
     "mxnet/async/parameter_server",
 )
 
+#: A transfer that the end of the window cuts is one of so many. With servers, which send all
+#: weights to one worker at a time, it can be a whole step's.
+STEPS = {**dict.fromkeys(RING, 60), **dict.fromkeys(SERVERS, 240)}
+
 
 def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) -> Run:
     """Describe a run of a network of eleven million weights, two examples a worker."""
@@ -79,7 +83,7 @@ def run() -> None:
     with emulated_place() as place:
         if place is None:
             return
-        for system, steps in {**dict.fromkeys(RING, 60), **dict.fromkeys(SERVERS, 120)}.items():
+        for system, steps in STEPS.items():
             for workers in (2, 3):
                 _bytes(_record(wired_run(system, workers, steps, None), place))
         for system in RING:
