@@ -153,6 +153,6 @@ def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:
         slowest = min(known, key=lambda progress: progress.done)
         if slowest.done and len(known) >= plan.counting:
             hosts.hold_to_shares()
-            if slowest.done >= plan.run.steps.warmup:
+            if plan.start_line is not None and slowest.done >= plan.run.steps.warmup:
                 plan.start_line.touch()
         on_progress(slowest.done, slowest.planned)

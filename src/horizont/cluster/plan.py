@@ -45,16 +45,20 @@ class PlannedProcess:
 
 @dataclass(frozen=True)
 class Plan:
-    """All processes of a run, in the order in which they are started."""
+    """All processes of a run, in the order in which they are started.
+
+    Attributes
+    ----------
+    folder
+        The record in the making.
+    start_line
+        The file that says that all workers have warmed up; none if nobody waits for it.
+    """
 
     run: Run
     folder: Path
     processes: tuple[PlannedProcess, ...]
-
-    @property
-    def start_line(self) -> Path:
-        """The file that says that all workers have warmed up."""
-        return start_line(self.folder)
+    start_line: Path | None = None
 
     @property
     def counting(self) -> int:
@@ -83,9 +87,14 @@ def seats(run: Run) -> list[tuple[RoleName, int, str]]:
     return seated
 
 
-def start_line(folder: Path) -> Path:
-    """Name the file that says that all workers have warmed up, in the record in the making."""
-    return folder / "processes" / "started"
+def _start_line(run: Run, folder: Path) -> Path | None:
+    """Name the file for which workers wait that would otherwise race ahead of each other.
+
+    Those that wait for each other at every step, and those that are led, start together by
+    themselves. After an incident somebody might wait for ever, for want of the lost one.
+    """
+    races = run.system.sync == "async" and "worker" not in run.system.traits.passive_roles
+    return folder / "processes" / "started" if races and run.incident is None else None
 
 
 def plan_run(
@@ -111,14 +120,12 @@ def plan_run(
     for (role, _, _), place in zip(seated, places, strict=True):
         by_role.setdefault(role, []).append(place)
     endpoints = Endpoints(**{role: tuple(where) for role, where in by_role.items()})
+    start_line = _start_line(run, folder)
     processes = []
     for role, rank, host in seated:
         name = f"{role}-{rank}"
         own = folder / "processes" / name
         passive = role in run.system.traits.passive_roles
-        # Those that wait for each other at every step, and those that are led, start together by
-        # themselves. After an incident somebody might wait for ever, for want of the lost one.
-        is_free = run.system.sync == "async" and role == "worker" and not passive
         job = ProcessJob(
             run=run,
             role=role,
@@ -128,10 +135,10 @@ def plan_run(
             folder=own,
             progress=own / PROGRESS_FILE,
             files_folder=files_folder,
-            start_line=start_line(folder) if is_free and run.incident is None else None,
+            start_line=start_line if role == "worker" else None,
         )
         processes.append(_worker(job, own, run.topology.threads, host=host, passive=passive))
-    return Plan(run=run, folder=folder, processes=tuple(processes))
+    return Plan(run=run, folder=folder, processes=tuple(processes), start_line=start_line)
 
 
 def _worker(

@@ -87,7 +87,7 @@ class ParameterServerCoordinator:
         return report(rank, loss, [start, time_after(self.rule.apply(gradients))])
 
     def _timed_step(self, feed: Any) -> Any:
-        """Make the same step, each stage after the end of the one before.
+        """Make the same step, each pass after the end of the stage before.
 
         Returns
         -------
@@ -112,10 +112,10 @@ class ParameterServerCoordinator:
         with after(times):
             gradients = _whole(tape.gradient(loss, values))
         times.append(time_after(gradients))
-        with after(times):
-            self.states.keep(rank, states)
-            pushed = self.rule.apply(gradients)
-        times.append(time_after(pushed))
+        # As in a bare step each gradient leaves when it is there, before the last is.
+        self.states.keep(rank, states)
+        pushed = self.rule.apply(gradients)
+        times.append(time_after([times[-1], *pushed]))
         return report(rank, loss, times)
 
     def weights(self) -> Weights:
