@@ -10,7 +10,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -119,5 +118,4 @@ def _report(steps, windows) -> None:  # type: ignore[no-untyped-def]
 
 
 if __name__ == "__main__":
-    started = time.monotonic()
     run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.analysis.record_maker import make_records
 
@@ -9,6 +11,7 @@ from horizont.analysis.advice import Question, advise
 from horizont.errors import UserError
 from horizont.records import Record
 from horizont.report import advice_sentence, advice_table
+from horizont.spec import Topology
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -29,6 +32,27 @@ def test_the_fastest_comes_first_with_the_distance_of_the_others(records: list[R
     assert "ms more" in advice.ranking["why"].iloc[-1]
     assert "comes first" in advice_sentence(advice).text
     assert len(advice_table(advice).cells) == len(advice.ranking)
+
+
+def on_link(record: Record, rate_mbit: float | None, servers: int) -> Record:
+    topology = {"engine": "emulated", "workers": 2, "link": {"rate_mbit": rate_mbit}}
+    if "parameter_server" in record.run.system.name:
+        topology["servers"] = servers
+    shape = Topology.model_validate(topology)
+    return dataclasses.replace(record, run=record.run.model_copy(update={"topology": shape}))
+
+
+@pytest.mark.parametrize("wish", ["throughput", "time to loss"])
+def test_what_differs_in_more_than_the_system_is_not_mixed(
+    records: list[Record], wish: str
+) -> None:
+    mixed = [on_link(record, 100.0, 1) for record in records]
+    mixed += [on_link(record, None, 1) for record in records if record.run.block < 3]
+    served = [record for record in records if "parameter_server" in record.run.system.name]
+    mixed += [on_link(record, 100.0, 2) for record in served if record.run.block < 2]
+    advice = advise(mixed, Question("lenet5", workers=2, wish=wish), PROOFS)  # type: ignore[arg-type]
+    assert set(advice.ranking["runs"]) == {6}
+    assert "100 Mbit/s" in advice.basis
 
 
 @pytest.mark.parametrize(("wish", "unit"), [("memory", "MiB"), ("time to loss", "s to")])

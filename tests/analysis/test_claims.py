@@ -161,7 +161,7 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
 
 def test_share(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR)
-    check = {"kind": "share", "quantity": "exchange_share", "system": PT}
+    check = {"kind": "share", "quantity": "network_share", "system": PT}
     found = verdict({**check, "threshold": 0.1}, records)
     (part,) = found["parts"]  # type: ignore[misc]
     assert part["value"] == pytest.approx(2 / 7 / 1.06, rel=0.05)  # instrumented steps are slower
@@ -249,6 +249,6 @@ def test_the_published_table_holds_what_was_published() -> None:
     table = published_times()
     assert len(table) == 30
     assert set(table["system"].str.partition("/")[0]) == set(FRAMEWORKS)
-    assert published_seconds("resnet50-cifar10", MX, "exchange_s") == 1022.68
+    assert published_seconds("resnet50-cifar10", MX, "network_s") == 1022.68
     alone = published_seconds("lenet5-cifar10", "pytorch/local", "total_s")
     assert alone == pytest.approx(53.02 + 24.21 + 21.29)

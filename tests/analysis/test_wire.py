@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -97,6 +98,8 @@ def test_counters_are_read_between_two_moments():
     samples = pd.DataFrame({"time_s": [2.0, 0.0, 1.0], "sent_bytes": [300, 0, 100]})
     assert counted_between(samples, "sent_bytes", 0.5, 1.5) == pytest.approx(150.0)
     assert math.isnan(counted_between(samples.head(1), "sent_bytes", 0, 1))
+    assert math.isnan(counted_between(samples, "sent_bytes", 0.5, 2.5))
+    assert math.isnan(counted_between(samples, "sent_bytes", -0.5, 1.5))
 
 
 def test_cut_steps_count_with_their_part():
@@ -195,6 +198,14 @@ def test_weak_scaling_keeps_each_workers_batch(tmp_path):
     assert table["crowded"].tolist() == [False, False, True]
 
 
+def test_a_point_whose_first_run_failed_rests_on_the_others(tmp_path):
+    first, *others = scaled(tmp_path, {1: [10, 20]}, local_batch=12)
+    failed = dataclasses.replace(first, result=Result(status="failed", reason="why"))
+    (row,) = analysis.scaling([failed, *others]).to_dict("records")
+    assert (row["ok"], row["planned"], row["reason"]) == (1, 2, "why")
+    assert row["batches_per_s"] == pytest.approx(20)
+
+
 def test_strong_scaling_shares_one_batch(tmp_path):
     records = scaled(tmp_path, {1: [10], 2: [15], 4: [20]})
     table = analysis.scaling(records)
@@ -211,6 +222,30 @@ def test_cost_is_measured_and_subtracted(tmp_path):
     assert row["subtracted_s"] == pytest.approx(row["bare_s"] - row["twin_s"])
     assert row["measured_s"] == pytest.approx(row["communication_s"] + row["waiting_s"])
     assert math.isnan(analysis.budget(records)["twin_s"].iloc[0])
+
+
+def paused(record, pause_s):
+    """Let the bare steps of a record begin so much later."""
+    path = record.folder / "steps.parquet"
+    steps = record.steps().to_pandas()
+    steps.loc[steps["kind"] != "warmup", "start_s"] += pause_s
+    write_table(path, pa.Table.from_pandas(steps, preserve_index=False))
+    return read_record(record.folder)
+
+
+def test_the_pause_before_the_bare_steps_is_no_training(tmp_path):
+    (first, *_) = make_records(tmp_path, blocks=1)
+    before = analysis.losses([first])
+    after = analysis.losses([paused(first, 5.0)])
+    assert after["time_s"].tolist() == pytest.approx(before["time_s"].tolist())
+
+
+def test_failed_runs_count_as_planned(tmp_path):
+    records = make_records(tmp_path, blocks=2)
+    records[0] = dataclasses.replace(records[0], result=Result(status="failed", reason="why"))
+    table = analysis.time_to_loss(records).set_index("system")
+    row = table.loc[records[0].run.system.name]
+    assert (row["reached"], row["planned"]) == (1, 2)
 
 
 def test_time_to_a_loss_that_all_came_to(tmp_path):

@@ -32,6 +32,15 @@ def test_every_system_has_its_roles(name: str) -> None:
     assert not all(process.passive for process in plan.processes)
 
 
+def test_bare_steps_wait_where_somebody_would_be_ahead() -> None:
+    free = {name for name in SYSTEMS if planned(name).start_line is not None}
+    assert free == {"pytorch/async/parameter_server", "mxnet/async/parameter_server"}
+    for name in SYSTEMS:
+        shared = planned(name, engine="emulated", host_cpus=0.5)
+        assert shared.start_line is not None
+        assert {process.job.start_line for process in shared.processes} == {shared.start_line}
+
+
 def test_jobs_know_all_endpoints() -> None:
     plan = planned("mxnet/sync/parameter_server")
     for process in plan.processes:

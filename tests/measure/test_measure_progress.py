@@ -17,9 +17,8 @@ sys.stdin.read()
 
 def test_a_watcher_sees_each_step(tmp_path):
     path = tmp_path / "progress"
-    with ProgressWriter(path) as writer:
-        assert read_progress(path) == Progress(0, 0)
-        writer.plan(7)
+    with ProgressWriter(path, 7) as writer:
+        assert read_progress(path) == Progress(0, 7)
         writer.set(3)
         assert read_progress(path) == Progress(3, 7)
         writer.set(2**40)

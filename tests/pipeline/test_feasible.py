@@ -10,7 +10,12 @@ import pytest
 from tests.conftest import small_run
 
 from horizont.cluster.emulated import _lacking
+from horizont.data import load
+from horizont.pipeline import experiment
 from horizont.pipeline.feasible import grounded, obstacle
+from horizont.pipeline.ground import run_ground
+from horizont.pipeline.paths import Paths
+from horizont.records import RecordWriter, Result, run_key
 from horizont.spec import Run, Topology
 
 NOBODY = 65534
@@ -52,6 +57,21 @@ def test_without_rights_free_hosts_become_the_loopback_and_the_record_says_so() 
     engines = "{0.topology.engine} {1.topology.engine} {0.topology.workers}"
     told = as_nobody(lambda: engines.format(grounded(of(FREE)), grounded(of(LIMITED))))
     assert told == "local emulated 2"
+
+
+def test_a_finished_record_is_kept_where_the_run_could_not_be_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_cifar: Path
+) -> None:
+    run, about, paths = of(LIMITED), load(small_cifar).about, Paths(tmp_path)
+    key = run_key(run, run_ground(run.system.framework, about))
+    store = paths.records(run.experiment, run.workload_name)
+    monkeypatch.setattr(experiment, "obstacle", lambda run: "emulated hosts need root")
+    assert experiment.carry_out([run], about, paths)[0].result.status == "skipped"
+    writer = RecordWriter(store, key)
+    writer.start(run, {})
+    writer.finish(Result(status="ok", wall_s=7.0))
+    (kept,) = experiment.carry_out([run], about, paths)
+    assert kept.result == Result(status="ok", wall_s=7.0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")

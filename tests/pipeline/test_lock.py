@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from horizont.pipeline.lock import measuring_alone
 
@@ -16,10 +18,14 @@ with measuring_alone(print):
 """
 
 
-def test_a_second_one_waits_until_the_first_has_ended_however() -> None:
+def test_a_second_one_waits_until_the_first_has_ended_however(tmp_path: Path) -> None:
     said: list[str] = []
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # no setting of the user makes two locks
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"

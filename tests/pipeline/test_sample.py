@@ -66,6 +66,14 @@ def test_a_folder_that_the_command_removes_does_not_hide_its_status(tmp_path, ca
     assert "removed" in capfd.readouterr().err
 
 
+def test_a_file_that_is_no_program_is_refused(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("echo no line that names its interpreter\n")
+    script.chmod(0o755)
+    with pytest.raises(UserError, match="script"):
+        sample_command([str(script)], tmp_path / "new", 5.0)
+
+
 @pytest.mark.parametrize(
     ("command", "out", "hz", "words"),
     [

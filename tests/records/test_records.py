@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,9 +99,21 @@ def test_damage_is_named(tmp_path: Path, damage, words) -> None:  # type: ignore
 
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     record = read_record(finished(tmp_path))
-    (record.folder / "steps.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match="Parquet"):
-        record.steps()
+    path = record.folder / "steps.parquet"
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    damaged_footer = whole[: -8 - size] + b"\xff" * size + whole[-8:]
+    for damaged in (b"PAR1", damaged_footer):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="Parquet"):
+            record.steps()
+
+
+def test_a_folder_that_is_removed_while_something_is_noted_is_named(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path / "records", "key")
+    shutil.rmtree(tmp_path / "records")
+    with pytest.raises(UserError, match="results folder"):
+        writer.event("started")
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

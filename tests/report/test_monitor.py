@@ -12,10 +12,12 @@ from tests.conftest import small_run
 
 from horizont import report
 from horizont.analysis import SEGMENTS, LiveRun, find_runs
+from horizont.analysis.pace import live_segments
 from horizont.cluster import Place, execute
 from horizont.report.monitor import view as views
 from horizont.report.monitor.chart import nice_top
 from horizont.report.monitor.logs import tail
+from horizont.spec import Steps
 
 STEPS = {"warmup": 2, "bare": 200, "instrumented": 2}
 
@@ -80,6 +82,17 @@ def test_the_segments_of_a_running_run_cover_it_without_gaps(watched):
             assert starts == [0.0, *ends[:-1]]
             assert all(start <= end for start, end in zip(starts, ends, strict=True))
             assert ends[-1] == pytest.approx(look.length_s)
+
+
+def test_profiled_steps_come_after_the_evaluation():
+    planned = Steps(warmup=1, bare=4, instrumented=2, profiled=3)
+    history = [(10.0, 1), (11.0, 5), (12.0, 7), (20.0, 9)]
+    times = {"begin_s": 0.0, "first_step_s": 10.0, "trained_s": 12.0, "end_s": 20.0}
+    under_way = live_segments(planned, history, evaluated_s=None, **times)
+    assert list(under_way["kind"]) == ["start-up", "warmup", "bare", "instrumented", "evaluation"]
+    table = live_segments(planned, history, evaluated_s=15.0, **times)
+    assert list(table["kind"]) == list(SEGMENTS)
+    assert table.iloc[-2:][["start_s", "end_s"]].to_numpy().tolist() == [[12, 15], [15, 20]]
 
 
 def test_looking_writes_nothing(watched):

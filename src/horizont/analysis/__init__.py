@@ -4,7 +4,7 @@ from horizont.analysis.advice import WISHES, Question
 from horizont.analysis.budget import budget
 from horizont.analysis.difference import Difference
 from horizont.analysis.drilldown import LOCAL, Drilldown, drill, drilldowns
-from horizont.analysis.frames import PARTS, PHASES, systems_of
+from horizont.analysis.frames import PARTS, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.input import input_metrics, inputs
@@ -49,7 +49,6 @@ __all__ = [
     "NO_PROOF",
     "OUTSIDE",
     "PARTS",
-    "PHASES",
     "RESOURCES",
     "SEGMENTS",
     "WHOLE",

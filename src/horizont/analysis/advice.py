@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -9,7 +10,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from horizont.analysis.frames import of_system, systems_of
+from horizont.analysis.frames import means_of, of_system, systems_of
 from horizont.analysis.goal import time_to_loss
 from horizont.analysis.incidents import incidents
 from horizont.analysis.phases import phases
@@ -19,6 +20,7 @@ from horizont.analysis.throughput import throughput
 from horizont.analysis.verdicts import verdicts
 from horizont.errors import UserError
 from horizont.records import Record
+from horizont.spec import Run
 from horizont.stats import median_interval
 
 Wish = Literal["throughput", "time to loss", "memory", "survival"]
@@ -149,11 +151,28 @@ def _of_network(records: Sequence[Record], question: Question) -> tuple[list[Rec
 
 
 def _fullest(records: Sequence[Record]) -> list[Record]:
-    """Pick the experiment and workload with the most systems, then the most runs."""
-    groups: dict[tuple[str, str], list[Record]] = {}
+    """Pick what can be compared: of all equal circumstances those with the most systems, then runs.
+
+    A system with servers is there with as many of them as it has the most runs of.
+    """
+    groups: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault((record.run.experiment, record.run.workload_name), []).append(record)
-    return max(groups.values(), key=lambda own: (len(systems_of(own)), len(own)))
+        groups.setdefault(_circumstances(record.run), []).append(record)
+    own = max(groups.values(), key=lambda own: (len(systems_of(own)), len(own)))
+    return [each for system in systems_of(own) for each in _one_topology(of_system(own, system))]
+
+
+def _circumstances(run: Run) -> tuple[object, ...]:
+    """Tell what systems have in common when they are compared; servers belong to the system."""
+    common = run.topology.model_copy(update={"servers": 0, "placement": "together"})
+    exchange = "" if run.system.is_local else run.exchange
+    return run.experiment, run.workload_name, common, run.global_batch, run.input, exchange
+
+
+def _one_topology(own: list[Record]) -> list[Record]:
+    counts = Counter(record.run.topology for record in own)
+    (topology, _), *_ = counts.most_common(1)
+    return [record for record in own if record.run.topology == topology]
 
 
 def _ranked(
@@ -161,9 +180,7 @@ def _ranked(
 ) -> Advice:
     run = own[0].run
     proof = proofs.get(run.workload_name, NO_PROOF)
-    table, unit = {"throughput": _by_rate, "time to loss": _by_time, "memory": _by_memory}[wish](
-        own
-    )
+    table, unit = _RANKINGS[wish](own)
     table["runs"] = [len(of_system(own, system)) for system in table["system"]]
     table["beside"] = ""
     table["why"] = ""
@@ -180,6 +197,8 @@ def _ranked(
         f"{len(own)} runs of the experiment {run.experiment} on {run.workload_name}: "
         f"{run.topology.workers} workers, batch {run.global_batch} together"
     )
+    if run.topology.is_emulated:
+        basis += f", on emulated hosts ({means_of(run)})"
     return Advice(table.reset_index(drop=True), unit, basis, (*caveats, *more))
 
 

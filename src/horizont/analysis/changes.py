@@ -13,7 +13,8 @@ import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from horizont.analysis.digest import digest
-from horizont.analysis.frames import PHASES, in_order
+from horizont.analysis.frames import in_order, means_of
+from horizont.measure import PHASES
 from horizont.records import Record
 from horizont.stats import Estimate
 from horizont.stats.interval import LEVEL, RESAMPLES
@@ -94,7 +95,7 @@ def by_point(*sides: Sequence[Record]) -> list[dict[Point, list[Record]]]:
         for record in side:
             point = _point(record)
             if point in varied:
-                point = point._replace(ground=_ground(record))
+                point = point._replace(ground=means_of(record.run))
             points.setdefault(point, []).append(record)
         found.append(points)
     return found
@@ -104,7 +105,7 @@ def _varied(records: Sequence[Record]) -> set[Point]:
     """Find the points that a side holds on more than one ground."""
     grounds: dict[Point, set[str]] = {}
     for record in records:
-        grounds.setdefault(_point(record), set()).add(_ground(record))
+        grounds.setdefault(_point(record), set()).add(means_of(record.run))
     return {point for point, found in grounds.items() if len(found) > 1}
 
 
@@ -118,14 +119,6 @@ def _point(record: Record) -> Point:
         run.topology.servers,
         run.local_batch,
     )
-
-
-def _ground(record: Record) -> str:
-    shape = record.run.topology
-    said = [f"{shape.threads} threads"] if shape.threads > 1 else []
-    said += [f"{shape.host_cpus:g} processors a host"] if shape.host_cpus else []
-    rate = shape.link.rate_mbit
-    return ", ".join([*said, f"{rate:g} Mbit/s" if rate else "no limit"])
 
 
 def only_on_one_side(

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from horizont.analysis.frames import PHASES, steps_of
+from horizont.analysis.frames import steps_of
+from horizont.measure import PHASES
 from horizont.records import Record, read_table
 
 #: So many runs are kept in memory: a book's tables ask for the same ones over and over.

@@ -7,11 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from horizont.measure import PHASES
 from horizont.records import Record
-from horizont.spec import all_systems
-
-#: The phases of a step in the order in which a step passes through them.
-PHASES = ("load", "forward", "backward", "waiting", "communication", "update")
+from horizont.spec import Run, all_systems
 
 #: The interface of an emulated host; what goes by the loopback stays on the host.
 WIRE = "eth0"
@@ -28,6 +26,15 @@ def identity(record: Record) -> dict[str, Any]:
         "system": record.run.system.name,
         "block": record.run.block,
     }
+
+
+def means_of(run: Run) -> str:
+    """Tell in a few words what a run had of threads, processors and links."""
+    shape = run.topology
+    said = [f"{shape.threads} threads"] if shape.threads > 1 else []
+    said += [f"{shape.host_cpus:g} processors a host"] if shape.host_cpus else []
+    rate = shape.link.rate_mbit
+    return ", ".join([*said, f"{rate:g} Mbit/s" if rate else "no limit"])
 
 
 def steps_of(record: Record) -> pd.DataFrame:

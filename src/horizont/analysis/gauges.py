@@ -21,6 +21,7 @@ STAGES = {
     "network": "first step",
     "first_step": "training",
     "trained": "evaluating",
+    "evaluated": "profiling",
     "closed": "done",
     "error": "error",
 }

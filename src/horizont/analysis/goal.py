@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from horizont.analysis.frames import in_order
+from horizont.analysis.frames import in_order, of_system
 from horizont.analysis.learning import losses, smoothed
 from horizont.records import Record
 from horizont.stats import median_interval
@@ -46,7 +46,7 @@ def time_to_loss(records: Sequence[Record], goal: float | None = None) -> pd.Dat
                 "level": time.level,
                 "examples": median_interval(examples).value,
                 "reached": len(times),
-                "planned": len(runs),
+                "planned": len(of_system(records, system)),
             }
         )
     return pd.DataFrame(rows)

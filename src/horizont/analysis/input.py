@@ -39,7 +39,7 @@ def inputs(records: Sequence[Record]) -> pd.DataFrame:
         if there were none). Of the training: ``wait_s``, for which the loop waited for its next
         batch in an instrumented step, when the framework has nothing else to do, and
         ``wait_share`` of that step; ``blocked_s``, which the same line took in a bare step (of an
-        asynchronous engine that includes computing); ``step_s``, the bare step, and ``extra_s``,
+        asynchronous engine that can include computing); ``step_s``, the bare step, and ``extra_s``,
         what it takes longer than with examples in memory, NaN where that was not run.
         ``memory_bytes`` and ``resident_share`` as of :class:`horizont.records.result.InputFacts`.
         Beside them ``input``, ``ordered``, ``ok`` of ``planned`` runs and ``reason``.

@@ -17,8 +17,9 @@ def losses(records: Sequence[Record]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A row a run and step number: ``loss``, the mean over the workers that measured it;
-        ``examples``, how many the run had seen by then if its workers kept pace; ``time_s``
-        since the first step of the run began.
+        ``examples``, how many the run had seen by then if its workers kept pace; ``time_s`` of
+        training since the first step of the run began, in which the pause between the warm-up
+        and the bare steps does not count: there workers may wait for the launcher.
     """
     tables = [_run_losses(record) for record in _good(records)]
     tables = [table for table in tables if len(table)]
@@ -41,14 +42,24 @@ def _run_losses(record: Record) -> pd.DataFrame:
     steps = steps_of(record)
     if steps.empty:
         return steps
-    begin_s = steps["start_s"].min()
     known = steps[steps["loss"].notna()]
-    ends = known.assign(time_s=known["start_s"] + known["step_s"] - begin_s)
+    ends = known.assign(time_s=_trained_s(steps, known["worker"], known["start_s"]))
+    ends["time_s"] += ends["step_s"]
     table = ends.groupby("step", as_index=False).agg(
         loss=("loss", "mean"), time_s=("time_s", "max")
     )
     table["examples"] = (table["step"] - steps["step"].min() + 1) * record.run.global_batch
     return table.assign(**identity(record))
+
+
+def _trained_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) -> pd.Series:
+    """Tell how long a run had trained at some moments of its workers, without their pauses."""
+    warmup, bare = (steps[steps["kind"] == kind] for kind in ("warmup", "bare"))
+    resumed_s = bare.groupby("worker")["start_s"].min()
+    paused_s = resumed_s - (warmup["start_s"] + warmup["step_s"]).groupby(warmup["worker"]).max()
+    is_after = time_s >= worker.map(resumed_s)
+    trained_s: pd.Series = time_s - steps["start_s"].min()
+    return trained_s - worker.map(paused_s).where(is_after, 0.0)
 
 
 def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
@@ -97,7 +108,7 @@ def looks(records: Sequence[Record]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A row a look: ``system, block, measure, value``; ``examples`` that the run had seen if its
-        workers kept pace; ``time_s`` since its first step began.
+        workers kept pace; ``time_s`` of training, as of `losses`.
     """
     tables = [_run_looks(record) for record in _good(records)]
     tables = [table for table in tables if len(table)]
@@ -113,10 +124,11 @@ def _run_looks(record: Record) -> pd.DataFrame:
         return pd.DataFrame()
     table = told.to_pandas()
     measure = next(name for name, column in MEASURES.items() if column in table)
+    looker = pd.Series(0, index=table.index)  # the first worker, or who leads it
     return pd.DataFrame(
         {
             "value": table[MEASURES[measure]],
             "examples": table["step"] * record.run.global_batch,
-            "time_s": table["time_s"] - steps_of(record)["start_s"].min(),
+            "time_s": _trained_s(steps_of(record), looker, table["time_s"]),
         }
     ).assign(measure=measure, **identity(record))

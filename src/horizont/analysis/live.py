@@ -16,7 +16,7 @@ from horizont.analysis.pace import live_segments, pace_of_counters, pace_of_step
 from horizont.analysis.places import State, locate
 from horizont.analysis.reading import Reading, read_now
 from horizont.analysis.resources import charts
-from horizont.analysis.segments import step_segments
+from horizont.analysis.segments import evaluation_segment, step_segments
 from horizont.errors import UserError
 from horizont.measure import Progress
 from horizont.records import Result
@@ -139,6 +139,7 @@ class LiveRun:
     def _segments(self, reading: Reading) -> pd.DataFrame:
         """Take the segments from the steps, if they are known, else from the counters."""
         first, trained = reading.times_of("first_step"), reading.times_of("trained")
+        evaluated = reading.times_of("evaluated")
         whole = reading.result is not None and len(reading.steps)
         if whole:
             return _segments_of_steps(reading)
@@ -150,6 +151,7 @@ class LiveRun:
             begin_s=reading.begin_s,
             first_step_s=max(first) if len(first) >= counting else None,
             trained_s=max(trained) if len(trained) >= counting else None,
+            evaluated_s=max(evaluated) if len(evaluated) >= counting else None,
             end_s=reading.end_s,
         )
 
@@ -161,9 +163,9 @@ def _emulated(run: Run) -> tuple[str, ...]:
 def _segments_of_steps(reading: Reading) -> pd.DataFrame:
     zero_s = reading.begin_s
     rows = step_segments(reading.steps, zero_s)
-    start_s, last_s = min(r["start_s"] for r in rows), max(r["end_s"] for r in rows)
+    if reading.run.evaluate_examples:
+        closed_s = [time_s - zero_s for time_s in reading.times_of("closed")]
+        rows += evaluation_segment(rows, closed_s)
+    start_s = min(row["start_s"] for row in rows)
     rows.append({"kind": "start-up", "start_s": 0.0, "end_s": start_s})
-    closed = [time_s - zero_s for time_s in reading.times_of("closed")]
-    if reading.run.evaluate_examples and closed and max(closed) > last_s:
-        rows.append({"kind": "evaluation", "start_s": last_s, "end_s": max(closed)})
     return pd.DataFrame(rows).sort_values("start_s", ignore_index=True)

@@ -92,9 +92,11 @@ def profile_times(records: Sequence[Record]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A row for each profiled system: ``bare_s``, ``computing_s`` (a bare step without its
-        load), ``profiled_s``, ``profile_ratio`` of both, ``operators_s`` (the sum of all of
-        them), ``covered`` (its share of the profiled step), ``other_share`` (of unplaced
-        operators in all operators). Medians over steps, then over runs.
+        load), ``profiled_s``, ``profile_ratio`` (a profiled step to computing),
+        ``operators_s`` (the sum of all of them), ``covered`` (its share of the profiled step),
+        ``other_share`` (of unplaced operators in all operators). Operators and ``profiled_s``
+        are means over the profiled steps, since a profiler sums over them; all else are medians
+        over steps, so that a step that was held up does not decide. Then medians over runs.
     """
     rows = []
     for system in systems_of(records):
@@ -134,20 +136,21 @@ def profile_phases(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _times(profiles: Sequence[tuple[Record, pd.DataFrame]]) -> dict[str, float]:
-    whole, computing, profiled, sums, other = [], [], [], [], []
+    whole, computing, profiled, ratios, sums, other = [], [], [], [], [], []
     for record, own in profiles:
         steps = steps_of(record)
         bare, seen = (steps[steps["kind"] == kind] for kind in ("bare", "profiled"))
         whole.append(float(bare["step_s"].median()))
         computing.append(float((bare["step_s"] - bare["load_s"]).median()))
         profiled.append(float(seen["step_s"].mean()))
+        ratios.append(float(seen["step_s"].median()) / computing[-1])
         sums.append(float(own["self_s"].sum()))
         other.append(float(own.loc[own["operator_class"] == OTHER, "self_s"].sum()))
     return {
         "bare_s": median(whole),
         "computing_s": median(computing),
         "profiled_s": median(profiled),
-        "profile_ratio": median([a / b for a, b in zip(profiled, computing, strict=True)]),
+        "profile_ratio": median(ratios),
         "operators_s": median(sums),
         "covered": median([a / b for a, b in zip(sums, profiled, strict=True)]),
         "other_share": median([a / b for a, b in zip(other, sums, strict=True)]),

@@ -87,6 +87,7 @@ def live_segments(
     begin_s: float,
     first_step_s: float | None,
     trained_s: float | None,
+    evaluated_s: float | None,
     end_s: float,
 ) -> pd.DataFrame:
     """Tell what a run that goes on was doing when, as far as its counters show it.
@@ -97,9 +98,9 @@ def live_segments(
         The steps of each worker.
     history
         Of the slowest worker.
-    begin_s, first_step_s, trained_s, end_s
-        The start of the run, the end of the first step and of the last one (None if not yet),
-        and now; in seconds.
+    begin_s, first_step_s, trained_s, evaluated_s, end_s
+        The start of the run, the end of the first step, of the training, and of the evaluation
+        before profiled steps (None if not yet), and now; in seconds.
 
     Returns
     -------
@@ -110,12 +111,12 @@ def live_segments(
     total = 0
     for kind, count in planned.kinds():
         total += count
-        if count:
+        if count and kind != "profiled":
             bounds[kind] = reached_s(history, total)
     *_, last = bounds
-    bounds[last] = trained_s
+    bounds |= {last: trained_s, "evaluation": evaluated_s, "profiled": None}
     rows, start_s = [], begin_s
-    for kind, bound_s in [*bounds.items(), ("evaluation", None)]:
+    for kind, bound_s in bounds.items():
         # Counters of several processes need not agree to the last tenth of a second.
         stop_s = end_s if bound_s is None else max(start_s, bound_s)
         rows.append({"kind": kind, "start_s": start_s - begin_s, "end_s": stop_s - begin_s})

@@ -39,7 +39,7 @@ def scaling(records: Sequence[Record]) -> pd.DataFrame:
     table["servers"] = [record.run.topology.servers for record in records]
     table["crowded"] = [is_crowded(record) for record in records]
     table["batch"] = _batches([record.run for record in records])
-    table["batches_per_s"] = table["examples_per_s"] / [r.run.local_batch for r in records]
+    table["local_batch"] = [record.run.local_batch for record in records]
     order = {name: place for place, name in enumerate(in_order(table["system"]))}
     rows = []
     for _, curve in table.groupby(CURVE, sort=False):
@@ -87,7 +87,7 @@ def _row(point: pd.DataFrame, alone: pd.Series) -> dict[str, object]:
     return {
         **{name: first[name] for name in CURVE},
         "workers": workers,
-        "batches_per_s": speed.value * first["batches_per_s"] / first["examples_per_s"],
+        "batches_per_s": speed.value / first["local_batch"],
         "examples_per_s": speed.value,
         "low": speed.low,
         "high": speed.high,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,7 +39,10 @@ def segments(record: Record) -> pd.DataFrame:
     if len(samples) and samples["time_s"].min() < zero_s:
         rows.append({"kind": "start-up", "start_s": samples["time_s"].min() - zero_s, "end_s": 0.0})
     rows += step_segments(steps_of(record), zero_s)
-    rows += _evaluation(record, rows, zero_s)
+    if record.run.evaluate_examples:
+        events = read_events(record.folder / "events.jsonl")
+        closed_s = [line["time_s"] - zero_s for line in events if line["event"] == "closed"]
+        rows += evaluation_segment(rows, closed_s)
     table = pd.DataFrame(rows, columns=_COLUMNS)
     return table.sort_values("start_s", ignore_index=True)
 
@@ -56,15 +60,22 @@ def step_segments(steps: pd.DataFrame, zero_s: float) -> list[dict[str, Any]]:
     ]
 
 
-def _evaluation(
-    record: Record, before: list[dict[str, Any]], zero_s: float
+def evaluation_segment(
+    before: list[dict[str, Any]], closed_s: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Find the time from the last step to the end of those that trained, if they evaluated."""
-    if not record.run.evaluate_examples or not before:
+    """Find the time from the last step of the training to the first profiled one, or the end.
+
+    Parameters
+    ----------
+    before
+        The segments that the steps make.
+    closed_s
+        When each process that trained has closed, in seconds of the same axis.
+    """
+    trained = [row["end_s"] for row in before if row["kind"] != "profiled"]
+    if not trained:
         return []
-    events = read_events(record.folder / "events.jsonl")
-    closed = [line["time_s"] - zero_s for line in events if line["event"] == "closed"]
-    start_s = max(row["end_s"] for row in before if row["kind"] != "profiled")
+    start_s = max(trained)
     profiled = [row["start_s"] for row in before if row["kind"] == "profiled"]
-    end_s = min(profiled, default=max(closed, default=start_s))
+    end_s = min(profiled, default=max(closed_s, default=start_s))
     return [{"kind": "evaluation", "start_s": start_s, "end_s": end_s}] if end_s > start_s else []

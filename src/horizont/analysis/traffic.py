@@ -77,13 +77,16 @@ def steps_inside(steps: pd.DataFrame, begin_s: float, end_s: float) -> list[floa
 
 
 def counted_between(samples: pd.DataFrame, column: str, begin_s: float, end_s: float) -> float:
-    """Tell how far a counter went between two moments, evenly between two samples; NaN without."""
+    """Tell how far a counter went between two moments, evenly between two samples.
+
+    NaN if the samples do not reach over both: what was not seen is not nothing.
+    """
     if len(samples) < 2:
         return nan
     ordered = samples.sort_values("time_s")
     times: npt.NDArray[np.float64] = ordered["time_s"].to_numpy(float)
     counts: npt.NDArray[np.float64] = ordered[column].to_numpy(float)
-    begin, end = np.interp([begin_s, end_s], times, counts)
+    begin, end = np.interp([begin_s, end_s], times, counts, left=nan, right=nan)
     return float(end - begin)
 
 

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -48,15 +48,23 @@ class EmulatedHosts:
         self.names = topology.all_hosts
         self.link = topology.link
         token = f"horizont-{os.getpid()}-{next(_RUNS)}"
-        self.shares: dict[str, Share] = {}
-        if topology.host_cpus is not None:
-            for name in self.names:
-                self.shares[name] = Share(f"{token}-{name}", topology.host_cpus)
+        self.shares = self._make_shares(token, topology.host_cpus)
         removal = "".join(share.removal for share in self.shares.values())
         self.switch = Namespace(afterwards=removal)
         self.hosts = {name: Namespace() for name in self.names}
         self.cables: Keeper | None = None
         self.table = folder / "hosts"
+
+    def _make_shares(self, token: str, cpus: float | None) -> dict[str, Share]:
+        """Make a share for each host, or none at all."""
+        shares: dict[str, Share] = {}
+        if cpus is not None:
+            with ExitStack() as undone:
+                for name in self.names:
+                    shares[name] = Share(f"{token}-{name}", cpus)
+                    undone.callback(shares[name].folder.rmdir)
+                undone.pop_all()
+        return shares
 
     def make(self) -> None:
         """Lay the cables and give names and addresses.
@@ -131,6 +139,10 @@ class EmulatedHosts:
         """Tell where the byte counters of each host are read, from outside."""
         return {name: Path(f"/proc/{host.pid}/net/dev") for name, host in self.hosts.items()}
 
+    def carriers(self) -> dict[str, int]:
+        """Tell the process that carries packets over cables with latency."""
+        return {"switch": self.cables.pid} if self.cables else {}
+
     def hold_to_shares(self) -> None:
         """Allow the hosts no more than their share of the processors from now on."""
         for share in self.shares.values():
@@ -165,7 +177,12 @@ def emulated_hosts(topology: Topology, folder: Path) -> Iterator[EmulatedHosts]:
     """
     if reason := lacking(topology):
         raise UserError("topology.engine", topology.engine, f"local ({reason})")
-    with _open(topology, folder) as hosts:
+    with ExitStack() as held:
+        try:
+            hosts = held.enter_context(_open(topology, folder))
+        except (HostsError, OSError) as error:
+            count = len(topology.all_hosts)
+            raise UserError("topology.workers", count, f"fewer hosts ({error})") from None
         yield hosts
 
 

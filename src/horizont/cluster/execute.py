@@ -83,11 +83,14 @@ def execute(run: Run, key: str, place: Place, on_progress: OnProgress) -> Record
 def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnProgress) -> Result:
     """Run the plan and sum up how it went."""
     folders = [planned.folder for planned in plan.processes]
-    started = time.monotonic()
     reason = ""
     with sampling(plan, hosts, record) as resources:
+        started = time.monotonic()
         try:
-            found = _train(plan, hosts, record, resources.add_root, on_progress)
+            try:
+                found = _train(plan, hosts, record, resources.add_root, on_progress)
+            finally:
+                wall_s = time.monotonic() - started
             if found is not None:
                 record.aftermath(found)
                 check_aftermath(plan.run, found)
@@ -95,7 +98,6 @@ def _carry_out(plan: Plan, hosts: Hosts, record: RecordWriter, on_progress: OnPr
                 collect_updates(record, folders)
         except RunFailed as failure:
             reason = str(failure)
-        wall_s = time.monotonic() - started
     # The sampler has been stopped here, so its findings are known.
     record.event("failed" if reason else "ended", reason=reason)
     every = [*folders, *second_lives(folders)]
@@ -145,7 +147,7 @@ def _look(plan: Plan, hosts: Hosts, on_progress: OnProgress) -> None:
 
     With the first step of the slowest the start is over, and hosts are held to their shares: a
     fraction of a processor would take minutes to load a framework, which is no part of training.
-    With its last warm-up step those that waited for it may begin.
+    With its last warm-up step those that wait for it may begin with their bare steps.
     """
     counted = [read_progress(planned.folder / PROGRESS_FILE) for planned in plan.processes]
     known = [progress for progress in counted if progress is not None]

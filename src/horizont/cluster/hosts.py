@@ -36,6 +36,10 @@ class Hosts(Protocol):
         """Tell where the byte counters of each host of its own are read."""
         ...
 
+    def carriers(self) -> dict[str, int]:
+        """Tell the processes that carry packets between the hosts, by name."""
+        ...
+
     def hold_to_shares(self) -> None:
         """Allow each host no more than its share of the processors from now on."""
         ...
@@ -74,6 +78,10 @@ class LocalHosts:
 
     def counters(self) -> dict[str, Path]:
         """Tell nothing: the machine's own counters are read anyway."""
+        return {}
+
+    def carriers(self) -> dict[str, int]:
+        """Tell nothing: the kernel carries them."""
         return {}
 
     def hold_to_shares(self) -> None:

@@ -52,7 +52,8 @@ class Plan:
     folder
         The record in the making.
     start_line
-        The file that says that all workers have warmed up; none if nobody waits for it.
+        The file that says that all have warmed up and hosts are held to their shares; none if
+        nobody waits for it.
     """
 
     run: Run
@@ -88,13 +89,17 @@ def seats(run: Run) -> list[tuple[RoleName, int, str]]:
 
 
 def _start_line(run: Run, folder: Path) -> Path | None:
-    """Name the file for which workers wait that would otherwise race ahead of each other.
+    """Name the file before which nobody makes a bare step, if anybody has to wait.
 
-    Those that wait for each other at every step, and those that are led, start together by
-    themselves. After an incident somebody might wait for ever, for want of the lost one.
+    Workers have to that would otherwise race ahead of each other: those that wait for each other
+    at every step, and those that are led, start together by themselves. And everybody has to
+    until the hosts are held to their shares. After an incident somebody might wait for ever, for
+    want of the lost one.
     """
     races = run.system.sync == "async" and "worker" not in run.system.traits.passive_roles
-    return folder / "processes" / "started" if races and run.incident is None else None
+    if run.incident is None and (races or run.topology.host_cpus is not None):
+        return folder / "processes" / "started"
+    return None
 
 
 def plan_run(
@@ -135,7 +140,7 @@ def plan_run(
             folder=own,
             progress=own / PROGRESS_FILE,
             files_folder=files_folder,
-            start_line=start_line if role == "worker" else None,
+            start_line=start_line,
         )
         processes.append(_worker(job, own, run.topology.threads, host=host, passive=passive))
     return Plan(run=run, folder=folder, processes=tuple(processes), start_line=start_line)

@@ -68,6 +68,8 @@ def sampling(plan: Plan, hosts: Hosts, record: RecordWriter) -> Iterator[Resourc
         sampler.wait_ready(READY_S)
         for name, counters in hosts.counters().items():
             sampler.add_host(name, counters)
+        for name, pid in hosts.carriers().items():
+            sampler.add_root(pid, name)
         resources = Resources(sampler)
         yield resources
         resources.conclude(record)

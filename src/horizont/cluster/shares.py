@@ -29,9 +29,13 @@ class Share:
         self.quota_us = max(1000, round(cpus * PERIOD_US))
         self.folder = root / name
         self.folder.mkdir()
+        self.is_held = False
 
     def hold(self) -> None:
-        """Allow no more than the share from now on."""
+        """Allow no more than the share from now on; to say it again changes nothing."""
+        if self.is_held:  # the kernel would begin a new period with each writing
+            return
+        self.is_held = True
         quota_us = self.quota_us
         if self.is_second_version:
             (self.folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")

@@ -4,7 +4,7 @@ The sampler itself, `horizont.measure.sampler`, is run and never imported.
 """
 
 from horizont.measure.background import BackgroundLoad, background_of, watch_background
-from horizont.measure.clock import ClockAnchor, now_s, take_anchor
+from horizont.measure.clock import now_s
 from horizont.measure.environment import describe_environment
 from horizont.measure.handle import SamplerHandle, SamplerOutcome, start_sampler
 from horizont.measure.progress import Progress, ProgressWriter, read_progress
@@ -29,7 +29,6 @@ __all__ = [
     "UPDATE",
     "WAITING",
     "BackgroundLoad",
-    "ClockAnchor",
     "Progress",
     "ProgressWriter",
     "SamplerHandle",
@@ -41,7 +40,6 @@ __all__ = [
     "read_progress",
     "read_samples",
     "start_sampler",
-    "take_anchor",
     "watch_background",
     "with_rates",
 ]

@@ -54,10 +54,6 @@ class ProgressWriter:
         """Publish the number of steps ended."""
         self._counters[0] = done
 
-    def plan(self, planned: int) -> None:
-        """Publish the number of steps in all."""
-        self._counters[1] = planned
-
     def close(self) -> None:
         """Unmap the file, which stays; harmless when repeated."""
         self._counters.release()

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from horizont.measure.clock import now_s
 
-PHASES = ("load", "forward", "backward", "update", "communication", "waiting")
-"""The phases of a step, in the order of the columns; the rest of a step is "other"."""
+PHASES = ("load", "forward", "backward", "waiting", "communication", "update")
+"""The phases in the order in which a step passes through them; the rest of a step is "other"."""
 
-LOAD, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAITING = range(len(PHASES))
+LOAD, FORWARD, BACKWARD, WAITING, COMMUNICATION, UPDATE = range(len(PHASES))
 
 KINDS = ("warmup", "bare", "instrumented", "profiled")
 """The kinds of steps, as `horizont.spec.Steps` plans them."""
@@ -76,10 +76,6 @@ class StepLog:
         # A phase not booked yet is NaN, the only value that differs from itself.
         marks[phase] = spent_s if before_s != before_s else before_s + spent_s  # noqa: PLR0124
         self._last_s = time_s
-
-    def skip(self) -> None:
-        """Leave the time since the last mark to "other"."""
-        self._last_s = now_s()
 
     def end(
         self,

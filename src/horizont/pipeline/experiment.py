@@ -87,14 +87,22 @@ class Campaign:
         ground = run_ground(run.system.framework, self.about)
         key = run_key(run, ground)
         self.progress.begin(title(run))
+        if found := self._finished(store, key):
+            return found
         if reason := obstacle(run):
             self.progress.end("skipped", counted=False)
             return self._skip(run, key, store, reason)
+        with measuring_alone(self.progress.remark):
+            # Somebody else may have made it while we waited.
+            return self._finished(store, key) or self._make(run, key, store, ground)
+
+    def _finished(self, store: Path, key: str) -> Record | None:
+        """Find a record with which there is nothing left to do."""
         found = find_record(store, key)
-        if found is not None and found.settled:
-            self.progress.end("found finished", counted=False)
-            return found
-        return self._make(run, key, store, ground)
+        if found is None or not found.settled:
+            return None
+        self.progress.end("found finished", counted=False)
+        return found
 
     def _skip(self, run: Run, key: str, store: Path, reason: str) -> Record:
         """Leave a record that says why there was no run."""
@@ -106,8 +114,7 @@ class Campaign:
         environment = {**describe_environment(), "ground": ground}
         prepared = self.paths.prepared(self.about.name)
         place = Place(store, prepared, environment, files_for(run, self.paths))
-        with measuring_alone(self.progress.remark):
-            record = execute(run, key, place, self.progress.step)
+        record = execute(run, key, place, self.progress.step)
         self.progress.end(outcome(record))
         return record
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+#: The file that whoever measures on this machine holds: one for all users and settings.
+LOCK = Path("/tmp/horizont.lock")
 
-def lock_path() -> Path:
-    """Name the file that whoever measures on this machine holds."""
-    return Path(tempfile.gettempdir()) / f"horizont-{os.getuid()}.lock"
+
+def _open_lock() -> int:
+    """Open the file to be locked, for which reading is enough.
+
+    Where everybody may make files, the kernel refuses to make one that another user has made.
+    """
+    try:
+        return os.open(LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 @contextlib.contextmanager
@@ -26,7 +34,7 @@ def measuring_alone(waiting: Callable[[str], None]) -> Iterator[None]:
     waiting
         Told once, in a sentence, if another measurement is under way.
     """
-    with lock_path().open("a+", encoding="utf-8") as file:
+    with open(_open_lock(), encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

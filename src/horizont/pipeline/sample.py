@@ -54,7 +54,11 @@ def sample_command(command: Sequence[str], out: Path | None = None, hz: float = 
             sampler.add_root(pid, name)
             _note(folder, "started", process=name, pid=pid)
 
-        status = run_attended([program, *command[1:]], started)
+        try:
+            status = run_attended([program, *command[1:]], started)
+        except OSError as error:
+            allowed = f"a program that can be started ({error.strerror})"
+            raise UserError("command", command[0], allowed) from None
         outcome = sampler.stop()
     _note(folder, "ended", process=name, status=status)
     _conclude(folder, command, status, outcome)

@@ -16,9 +16,10 @@ from horizont.errors import UserError
 from horizont.measure import describe_environment
 from horizont.networks import initial_weights, network_for
 from horizont.pipeline.ground import run_ground
+from horizont.pipeline.lock import measuring_alone
 from horizont.pipeline.paths import Paths, study_paths
 from horizont.pipeline.progress import Progress
-from horizont.records import Record, find_record, run_key
+from horizont.records import Record, RecordWriter, find_record, run_key
 from horizont.records.files import read_table
 from horizont.spec import FRAMEWORKS, Run, installed_version, parse_system, read_study
 
@@ -144,6 +145,7 @@ def theory_record(run: Run, about: About, paths: Paths) -> Record:
         If it failed.
     """
     store = paths.answers / "runs"
+    RecordWriter.sweep(store)
     ground = run_ground(run.system.framework, about)
     key = run_key(run, ground)
     found = find_record(store, key)
@@ -152,7 +154,8 @@ def theory_record(run: Run, about: About, paths: Paths) -> Record:
     progress = Progress("training", 1)
     progress.begin(f"{run.workload_name} {run.system.name}")
     place = Place(store, paths.answers / DATASET, {**describe_environment(), "ground": ground})
-    record = execute(run, key, place, progress.step)
+    with measuring_alone(progress.remark):
+        record = execute(run, key, place, progress.step)
     progress.end("done")
     progress.close()
     if not record.ok:

@@ -57,7 +57,7 @@ class Aftermath(Frozen):
     process
         To whom it happened.
     at_step
-        Steps that the slowest worker had made then.
+        Steps that the process had made then; the slowest worker's, if it counts none.
     over
         Why the launcher stopped waiting.
     over_s

@@ -83,5 +83,5 @@ def read_table(path: Path) -> pa.Table:
         return pq.read_table(path)
     except FileNotFoundError:
         raise UserError(str(path), "missing", "a file of a whole record") from None
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:  # a damaged footer is an OSError
         raise UserError(str(path), str(error).splitlines()[0], "a valid Parquet file") from None

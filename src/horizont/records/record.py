@@ -3,10 +3,11 @@
 Layout of a record, format 1::
 
     spec.json         the run
-    environment.json  machine, versions, threads
+    environment.json  machine and versions
     steps.parquet     a row per step and worker
     samples.parquet   a row per sample and process, if the sampler ran
-    events.jsonl      planned, started, ready, failed, killed, ended
+    samples.json      what the sampler says of itself: what it missed, who came and went
+    events.jsonl      what happened when: planned, started, the parts of the start-up, the end
     result.json       the summary, with status and reason
     aftermath.json    what came of the incident, if there was one
     operators.parquet a row per operator of a profiled step, by the framework's own profiler
@@ -71,8 +72,19 @@ class RecordWriter:
         write_json(self.folder / "environment.json", environment)
 
     def event(self, event: str, **details: Any) -> None:
-        """Add a line to the diary."""
-        append_event(self.folder / "events.jsonl", event, **details)
+        """Add a line to the diary.
+
+        Raises
+        ------
+        UserError
+            If the folder is full, or was removed.
+        """
+        try:
+            append_event(self.folder / "events.jsonl", event, **details)
+        except OSError as error:
+            where = str(self.folder.parent)
+            allowed = f"a folder that can be written ({error.strerror})"
+            raise UserError("results folder", where, allowed) from None
 
     def rewrite_events(self, lines: list[dict[str, Any]]) -> None:
         """Replace the diary, once the processes' own diaries are merged into it."""

@@ -18,8 +18,8 @@ class InputFacts(Frozen):
     ----------
     memory_bytes
         By how much the memory of the worker and its loader processes grew, from before the
-        pipeline was made until the last batch of the training: the sum of their proportional
-        set sizes, in which shared pages count once.
+        pipeline was made until the last drained batch: the sum of their proportional set
+        sizes, in which shared pages count once.
     resident_share
         The share of the files' pages that was still in the operating system's memory after it
         was asked to drop them; nothing if it was not asked, or does not tell.
@@ -43,7 +43,7 @@ class Result(Frozen):
     train_s
         From the first bare step of any worker to the last one's end, in seconds.
     startup_s
-        From the first process started to the first step of the last worker, by part.
+        Of a process's start-up, from part to part, the mean over the processes.
     final_loss
         That of the last step; of a text it is summed over the time steps of an example.
     parameters

@@ -41,8 +41,8 @@ class ProcessJob(Frozen):
     files_folder
         The data set in its official format; nothing if it is not read from there.
     start_line
-        The file that appears when all workers have warmed up: before it is there, this one makes
-        no bare step. Nothing if it need not wait.
+        The file that appears when all have warmed up and hosts are held to their shares: before
+        it is there, nobody makes a bare step. Nothing if nobody has to wait.
     """
 
     kind: Literal["train"] = "train"

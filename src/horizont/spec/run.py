@@ -20,9 +20,9 @@ class Steps(Frozen):
     """How many steps of which kind each worker makes, in this order.
 
     Warm-up steps are timed but belong to no figure. Bare steps carry the headline time: no
-    instrument but the clock at their ends. Instrumented steps follow; they wait for the
-    framework between the phases, so they may be slower, and stand beside the bare ones. Profiled
-    steps come last, under the framework's own profiler; of one process only.
+    instrument but the clock after their load and at their ends. Instrumented steps follow; the
+    clock is read between their phases, too, so they may differ, and stand beside the bare ones.
+    Profiled steps come last, under the framework's own profiler; of one process only.
 
     Attributes
     ----------

@@ -28,6 +28,8 @@ def coordinate(session: Session) -> None:
     rows: list[tuple[str, RemoteStep]] = []
     looks = Looks(session)
     for kind, steps, looked in _segments(job, looks):
+        if kind == "bare":
+            session.wait_for_others()
         made = coordinator.run(kind, steps, _counting(session, len(rows)))
         if not rows:
             session.note("first_step")

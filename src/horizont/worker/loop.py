@@ -65,7 +65,7 @@ class StepLoop:
         return self.trainer.loss_value(self.losses[-1])
 
     def _bare(self, batches: Iterator[Any], count: int, kind: str) -> None:
-        """Make steps with no instrument but the clock at their ends.
+        """Make steps with no instrument but the clock after their load and at their ends.
 
         A step ends when the one before it is known to be over: a framework that computes
         behind the loop's back is kept busy, and still every second is booked on some step. The

@@ -43,10 +43,11 @@ class Session:
         note(self.job, event)
 
     def wait_for_others(self) -> None:
-        """Begin with the bare steps together with those that do not wait for each other.
+        """Begin with the bare steps when the launcher says so.
 
         Without it, one that is quick to start up would have made its steps before the others
-        make theirs, on a machine that is busy with starting them.
+        make theirs, on a machine that is busy with starting them; or with more of a processor
+        than its host's share, because the launcher only looks now and then.
         """
         while self.job.start_line is not None and not self.job.start_line.exists():
             time.sleep(_LOOK_S)
@@ -99,6 +100,6 @@ def order_of(job: ProcessJob, about: About) -> list[NDArray[np.int64]]:
     training = list(order_for(run, job.rank, about))
     if not run.steps.drained:
         return training
-    alone = run.steps.model_copy(update={"bare": run.steps.drained, "warmup": 0, "instrumented": 0})
-    before = run.model_copy(update={"steps": alone})
+    alone = {"bare": run.steps.drained, "warmup": 0, "instrumented": 0, "profiled": 0}
+    before = run.model_copy(update={"steps": run.steps.model_copy(update=alone)})
     return [*order_for(before, job.rank, about), *training]

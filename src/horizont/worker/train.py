@@ -56,6 +56,7 @@ def work(session: Session) -> None:
         leave_outcome(session, trainer, loop.final_loss(), needs, loop.exchanged)
         looks.leave()
     if job.run.steps.profiled:
+        session.note("evaluated")
         profile_operators(session, loop.log)
     write_table(job.folder / "steps.parquet", loop.log.table())
     trainer.close()

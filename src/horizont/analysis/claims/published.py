@@ -19,7 +19,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "forward_s": ("forward_s",),
     "backward_s": ("backward_s",),
     "compute_s": ("forward_s", "backward_s"),
-    "exchange_s": ("network_s",),
+    "network_s": ("network_s",),
 }
 
 #: What one process does of it: everything but the network.
@@ -101,7 +101,7 @@ def published_seconds(workload: str, system: str, quantity: str) -> float:
     if system.endswith("/local"):
         rows = own[own["system"].str.startswith(f"{system.partition('/')[0]}/sync/")]
         wanted = ALONE if quantity == "total_s" else wanted
-        wanted = () if quantity == "exchange_s" else wanted
+        wanted = () if quantity == "network_s" else wanted
     else:
         rows = own[own["system"] == system]
     if rows.empty or not wanted:

@@ -137,13 +137,13 @@ def _step_s(seen: Seen) -> float:
     return digest(seen.record).mean_step_s.get("bare", nan)
 
 
-def _exchange_s(seen: Seen) -> float:
+def _network_s(seen: Seen) -> float:
     """Add transfer and waiting, as the published times of the network do."""
     return float(seen.parts["communication"] + seen.parts.fillna(0.0)["waiting"])
 
 
-def _exchange_share(seen: Seen) -> float:
-    return _exchange_s(seen) / float(seen.parts.sum())
+def _network_share(seen: Seen) -> float:
+    return _network_s(seen) / float(seen.parts.sum())
 
 
 def _peak_memory_mib(seen: Seen) -> float:
@@ -184,8 +184,8 @@ QUANTITIES: dict[str, Callable[[Seen], float]] = {
     "backward_s": lambda seen: seen.parts["backward"],
     "compute_s": lambda seen: seen.parts["forward"] + seen.parts["backward"],
     "update_s": lambda seen: seen.parts["update"],
-    "exchange_s": _exchange_s,
-    "exchange_share": _exchange_share,
+    "network_s": _network_s,
+    "network_share": _network_share,
     "peak_memory_mib": _peak_memory_mib,
     "half_accuracy_share": _half_accuracy_share,
     "final_accuracy": lambda seen: seen.record.result.test_accuracy or nan,

@@ -42,7 +42,7 @@ class AllReduceTrainer(LocalTrainer):
 
     def timed_step(self, batch: Batch, mark: Mark) -> torch.Tensor:
         """Make the same step; the backward pass has ended when the last gradient is there."""
-        if self.last_gradient_s is None:  # the first such step: bare ones carry no clock
+        if self.last_gradient_s is None:  # the first such step: bare ones have no hooks
             self._watch_gradients()
         loss = self.forward(batch)
         mark("forward")

@@ -24,10 +24,8 @@ from horizont.spec import ProcessJob
 def serve(job: ProcessJob) -> None:
     """Serve until every worker has made its steps."""
     join(job)
-    workers = job.run.topology.workers
-    dist.new_group(list(range(workers)))  # the workers' own; all members must take part
     kept = (Kept if job.run.record_updates == "none" else NotedKept)(*_receive_shard())
-    inbox = Inbox(kept.flat, workers, job.run.steps.total)
+    inbox = Inbox(kept.flat, job.run.topology.workers, job.run.steps.total)
     if job.run.system.sync == "sync":
         serve_together(kept, inbox)
     else:
