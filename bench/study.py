@@ -69,5 +69,5 @@ def _noop(root) -> None:  # type: ignore[no-untyped-def]
         check=False,
     )
     spent_s = time.monotonic() - started
-    idle = "Running stage" not in done.stdout
+    idle = done.returncode == 0 and "Running stage" not in done.stdout
     print(f"  dvc repro: {spent_s:.1f} s, {'nothing to do' if idle else 'NOT a no-op'}")

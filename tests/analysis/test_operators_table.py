@@ -27,6 +27,7 @@ def profile(record: Record, factor: float = 1.0, left_out: str = "") -> None:
         {
             "operator": name,
             "operator_class": operator_class,
+            "shapes": "[[42, 3, 32, 32], [6, 3, 5, 5], [6]]" if name == "conv" else "",
             "phase": phase,
             "calls": calls,
             "self_s": self_s * factor,
@@ -69,6 +70,9 @@ def test_classes_and_the_rest_make_up_the_step(records: list[Record]) -> None:
 
 
 def test_readers_see_a_column_for_each_system(records: list[Record]) -> None:
+    slowest = slowest_table(records).cells.set_index("operator")
+    assert set(slowest.loc[["conv"], "inputs"]) == {"42×3×32×32, 6×3×5×5"}
+    assert set(slowest.loc[["assign"], "inputs"]) == {"–"}
     assert "PyTorch" in operator_class_table(records).cells.columns
     assert list(slowest_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
     assert operator_picture(records).name == "operators"

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from record_maker import make_records
 
 from horizont import analysis
 from horizont.analysis.digest import examples_per_second, split_steps
-from horizont.records import read_record
+from horizont.records import read_record, write_table
 from horizont.spec import Exchange
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -216,3 +217,28 @@ def test_one_block_and_nothing_at_all(tmp_path):
     assert len(analysis.summary(nothing)) == 3
     assert analysis.losses(nothing).empty
     assert analysis.startup(nothing).empty
+
+
+def test_a_counter_that_fell_is_no_traffic(records):
+    record = next(record for record in records if record.ok)
+    samples = record.samples().to_pandas()
+    host = samples["scope"] == "host"
+    late = samples["time_s"] > samples["time_s"].median()
+    samples.loc[host & late, ["sent_bytes", "received_bytes"]] -= 1e9
+    drawn = analysis.charts(samples, float(samples["time_s"].min()), ())
+    network = drawn[drawn["quantity"] == "network"]["value"]
+    assert len(network) > 10
+    assert network.min() >= 0
+
+
+def test_the_last_accuracy_stands_behind_the_training(records, tmp_path):
+    whole = next(record for record in records if record.ok)
+    record = read_record(shutil.copytree(whole.folder, tmp_path / "key"))
+    steps = record.steps().to_pandas()
+    last = steps.tail(2)
+    later = last.assign(kind="profiled", step=last["step"] + 2, start_s=last["start_s"] + 9)
+    table = pa.Table.from_pandas(pd.concat([steps, later]), preserve_index=False)
+    write_table(record.folder / "steps.parquet", table)
+    found = analysis.scalars(record)
+    (accuracy,) = found[found["tag"] == "accuracy"].to_dict("records")
+    assert accuracy["step"] == steps["step"].max() + 1

@@ -64,6 +64,19 @@ def test_every_operator_has_its_place(profiled: Record) -> None:
 
 
 @pytest.mark.framework
+def test_convolutions_tell_the_shapes_of_their_inputs(profiled: Record) -> None:
+    table = table_of(profiled)
+    framework = profiled.run.system.framework
+    if framework == "mxnet":
+        assert set(table["shapes"]) == {""}
+        return
+    found = table[table["operator"].isin(CONVOLUTIONS[profiled.run.system.name])]
+    images = "?, 32, 32, 3" if framework == "tensorflow" else "3, 32, 32"
+    assert any(images in shapes for shapes in found["shapes"])
+    assert (found["shapes"] != "").all()
+
+
+@pytest.mark.framework
 def test_calls_are_counted_by_the_step(profiled: Record) -> None:
     table = table_of(profiled)
     names = CONVOLUTIONS[profiled.run.system.name]
@@ -89,6 +102,28 @@ def test_the_trace_holds_what_the_table_sums_up(profiled: Record) -> None:
 def test_self_time_leaves_out_what_is_called() -> None:
     # An outer call from 0 to 10, in it one from 1 to 4 with one from 2 to 3, and one from 5 to 6.
     assert self_times([1, 0, 5, 2], [4, 10, 6, 3]) == [2, 6, 1, 1]
+
+
+@pytest.mark.framework
+def test_a_dense_layer_merged_with_its_activation_is_no_activation() -> None:
+    names = pytest.importorskip("horizont.frameworks.tensorflow.profile")
+    kinds = {"fc1": "fully connected", "tanh3": "activation", "conv1": "convolution"}
+
+    def found(node: str, kind: str) -> str:
+        return str(names.class_of(f"net/{node}", kind, kinds, "forward"))
+
+    assert found("tanh3/Tanh", "_MklNativeFusedMatMul") == "fully connected"
+    assert found("tanh3/Tanh", "Tanh") == "activation"
+    assert found("conv1/MatMul", "_FusedMatMul") == "convolution"
+
+
+@pytest.mark.framework
+def test_statistics_assigned_on_the_way_forward_are_no_update() -> None:
+    names = pytest.importorskip("horizont.frameworks.tensorflow.profile")
+    step = ["Conv2D", "AssignVariableOp", "Relu", "ReluGrad", "Conv2DBackpropFilter"]
+    phases = names.phases_in_order([*step, "AssignSubVariableOp", "Mul", *step])
+    one = ["forward"] * 3 + ["backward"] * 2
+    assert phases == [*one, "update", "update", *one]
 
 
 def operation(phase: str, self_s: float = 1.0, name: str = "mul") -> Operation:

@@ -217,6 +217,17 @@ def test_a_killed_sampler_loses_little_and_is_told_of(sampler, tmp_path, until):
     assert "-9" in outcome.report["ended"]
 
 
+def test_what_a_sampler_told_before_it_was_killed_stays(sampler, tmp_path, until):
+    until(lambda: len(rows(tmp_path, "host")) > 5)
+    os.kill(sampler.pid, signal.SIGKILL)
+    told = {"format": 1, "ended": "asked to", "rows": 7, "missed": 3}
+    (tmp_path / "samples.json").write_text(json.dumps(told))
+    outcome = sampler.stop()
+    assert outcome.report == told
+    assert outcome.path == tmp_path / "samples.parquet"
+    assert len(rows(tmp_path, "host")) > 5
+
+
 def test_a_removed_folder_is_survived_and_told_of(sampler, tmp_path):
     shutil.rmtree(tmp_path)
     time.sleep(0.2)

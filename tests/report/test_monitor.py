@@ -121,6 +121,15 @@ def test_a_record_cut_anywhere_is_shown_as_far_as_it_goes(watched, tmp_path, nam
     assert live.look().state == "gone"
 
 
+def test_steps_of_a_worker_that_was_lost_are_not_said_to_be_none(watched, tmp_path):
+    store, _ = watched
+    shutil.copytree(store / "key", tmp_path / "e" / "w" / "key")
+    (tmp_path / "e" / "w" / "key" / "steps.parquet").unlink()
+    page = report.live_page(LiveRun(tmp_path / "e" / "w" / "key").look())
+    assert "not known how many of 204" in page
+    assert "step 0 of" not in page
+
+
 def test_the_page_tells_hosts_processes_charts_and_log(watched):
     store, looks = watched
     (store / "key" / "logs" / "worker-0.log").write_text("a\n" * 9000 + "<last words>\n")

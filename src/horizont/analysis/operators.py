@@ -28,9 +28,11 @@ def operators(records: Sequence[Record]) -> pd.DataFrame:
     pandas.DataFrame
         ``system``, ``operator_class``, ``operator`` (the framework's own name), ``phase``, and,
         for one step, ``calls`` and ``self_s`` (in seconds, without what an operator calls):
-        medians over the runs. An operator that a run did not call counts as zero there.
+        medians over the runs. An operator that a run did not call counts as zero there. And
+        ``shapes``, those of the inputs of its costliest calls in the first run; empty if the
+        framework does not tell.
     """
-    columns = ["system", *_KEYS, "calls", "self_s"]
+    columns = ["system", *_KEYS, "calls", "self_s", "shapes"]
     tables = [_of_system(records, system) for system in systems_of(records)]
     tables = [table for table in tables if len(table)]
     return (
@@ -44,8 +46,12 @@ def _of_system(records: Sequence[Record], system: str) -> pd.DataFrame:
         return pd.DataFrame()
     sums = [own.groupby(_KEYS)[["calls", "self_s"]].sum() for _, own in profiles]
     together = pd.concat(sums, axis="columns", keys=range(len(sums))).fillna(0.0)
-    medians = together.T.groupby(level=1).median().T.reset_index()
-    return medians.assign(system=system).sort_values("self_s", ascending=False)
+    medians = together.T.groupby(level=1).median().T
+    _, first = profiles[0]
+    costs = first.groupby([*_KEYS, "shapes"])["self_s"].sum().reset_index()
+    costliest = costs.sort_values("self_s").groupby(_KEYS)["shapes"].last()
+    named = medians.assign(shapes=costliest).fillna({"shapes": ""}).reset_index()
+    return named.assign(system=system).sort_values(by="self_s", ascending=False)
 
 
 def _profiles(records: Sequence[Record], system: str) -> list[tuple[Record, pd.DataFrame]]:
@@ -92,11 +98,10 @@ def profile_times(records: Sequence[Record]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A row for each profiled system: ``bare_s``, ``computing_s`` (a bare step without its
-        load), ``profiled_s``, ``profile_ratio`` (a profiled step to computing),
-        ``operators_s`` (the sum of all of them), ``covered`` (its share of the profiled step),
-        ``other_share`` (of unplaced operators in all operators). Operators and ``profiled_s``
-        are means over the profiled steps, since a profiler sums over them; all else are medians
-        over steps, so that a step that was held up does not decide. Then medians over runs.
+        load), ``profiled_s``, ``profile_ratio`` of the last two, ``operators_s`` (the sum of all
+        of them), ``covered`` (its share of the profiled step), ``other_share`` (of unplaced
+        operators in all operators). Means over steps, since a profiler sums over them, then
+        medians over runs.
     """
     rows = []
     for system in systems_of(records):
@@ -136,21 +141,20 @@ def profile_phases(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _times(profiles: Sequence[tuple[Record, pd.DataFrame]]) -> dict[str, float]:
-    whole, computing, profiled, ratios, sums, other = [], [], [], [], [], []
+    whole, computing, profiled, sums, other = [], [], [], [], []
     for record, own in profiles:
         steps = steps_of(record)
         bare, seen = (steps[steps["kind"] == kind] for kind in ("bare", "profiled"))
-        whole.append(float(bare["step_s"].median()))
-        computing.append(float((bare["step_s"] - bare["load_s"]).median()))
+        whole.append(float(bare["step_s"].mean()))
+        computing.append(float((bare["step_s"] - bare["load_s"]).mean()))
         profiled.append(float(seen["step_s"].mean()))
-        ratios.append(float(seen["step_s"].median()) / computing[-1])
         sums.append(float(own["self_s"].sum()))
         other.append(float(own.loc[own["operator_class"] == OTHER, "self_s"].sum()))
     return {
         "bare_s": median(whole),
         "computing_s": median(computing),
         "profiled_s": median(profiled),
-        "profile_ratio": median(ratios),
+        "profile_ratio": median([a / b for a, b in zip(profiled, computing, strict=True)]),
         "operators_s": median(sums),
         "covered": median([a / b for a, b in zip(sums, profiled, strict=True)]),
         "other_share": median([a / b for a, b in zip(other, sums, strict=True)]),

@@ -121,7 +121,12 @@ def _counters(folder: Path, run: Run, steps: pd.DataFrame) -> dict[str, Progress
 
 
 def _counted(run: Run, steps: pd.DataFrame) -> dict[str, Progress]:
-    """Count the steps of each worker; a chief that hands them out counts them for all."""
+    """Count the steps of each worker; a chief that hands them out counts them for all.
+
+    Steps come to the record with the end of a worker: those of one that was lost are not known.
+    """
+    if steps.empty:
+        return {}
     if "worker" in run.system.traits.passive_roles:
         made = {"chief-0": len(steps) // run.topology.workers}
     else:

@@ -96,7 +96,7 @@ def by_process(samples: pd.DataFrame, most: int = 6) -> pd.DataFrame:
 def _cpu(process: pd.DataFrame) -> pd.DataFrame:
     """Turn each process's processor seconds into percent of a core, added up by name."""
     by_process = process.groupby(["name", "pid"])
-    percent = 100.0 * by_process["cpu_s"].diff() / by_process["time_s"].diff()
+    percent = 100.0 * _grown(by_process["cpu_s"].diff()) / by_process["time_s"].diff()
     return _summed(process.assign(value=percent), "cpu")
 
 
@@ -107,6 +107,11 @@ def _memory(process: pd.DataFrame) -> pd.DataFrame:
 def _processes(process: pd.DataFrame) -> pd.DataFrame:
     """Count the live processes of the run, helpers that a worker started among them."""
     return _summed(process.assign(value=1.0), "processes")
+
+
+def _grown(by: pd.Series) -> pd.Series:
+    """Leave out where a counter fell: an interface went, or a number was given again."""
+    return by.where(by >= 0)
 
 
 def _summed(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -132,7 +137,7 @@ def _network(host: pd.DataFrame) -> pd.DataFrame:
             {
                 "time_s": host["time_s"],
                 "name": way,
-                "value": host[f"{way}_bytes"].diff() / _MIB / host["time_s"].diff(),
+                "value": _grown(host[f"{way}_bytes"].diff()) / _MIB / host["time_s"].diff(),
             }
         )
         for way in WAYS

@@ -61,7 +61,8 @@ def _quality(record: Record, ends: pd.DataFrame) -> pd.DataFrame:
             rows += own[["tag", "step", "time_s", "value"]].to_dict("records")
         final = getattr(record.result, column)
         if final is not None:
-            step, time_s = int(ends["step"].max()) + 1, float(ends["time_s"].max())
+            trained = ends[ends["kind"] != "profiled"]
+            step, time_s = int(trained["step"].max()) + 1, float(trained["time_s"].max())
             rows.append({"tag": tag, "step": step, "time_s": time_s, "value": final})
     return pd.DataFrame(rows)
 

@@ -397,7 +397,9 @@ class Adapter(Protocol):
         """Build a trainer that works alone and shows its operators one by one."""
         ...
 
-    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+    def profiled(
+        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
+    ) -> list[Operation]:
         """Do some work of such a trainer under the framework's own profiler.
 
         Parameters

@@ -118,8 +118,10 @@ class SamplerHandle:
         code = self._process.returncode
         reason = "" if code == 0 else f"sampler ended with status {code}: {errors.strip()}"
         try:
-            if not self.files.report.exists():
-                finish(self.files, reason, {})
+            if not self.files.table.exists():
+                # It did not come to that, or not to the end of it; what it has told stays.
+                told = read_json(self.files.report) if self.files.report.exists() else {}
+                finish(self.files, reason, told)
             return SamplerOutcome(self.files.table, reason, read_json(self.files.report))
         except UserError as error:
             return SamplerOutcome(None, reason or str(error), {})

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+#: Bytes that are read at once.
+_PIECE = 2**20
+
 
 def drop_pages(paths: Sequence[Path]) -> None:
     """Ask the system to forget the pages of some files; they are written out first.
@@ -24,6 +27,14 @@ def drop_pages(paths: Sequence[Path]) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
+
+
+def read_pages(paths: Sequence[Path]) -> None:
+    """Read some files once, so that the system keeps what it has room for."""
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.read(_PIECE):
+                pass
 
 
 def resident_share(paths: Sequence[Path]) -> float | None:

@@ -12,7 +12,7 @@ from horizont.records.files import write_json, write_table
 
 
 def finish(files: SamplerFiles, ended: str, report: dict[str, Any]) -> Path:
-    """Write the table and the report.
+    """Write the report, and then the table, which takes long if it is large.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def finish(files: SamplerFiles, ended: str, report: dict[str, Any]) -> Path:
     except FileNotFoundError:
         allowed = "a folder that stays; it was removed, and all samples with it"
         raise UserError("sampler.folder", str(files.folder), allowed) from None
-    write_table(files.table, table)
     write_json(files.report, {"format": FORMAT, "ended": ended, "rows": len(table), **report})
+    write_table(files.table, table)
     files.remove_temporary()
     return files.table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -56,6 +57,7 @@ def slowest_table(records: Sequence[Record], count: int = 10) -> Table:
                     "title": words.alone(str(system)),
                     "operator": each.operator,
                     "class": each.operator_class,
+                    "inputs": input_shapes(str(each.shapes)),
                     "calls": f"{each.calls:g}",
                     "ms": f"{each.self_ms:.2f}",
                     "of the step": f"{each.self_ms / times[system] / 1e3:.1%}",
@@ -65,6 +67,12 @@ def slowest_table(records: Sequence[Record], count: int = 10) -> Table:
     return plain_table(
         frame, {"calls", "ms", "of the step"}, group_by="title" if len(frame) else None
     )
+
+
+def input_shapes(told: str, most: int = 2) -> str:
+    """Write the shapes of an operator's first inputs: `42×6×14×14, 16×6×5×5`."""
+    found = [shape.replace(", ", "×") for shape in re.findall(r"\[([^][]+)\]", told)]
+    return ", ".join(found[:most]) if found else "–"
 
 
 def profile_table(records: Sequence[Record]) -> Table:

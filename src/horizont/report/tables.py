@@ -69,7 +69,7 @@ COLUMNS: dict[str, tuple[str, Format]] = {
     "outside_s": ("outside operators, ms", _milliseconds),
     "left_s": ("left, ms", _milliseconds),
     "profiled_s": ("profiled, ms", _milliseconds),
-    "profile_ratio": ("profiled / bare", "{:.3f}"),
+    "profile_ratio": ("profiled / computing", "{:.3f}"),
     "operators_s": ("in operators, ms", _milliseconds),
     "covered": ("of the profiled step", "{:.0%}"),
     "other_share": ("not placed", "{:.1%}"),

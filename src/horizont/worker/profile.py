@@ -37,7 +37,7 @@ def profile_operators(session: Session, log: StepLog) -> None:
 
     folder = job.folder / TRACES
     folder.mkdir()
-    operations = adapter.profiled(work, recipe, folder)
+    operations = adapter.profiled(work, trainer, recipe, folder)
     check_profile(operations)
     trainer.close()
     write_table(job.folder / "operators.parquet", operator_table(operations, steps, job.rank))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from horizont.frameworks.base import OnDisk, Trainer
 from horizont.measure import now_s
 from horizont.measure.memory import tree_bytes
-from horizont.measure.pagecache import drop_pages, resident_share
+from horizont.measure.pagecache import drop_pages, read_pages, resident_share
 from horizont.records import write_table
 from horizont.records.result import InputFacts
 from horizont.worker.session import Session
@@ -37,12 +37,12 @@ def start_input(session: Session, trainer: Trainer) -> tuple[Iterator[Any], Inpu
     drained = session.job.run.steps.drained
     before = tree_bytes() if drained else 0
     batches = trainer.batches(session.examples)
-    resident = cool(session)
+    resident = prepare_pages(session)
     if not drained:
         return batches, None
     write_table(session.job.folder / "input.parquet", drain(batches, drained, _epoch(session)))
     grown = tree_bytes() - before + (session.examples_bytes or 0)
-    cool(session)
+    prepare_pages(session)
     session.note("drained")
     return batches, InputFacts(memory_bytes=grown, resident_share=resident)
 
@@ -81,20 +81,25 @@ def end_input(batches: Iterator[Any]) -> None:
         close()
 
 
-def cool(session: Session) -> float | None:
-    """Have the files forgotten by the operating system, if the run is to read them so.
+def prepare_pages(session: Session) -> float | None:
+    """Have the files in the operating system's memory, or forgotten by it, as the run asks for.
+
+    A cold run before this one may have left none of them there.
 
     Returns
     -------
     float or None
-        The share of their pages that stayed.
+        The share of their pages that stayed, if they were to be forgotten.
     """
     examples = session.examples
-    if not isinstance(examples, OnDisk) or examples.input.page_cache != "cold":
+    if not isinstance(examples, OnDisk):
         return None
     paths = _all_files(examples.files.paths[0].parent)
-    drop_pages(paths)
-    return resident_share(paths)
+    if examples.input.page_cache == "cold":
+        drop_pages(paths)
+        return resident_share(paths)
+    read_pages(paths)
+    return None
 
 
 def _all_files(folder: Path) -> list[Path]:

@@ -59,11 +59,13 @@ class MXNetAdapter:
         show_singly(trainer)
         return trainer
 
-    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+    def profiled(
+        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
+    ) -> list[Operation]:
         """Do some work under MXNet's profiler."""
         from horizont.frameworks.mxnet.profile import profiled
 
-        del recipe
+        del trainer, recipe
         return profiled(work, folder)
 
     def serve(self, job: ProcessJob) -> None:

@@ -51,9 +51,12 @@ class TensorFlowAdapter:
         """Build a trainer: one traced anew, since the profiler soon drops short operators."""
         return LocalTrainer(recipe)
 
-    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+    def profiled(
+        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
+    ) -> list[Operation]:
         """Do some work under TensorFlow's profiler."""
-        return profile.profiled(work, folder, recipe.network)
+        assert isinstance(trainer, LocalTrainer)
+        return profile.profiled(work, folder, recipe.network, trainer.step_graph())
 
     def serve(self, job: ProcessJob) -> None:
         """Serve as a worker or a parameter server that a coordinator tells what to do."""

@@ -47,17 +47,24 @@ _FROM_PYTHON = "EagerLocalExecute: "
 #: What an operator of these classes does is told by the layer that it stands in, if any.
 _LOOSE = ("copy/layout", "element-wise", "fully connected", "activation", "")
 
+#: How many nodes at most are merged into the one before them: a bias and an activation.
+_MERGED = 2
+
 #: Layers whose operators belong to them whatever their type.
 _WHOLE = ("recurrent", "batch norm", "word table", "dropout", "pooling")
 
 
-def profiled(work: Callable[[], None], folder: Path, network: Network) -> list[Operation]:
+def profiled(
+    work: Callable[[], None], folder: Path, network: Network, graph: Any
+) -> list[Operation]:
     """Watch what TensorFlow's operators do while some work is done.
 
     Parameters
     ----------
     folder
         For the profiler's own files, which TensorBoard's profile page reads: they stay.
+    graph
+        Of what the work calls, which knows shapes; the profiler does not. None if there is none.
     """
     tf.profiler.experimental.start(str(folder))
     try:
@@ -72,7 +79,28 @@ def profiled(work: Callable[[], None], folder: Path, network: Network) -> list[O
     else:
         phases = phases_in_order([call.kind for call in calls])
     kinds = {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
-    return [_operation(call, phase, kinds) for call, phase in zip(calls, phases, strict=True)]
+    nodes = {node.name: node for node in graph.get_operations()} if graph is not None else {}
+    return [
+        _operation(call, phase, kinds, shapes_of(nodes.get(call.node), call.kind))
+        for call, phase in zip(calls, phases, strict=True)
+    ]
+
+
+def shapes_of(node: Any, kind: str) -> str:
+    """Tell the shapes of the inputs of what ran under the name of a node; nothing if not known.
+
+    A merged operator bears the name of its last node and the type of its first: `Tanh` of
+    `_FusedConv2D`. The size of the batch, which a graph leaves open, is written as a question
+    mark.
+    """
+    for _ in range(_MERGED):
+        if node is not None and not kind.endswith(node.type):
+            node = node.inputs[0].op if node.inputs else None
+    if node is None or not kind.endswith(node.type):
+        return ""
+    sizes = [each.shape.as_list() if each.shape.rank is not None else ["?"] for each in node.inputs]
+    told = (", ".join("?" if size is None else str(size) for size in own) for own in sizes)
+    return f"[{', '.join(f'[{own}]' for own in told)}]" if sizes else ""
 
 
 class Call(NamedTuple):
@@ -121,7 +149,7 @@ def _parted(name: str) -> tuple[str, ...]:
     return (node, kind) if node and kind and "::" not in name and " " not in name else ()
 
 
-def _operation(call: Call, phase: str, kinds: Mapping[str, str]) -> Operation:
+def _operation(call: Call, phase: str, kinds: Mapping[str, str], shapes: str) -> Operation:
     return Operation(
         name=call.kind,
         operator_class=directed(class_of(call.node, call.kind, kinds, phase), phase),
@@ -131,19 +159,21 @@ def _operation(call: Call, phase: str, kinds: Mapping[str, str]) -> Operation:
         self_s=call.self_s,
         thread=call.thread,
         node=call.node,
+        shapes=shapes,
     )
 
 
 def phases_in_order(kinds: Iterable[str]) -> list[str]:
     """Tell the phases of operators that were called one after the other, without a graph.
 
-    Forward until the first operator for a gradient, backward until the first assignment.
+    Forward until the first operator for a gradient, backward until the first assignment. Tracked
+    statistics and carried states are assigned on the way forward.
     """
     phase, phases = "forward", []
     for kind in kinds:
         if re.search(r"Backprop|Grad", kind):
             phase = "backward"
-        elif kind.startswith(("Assign", "ResourceApply")):
+        elif phase == "backward" and kind.startswith(("Assign", "ResourceApply")):
             phase = "update"
         elif phase == "update" and re.search(r"Conv2D|MatMul|Gather", kind):
             phase = "forward"
@@ -184,7 +214,12 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
 
 
 def _moves(by_type: str, layer: str) -> bool:
-    """Whether an operator of a layer only moves numbers, or is of a firmer kind than its layer."""
+    """Whether an operator of a layer only moves numbers, or is of a firmer kind than its layer.
+
+    A dense layer that is merged with the activation behind it bears the activation's name.
+    """
+    if layer == "activation":
+        return by_type in ("copy/layout", "fully connected")
     return by_type == "copy/layout" or (by_type != "element-wise" and layer == "element-wise")
 
 

@@ -75,6 +75,10 @@ class LocalTrainer:
             body, autograph=False, input_signature=signature, jit_compile=jit or None
         )
 
+    def step_graph(self) -> Any:
+        """Tell the graph of a bare step, as it was traced; None if there is none to look into."""
+        return None if self.eager else self.compiled_step.get_concrete_function().graph
+
     def score(self, inputs: Any, training: bool = False) -> Any:
         """Compute scores; a recurrent network goes on from the batch before."""
         before = self.carried_states.read(tf.shape(inputs)[0])

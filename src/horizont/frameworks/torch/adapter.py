@@ -50,9 +50,11 @@ class TorchAdapter:
         """Build a trainer: its operators are always seen one by one."""
         return LocalTrainer(recipe)
 
-    def profiled(self, work: Callable[[], None], recipe: Recipe, folder: Path) -> list[Operation]:
+    def profiled(
+        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
+    ) -> list[Operation]:
         """Do some work under PyTorch's profiler."""
-        del recipe, folder
+        del trainer, recipe, folder
         return profile.profiled(work)
 
     def serve(self, job: ProcessJob) -> None:

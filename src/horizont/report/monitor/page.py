@@ -103,6 +103,8 @@ def _bar(snapshot: Snapshot) -> str:
     total = snapshot.run.steps.total
     done = snapshot.slowest.done if snapshot.slowest else 0
     text = f"step {done:,} of {total:,}"
+    if snapshot.state == "over" and snapshot.slowest is None:
+        text = f"it is not known how many of {total:,} steps were made"
     left_s = _left_s(snapshot, total - done)
     if snapshot.state == "running" and left_s is not None:
         text += f", about {clock(left_s)} of training left"
