@@ -89,14 +89,14 @@ def profiled(
 def shapes_of(node: Any, kind: str) -> str:
     """Tell the shapes of the inputs of what ran under the name of a node; nothing if not known.
 
-    A merged operator bears the name of its last node and the type of its first: `Tanh` of
-    `_FusedConv2D`. The size of the batch, which a graph leaves open, is written as a question
+    A merged operator bears the name of its last node, and its type holds that of its first: `Tanh`
+    of `_FusedConv2D`. The size of the batch, which a graph leaves open, is written as a question
     mark.
     """
     for _ in range(_MERGED):
-        if node is not None and not kind.endswith(node.type):
+        if node is not None and node.type not in kind:
             node = node.inputs[0].op if node.inputs else None
-    if node is None or not kind.endswith(node.type):
+    if node is None or node.type not in kind:
         return ""
     sizes = [each.shape.as_list() if each.shape.rank is not None else ["?"] for each in node.inputs]
     told = (", ".join("?" if size is None else str(size) for size in own) for own in sizes)
