@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from record_maker import make_proof, make_records
+from record_maker import make_proof, make_records, make_study
 
 from horizont import analysis, report
 from horizont.networks import build_network, outline, parameter_count
@@ -183,6 +183,8 @@ def test_samples_say_if_they_are_made_up(channels, synthetic):
 
 
 def test_headline_is_drawn_from_metrics_alone(records):
+    assert "No experiment" in report.headline({}).svg()
+    assert "none was compared" in report.result_table(make_study(), {}, {}).cells["system"][0]
     picture = report.headline({"One": analysis.metrics(records), "Two": analysis.metrics(records)})
     assert "One" in shown(picture)
     assert "failed: worker-1" in shown(picture)

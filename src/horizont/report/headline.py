@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from horizont.analysis import from_metrics
-from horizont.report.figures import stacked_panels
+from horizont.report import figures
 from horizont.report.picture import Picture
 
 #: The metrics of an experiment on a workload, as of `horizont.analysis.metrics`.
@@ -21,10 +21,15 @@ def headline(panels: Mapping[str, Metrics]) -> Picture:
     Parameters
     ----------
     panels
-        Metrics by the title of their panel, top down.
+        Metrics by the title of their panel, top down. Without any the picture says so: a study
+        may look at input or incidents alone.
     """
+    if not panels:
+        said = "No experiment of this study compares systems by the time of a step."
+        elsewhere = "What this study looked at instead is in the chapters behind this page."
+        return Picture(figures.sentence(said), "headline", elsewhere)
     tables = {title: from_metrics(found) for title, found in panels.items()}
-    figure = stacked_panels(tables)
+    figure = figures.stacked_panels(tables)
     caption = (
         "Where the time of a training step goes. Bars: mean instrumented step of a worker, by "
         "phase. Marks: bare step, median over repeated runs with its interval; the distance "

@@ -87,13 +87,18 @@ def experiment_title(study: Study, experiment: str, workload: str, source: str) 
 
 
 def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> Table:
-    """Rank the systems of every experiment by speed; those without a number come last."""
+    """Rank the systems of every experiment by speed; those without a number come last.
+
+    A study of input or incidents alone has none to rank, and the table says so.
+    """
     rows = []
     for (experiment, workload), metrics in results.items():
         title = f"{_workload(study, workload, sources)}, {_experiment(study, experiment)}"
         rows += [{"title": title, **row} for row in _ranked(metrics)]
+    if not rows:
+        return plain_table(pd.DataFrame({"system": ["none was compared by its speed"]}))
     numbers = {"examples/s", "interval", "of best", "runs"}
-    return plain_table(pd.DataFrame(rows), numbers, group_by="title" if rows else None)
+    return plain_table(pd.DataFrame(rows), numbers, group_by="title")
 
 
 def speed_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -2,6 +2,7 @@
 
 from horizont.report.figures.equivalence import distances
 from horizont.report.figures.input import input_rows
+from horizont.report.figures.labels import sentence
 from horizont.report.figures.learning import loss_curves, quality_curves, quality_dots
 from horizont.report.figures.network import architecture
 from horizont.report.figures.operators import operator_bars
@@ -29,6 +30,7 @@ __all__ = [
     "resource_charts",
     "sample_sheet",
     "scaling_curves",
+    "sentence",
     "stacked_panels",
     "staleness_bars",
     "startup_bars",

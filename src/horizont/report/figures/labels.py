@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from horizont.report import words
-from horizont.report.style import FAINT, only_grid
+from horizont.report.style import FAINT, drawing, new_figure, only_grid
 
 #: Height of a row in inches.
 ROW = 0.52
@@ -27,6 +27,14 @@ def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
     only_grid(axes, "x")
     name_rows(axes, systems)
     return axes
+
+
+def sentence(text: str) -> Figure:
+    """Write a sentence where there is nothing to draw."""
+    with drawing():
+        figure = new_figure(0.8)
+        figure.text(0.5, 0.5, text, ha="center", va="center", color=FAINT, style="italic")
+    return figure
 
 
 def name_rows(axes: Axes, systems: Sequence[str]) -> None:
