@@ -33,7 +33,9 @@ def sentence(text: str) -> Figure:
     """Write a sentence where there is nothing to draw."""
     with drawing():
         figure = new_figure(0.8)
-        figure.text(0.5, 0.5, text, ha="center", va="center", color=FAINT, style="italic")
+        axes = figure.subplots()
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, text, ha="center", va="center", color=FAINT, style="italic")
     return figure
 
 
