@@ -165,8 +165,7 @@ def _fullest(records: Sequence[Record]) -> list[Record]:
 def _circumstances(run: Run) -> tuple[object, ...]:
     """Tell what systems have in common when they are compared; servers belong to the system."""
     common = run.topology.model_copy(update={"servers": 0, "placement": "together"})
-    exchange = "" if run.system.is_local else run.exchange
-    return run.experiment, run.workload_name, common, run.global_batch, run.input, exchange
+    return run.experiment, run.workload_name, common, run.global_batch, run.input
 
 
 def _one_topology(own: list[Record]) -> list[Record]:

@@ -138,20 +138,23 @@ class LiveRun:
 
     def _segments(self, reading: Reading) -> pd.DataFrame:
         """Take the segments from the steps, if they are known, else from the counters."""
-        first, trained = reading.times_of("first_step"), reading.times_of("trained")
-        evaluated = reading.times_of("evaluated")
         whole = reading.result is not None and len(reading.steps)
         if whole:
             return _segments_of_steps(reading)
         slowest = min(self._histories.values(), key=lambda history: history[-1][1], default=[])
         counting = max(1, len(reading.counters))
+
+        def all_s(event: str) -> float | None:
+            times_s = reading.times_of(event)
+            return max(times_s) if len(times_s) >= counting else None
+
         return live_segments(
             reading.run.steps,
             slowest,
             begin_s=reading.begin_s,
-            first_step_s=max(first) if len(first) >= counting else None,
-            trained_s=max(trained) if len(trained) >= counting else None,
-            evaluated_s=max(evaluated) if len(evaluated) >= counting else None,
+            first_step_s=all_s("first_step"),
+            trained_s=all_s("trained"),
+            evaluated_s=all_s("evaluated"),
             end_s=reading.end_s,
         )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from horizont.analysis.frames import WIRE, samples_of
 from horizont.analysis.segments import begin_of, segments
+from horizont.measure.samples import rate_of_change
 from horizont.records import Record
 
 #: The four charts: quantity -> its unit.
@@ -95,8 +98,8 @@ def by_process(samples: pd.DataFrame, most: int = 6) -> pd.DataFrame:
 
 def _cpu(process: pd.DataFrame) -> pd.DataFrame:
     """Turn each process's processor seconds into percent of a core, added up by name."""
-    by_process = process.groupby(["name", "pid"])
-    percent = 100.0 * _grown(by_process["cpu_s"].diff()) / by_process["time_s"].diff()
+    each = process.groupby(["name", "pid"]).ngroup()
+    percent = 100.0 * _rate(process, "cpu_s", each)
     return _summed(process.assign(value=percent), "cpu")
 
 
@@ -109,9 +112,10 @@ def _processes(process: pd.DataFrame) -> pd.DataFrame:
     return _summed(process.assign(value=1.0), "processes")
 
 
-def _grown(by: pd.Series) -> pd.Series:
-    """Leave out where a counter fell: an interface went, or a number was given again."""
-    return by.where(by >= 0)
+def _rate(rows: pd.DataFrame, column: str, thing: pd.Series) -> npt.NDArray[np.float64]:
+    """Tell how fast a counter of each thing, told apart by numbers, grew; NaN where it fell."""
+    numbers = (rows[name].to_numpy(float) for name in ("time_s", column))
+    return rate_of_change(thing.to_numpy(np.int64), *numbers)
 
 
 def _summed(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -123,21 +127,22 @@ def _summed(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 def _by_host(wires: pd.DataFrame) -> pd.DataFrame:
     """Add up what each emulated host sent and received, and what all of them sent."""
-    by_host = wires.assign(both=wires["sent_bytes"] + wires["received_bytes"]).groupby("host")
-    span_s = by_host["time_s"].diff()
-    each = wires.assign(value=by_host["both"].diff() / _MIB / span_s, name=wires["host"])
-    sent = wires.assign(value=by_host["sent_bytes"].diff() / _MIB / span_s)
+    wires = wires.assign(both=wires["sent_bytes"] + wires["received_bytes"])
+    hosts = wires.groupby("host").ngroup()
+    each = wires.assign(value=_rate(wires, "both", hosts) / _MIB, name=wires["host"])
+    sent = wires.assign(value=_rate(wires, "sent_bytes", hosts) / _MIB)
     whole = sent.groupby("time_s", sort=False)["value"].sum(min_count=1).reset_index()
     return pd.concat([each, whole.assign(name=WHOLE)]).assign(quantity="network")
 
 
 def _network(host: pd.DataFrame) -> pd.DataFrame:
+    whole = pd.Series(0, index=host.index)
     tables = [
         pd.DataFrame(
             {
                 "time_s": host["time_s"],
                 "name": way,
-                "value": _grown(host[f"{way}_bytes"].diff()) / _MIB / host["time_s"].diff(),
+                "value": _rate(host, f"{way}_bytes", whole) / _MIB,
             }
         )
         for way in WAYS

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
@@ -48,23 +48,12 @@ class EmulatedHosts:
         self.names = topology.all_hosts
         self.link = topology.link
         token = f"horizont-{os.getpid()}-{next(_RUNS)}"
-        self.shares = self._make_shares(token, topology.host_cpus)
+        self.shares = _make_shares(self.names, token, topology.host_cpus)
         removal = "".join(share.removal for share in self.shares.values())
         self.switch = Namespace(afterwards=removal)
         self.hosts = {name: Namespace() for name in self.names}
         self.cables: Keeper | None = None
         self.table = folder / "hosts"
-
-    def _make_shares(self, token: str, cpus: float | None) -> dict[str, Share]:
-        """Make a share for each host, or none at all."""
-        shares: dict[str, Share] = {}
-        if cpus is not None:
-            with ExitStack() as undone:
-                for name in self.names:
-                    shares[name] = Share(f"{token}-{name}", cpus)
-                    undone.callback(shares[name].folder.rmdir)
-                undone.pop_all()
-        return shares
 
     def make(self) -> None:
         """Lay the cables and give names and addresses.
@@ -164,6 +153,19 @@ class EmulatedHosts:
             keeper.release()
         for keeper in kept:
             keeper.wait_released()
+
+
+def _make_shares(names: Sequence[str], token: str, cpus: float | None) -> dict[str, Share]:
+    """Make a share for each host, or, if one cannot be made, none at all."""
+    shares: dict[str, Share] = {}
+    if cpus is None:
+        return shares
+    with ExitStack() as undone:
+        for name in names:
+            shares[name] = Share(f"{token}-{name}", cpus)
+            undone.callback(shares[name].folder.rmdir)
+        undone.pop_all()
+    return shares
 
 
 @contextmanager

@@ -148,16 +148,22 @@ def theory_record(run: Run, about: About, paths: Paths) -> Record:
     RecordWriter.sweep(store)
     ground = run_ground(run.system.framework, about)
     key = run_key(run, ground)
-    found = find_record(store, key)
-    if found is not None and found.ok:
+    if found := _made(store, key):
         return found
     progress = Progress("training", 1)
     progress.begin(f"{run.workload_name} {run.system.name}")
     place = Place(store, paths.answers / DATASET, {**describe_environment(), "ground": ground})
     with measuring_alone(progress.remark):
-        record = execute(run, key, place, progress.step)
+        # Another chapter may have made it while we waited.
+        record = _made(store, key) or execute(run, key, place, progress.step)
     progress.end("done")
     progress.close()
     if not record.ok:
         raise UserError("theory", str(record.result.reason), "a network that could be trained")
     return record
+
+
+def _made(store: Path, key: str) -> Record | None:
+    """Find a run that went well."""
+    found = find_record(store, key)
+    return found if found is not None and found.ok else None

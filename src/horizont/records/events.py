@@ -7,12 +7,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+from horizont.errors import UserError
+
 
 def append_event(path: Path, event: str, **details: Any) -> None:
-    """Add an event with wall-clock and monotonic time; a line is one write, so it is whole."""
+    """Add an event with wall-clock and monotonic time; a line is one write, so it is whole.
+
+    Raises
+    ------
+    UserError
+        If the folder is full, or was removed.
+    """
     line = {"event": event, "time_unix_s": time.time(), "time_s": time.monotonic(), **details}
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line, default=str) + "\n")
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise UserError("results folder", str(path.parent), allowed) from None
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

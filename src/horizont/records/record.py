@@ -72,19 +72,8 @@ class RecordWriter:
         write_json(self.folder / "environment.json", environment)
 
     def event(self, event: str, **details: Any) -> None:
-        """Add a line to the diary.
-
-        Raises
-        ------
-        UserError
-            If the folder is full, or was removed.
-        """
-        try:
-            append_event(self.folder / "events.jsonl", event, **details)
-        except OSError as error:
-            where = str(self.folder.parent)
-            allowed = f"a folder that can be written ({error.strerror})"
-            raise UserError("results folder", where, allowed) from None
+        """Add a line to the diary."""
+        append_event(self.folder / "events.jsonl", event, **details)
 
     def rewrite_events(self, lines: list[dict[str, Any]]) -> None:
         """Replace the diary, once the processes' own diaries are merged into it."""

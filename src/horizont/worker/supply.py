@@ -37,12 +37,13 @@ def start_input(session: Session, trainer: Trainer) -> tuple[Iterator[Any], Inpu
     drained = session.job.run.steps.drained
     before = tree_bytes() if drained else 0
     batches = trainer.batches(session.examples)
-    resident = prepare_pages(session)
+    warm(session)
+    resident = cool(session)
     if not drained:
         return batches, None
     write_table(session.job.folder / "input.parquet", drain(batches, drained, _epoch(session)))
     grown = tree_bytes() - before + (session.examples_bytes or 0)
-    prepare_pages(session)
+    cool(session)
     session.note("drained")
     return batches, InputFacts(memory_bytes=grown, resident_share=resident)
 
@@ -81,27 +82,31 @@ def end_input(batches: Iterator[Any]) -> None:
         close()
 
 
-def prepare_pages(session: Session) -> float | None:
-    """Have the files in the operating system's memory, or forgotten by it, as the run asks for.
+def warm(session: Session) -> None:
+    """Have the files in the operating system's memory, if the run is to read them from there.
 
-    A cold run before this one may have left none of them there.
+    A cold run before this one may have left none of them.
+    """
+    read_pages(_files_read(session, "warm"))
+
+
+def cool(session: Session) -> float | None:
+    """Have the files forgotten by the operating system, if the run is to read them so.
 
     Returns
     -------
     float or None
-        The share of their pages that stayed, if they were to be forgotten.
+        The share of their pages that stayed.
     """
+    paths = _files_read(session, "cold")
+    drop_pages(paths)
+    return resident_share(paths)
+
+
+def _files_read(session: Session, page_cache: str) -> list[Path]:
+    """List the files of a set, those that a framework made of them, too, if they are read so."""
     examples = session.examples
-    if not isinstance(examples, OnDisk):
-        return None
-    paths = _all_files(examples.files.paths[0].parent)
-    if examples.input.page_cache == "cold":
-        drop_pages(paths)
-        return resident_share(paths)
-    read_pages(paths)
-    return None
-
-
-def _all_files(folder: Path) -> list[Path]:
-    """List the files of a set: those that a framework made of them, too."""
+    if not isinstance(examples, OnDisk) or examples.input.page_cache != page_cache:
+        return []
+    folder = examples.files.paths[0].parent
     return [path for path in sorted(folder.iterdir()) if path.is_file()]

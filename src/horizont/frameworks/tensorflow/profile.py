@@ -47,8 +47,15 @@ _FROM_PYTHON = "EagerLocalExecute: "
 #: What an operator of these classes does is told by the layer that it stands in, if any.
 _LOOSE = ("copy/layout", "element-wise", "fully connected", "activation", "")
 
-#: How many nodes at most are merged into the one before them: a bias and an activation.
-_MERGED = 2
+#: How many nodes at most are one operator: a product, its bias and its activation.
+_MERGED = 3
+
+#: Of what class an operator may be in a layer of another: a product that is merged with what stands
+#: behind it bears the name of the last.
+_FIRMER = {
+    "element-wise": ("activation", "fully connected"),
+    "activation": ("fully connected",),
+}
 
 #: Layers whose operators belong to them whatever their type.
 _WHOLE = ("recurrent", "batch norm", "word table", "dropout", "pooling")
@@ -94,13 +101,12 @@ def shapes_of(node: Any, kind: str) -> str:
     mark.
     """
     for _ in range(_MERGED):
-        if node is not None and node.type not in kind:
-            node = node.inputs[0].op if node.inputs else None
-    if node is None or node.type not in kind:
-        return ""
-    sizes = [each.shape.as_list() if each.shape.rank is not None else ["?"] for each in node.inputs]
-    told = (", ".join("?" if size is None else str(size) for size in own) for own in sizes)
-    return f"[{', '.join(f'[{own}]' for own in told)}]" if sizes else ""
+        if node is not None and node.type in kind:
+            shapes = [each.shape for each in node.inputs]
+            sizes = [[None] if shape.rank is None else shape.as_list() for shape in shapes]
+            return str(sizes).replace("None", "?") if sizes else ""
+        node = node.inputs[0].op if node is not None and node.inputs else None
+    return ""
 
 
 class Call(NamedTuple):
@@ -206,21 +212,12 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
         return "weight update"
     by_type = _by_type(kind)
     layer = next((kinds[part] for part in parts if part in kinds), "")
-    if layer in _WHOLE or (layer and by_type in _LOOSE and not _moves(by_type, layer)):
+    keeps = by_type == "copy/layout" or by_type in _FIRMER.get(layer, ())
+    if layer in _WHOLE or (layer and by_type in _LOOSE and not keeps):
         return layer
     if not layer and by_type in ("element-wise", "copy/layout", "") and LOSS in parts:
         return "loss"
     return by_type or layer or "other"
-
-
-def _moves(by_type: str, layer: str) -> bool:
-    """Whether an operator of a layer only moves numbers, or is of a firmer kind than its layer.
-
-    A dense layer that is merged with the activation behind it bears the activation's name.
-    """
-    if layer == "activation":
-        return by_type in ("copy/layout", "fully connected")
-    return by_type == "copy/layout" or (by_type != "element-wise" and layer == "element-wise")
 
 
 def _parts(node: str) -> list[str]:

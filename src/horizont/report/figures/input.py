@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from horizont.report import words
-from horizont.report.figures.labels import say_why_empty, scale_log
+from horizont.report.figures.labels import say_why_empty, scale_log, sentence
 from horizont.report.figures.legends import put_above
 from horizont.report.style import (
     FAINT,
@@ -41,9 +41,7 @@ def input_rows(table: pd.DataFrame) -> Figure:
     """
     with drawing():
         if table.empty:
-            figure = new_figure(1.0)
-            figure.text(0.5, 0.5, "no run was made", ha="center", color=FAINT)
-            return figure
+            return sentence("no run was made")
         places, headings = _places(table)
         rows = len(table) + len(headings)
         figure = new_figure(ROW * rows + 1.1)
