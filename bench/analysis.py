@@ -16,15 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from horizont import analysis
-from horizont.records import Record, RecordWriter, Result, read_record, write_table
-from horizont.report import drill_table, explanations, phase_table, verdict_table
-from horizont.spec import Run, parse_system
+from horizont.config.run import Run
+from horizont.config.system import parse_system
+from horizont.records.files import write_table
+from horizont.records.record import Record, RecordWriter, read_record
+from horizont.records.results import RunResult
+from horizont.reporting.explanations import explain_verdicts
+from horizont.reporting.tables import phase_table
+from horizont.reporting.verdicts import drilldown_table, verdict_table
 
 GOAL_S = 30.0
 GOAL_BYTES = 2e9
 BLOCKS = 200
 WORKERS = 2
-STEPS = {"warmup": 100, "bare": 700, "instrumented": 200}
+STEPS = {"warmup": 100, "timed": 700, "instrumented": 200}
 
 #: Milliseconds of load, forward, backward, waiting, communication and update.
 PHASES_MS = {
@@ -66,7 +71,7 @@ def _described(blocks: int) -> list[Run]:
         "seed": 1,
         "sampler_hz": 0,
         "evaluate_examples": 0,
-        "deadline_s": 600,
+        "timeout_s": 600,
     }  # fmt: skip
     return [
         Run.model_validate(
@@ -86,20 +91,20 @@ def _write(store: Path, described: Run, number: int) -> None:
     """Write the record of a run that never was, through the writer of records."""
     writer = RecordWriter(store, f"{described.system.slug}-b{described.block:03d}")
     writer.start(described, {"cpu": {"model": "none: synthetic"}})
-    writer.event("planned")
+    writer.log_event("planned")
     write_table(writer.folder / "steps.parquet", _steps(described, number))
-    writer.finish(Result(status="ok", wall_s=20.0, train_s=10.0))
+    writer.finish(RunResult(status="ok", wall_s=20.0, train_s=10.0))
 
 
 def _steps(described: Run, number: int) -> pa.Table:
     random = np.random.default_rng(number)
     count = described.steps.total
-    kinds = np.concatenate([[kind] * number for kind, number in described.steps.kinds()])
+    kinds = np.concatenate([[kind] * number for kind, number in described.steps.segments()])
     spent = np.array(PHASES_MS[described.system.name]) * 1e-3 * random.lognormal(0, 0.02)
     spent = spent * random.lognormal(0, 0.08, (count * WORKERS, len(NAMES)))
     kinds = np.tile(kinds, WORKERS)
     seen = kinds == "instrumented"
-    measured = described.system.traits.measures
+    measured = described.system.info.phases
     columns = {
         f"{name}_s": np.where(seen & (name in measured), spent[:, place], np.nan)
         for place, name in enumerate(NAMES)
@@ -127,10 +132,10 @@ def judge(store: Path) -> None:
     _timed("phases", lambda: phase_table(analysis.phases(records)))
     _timed("throughput and step times", lambda: _speeds(records))
     _timed("stability", lambda: analysis.stability(records))
-    verdicts = _timed("verdicts", lambda: analysis.verdicts(records, "proven"))
+    verdicts = _timed("verdicts", lambda: analysis.pairwise_verdicts(records, "verified"))
     drilldowns = _timed("drill-downs", lambda: analysis.drilldowns(records))
     _timed("tables and sentences", lambda: (
-        verdict_table(verdicts), drill_table(drilldowns), explanations(verdicts, drilldowns)
+        verdict_table(verdicts), drilldown_table(drilldowns), explain_verdicts(verdicts, drilldowns)
     ))  # fmt: skip
     spent_s, busy_s = time.monotonic() - began, time.process_time()
     most_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -145,8 +150,8 @@ def _opened(store: Path) -> list[Record]:
 
 
 def _speeds(records: Sequence[Record]) -> None:
-    analysis.throughput(records)
-    analysis.step_times(records)
+    analysis.throughput_by_system(records)
+    analysis.instrumentation_overhead(records)
 
 
 def _timed(name: str, make: Callable[[], Found]) -> Found:

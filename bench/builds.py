@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.loops import compare
-from horizont.spec import BUILDS, PLAIN, all_systems, has_compiler, parse_system
+from horizont.config.system import DEFAULT, VARIANTS, all_systems, has_compiler, parse_system
 
 NETWORKS = ("lenet5", "resnet18")
 
@@ -12,10 +12,10 @@ def run() -> None:
     """Print a row for each build and network."""
     for name in all_systems():
         system = parse_system(name)
-        if not system.is_local or system.build == PLAIN:
+        if not system.is_local or system.variant == DEFAULT:
             continue
-        if BUILDS[system.build].compiles and not has_compiler():
-            print(f"  {system.trainer:<12} skipped: no C++ compiler")
+        if VARIANTS[system.variant].needs_compiler and not has_compiler():
+            print(f"  {system.framework_variant:<12} skipped: no C++ compiler")
             continue
         for network in NETWORKS:
-            compare(system.framework, network, build=system.build)
+            compare(system.framework, network, variant=system.variant)

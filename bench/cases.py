@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from horizont.data import window_starts
-from horizont.frameworks.base import Examples, Normalisation, Recipe, Trainer, Windows
-from horizont.measure.progress import ProgressWriter
-from horizont.networks import build_network, initial_statistics, initial_weights
-from horizont.spec import PLAIN, Build, Optimizer, Steps
-from horizont.worker.loop import StepLoop
+from horizont.config.run import StepCounts
+from horizont.config.system import DEFAULT, Variant
+from horizont.config.workload import OptimizerConfig
+from horizont.data.sharding import window_starts
+from horizont.frameworks.base import (
+    InMemoryImages,
+    Normalisation,
+    TextWindows,
+    Trainer,
+    TrainingSetup,
+)
+from horizont.monitoring.progress import StepCounter
+from horizont.networks.catalogue import build_network
+from horizont.networks.weights import initial_statistics, initial_weights
+from horizont.training.loop import TrainingLoop
 
 RATE = 0.01
 CLIP_NORM = 5.0
@@ -50,24 +59,24 @@ class Case:
         """Whether it is a language model."""
         return len(self.shape) == 1
 
-    def recipe(self, build: Build = PLAIN) -> Recipe:
+    def recipe(self, build: Variant = DEFAULT) -> TrainingSetup:
         """Describe the network and its training."""
         sides = tuple(side * self.enlarge for side in self.shape[1:])
         classes = WORDS if self.reads_text else 10
         network = build_network(self.network, (*self.shape[:1], *sides), classes)
         grey = np.full(self.shape[0], 0.5)
-        return Recipe(
+        return TrainingSetup(
             network=network,
             weights=initial_weights(network, 1),
-            statistics=initial_statistics(network),
-            optimizer=Optimizer(
+            running_statistics=initial_statistics(network),
+            optimizer=OptimizerConfig(
                 learning_rate=RATE, clip_norm=CLIP_NORM if self.reads_text else None
             ),
             normalisation=None if self.reads_text else Normalisation(grey, grey / 2, self.enlarge),
-            build=build,
+            variant=build,
         )
 
-    def examples(self) -> Examples | Windows:
+    def examples(self) -> InMemoryImages | TextWindows:
         """Draw what is learned from in a segment."""
         random = np.random.default_rng(0)
         count = self.steps * self.batch
@@ -81,8 +90,8 @@ class Case:
                 rank=0,
                 steps=self.steps,
             )
-            return Windows(words, self.shape[0], list(order))
-        return Examples(
+            return TextWindows(words, self.shape[0], list(order))
+        return InMemoryImages(
             images=random.integers(0, 256, (count, *self.shape), dtype=np.uint8),
             labels=random.integers(0, 10, count),
             order=list(random.permutation(count).reshape(self.steps, self.batch)),
@@ -90,11 +99,11 @@ class Case:
 
     def our_loop(self, trainer: Trainer, ready: list[Any]) -> Loop:
         """Make the worker's own loop, as a run makes its bare steps."""
-        steps = Steps(warmup=1, bare=self.steps - 1, instrumented=0)
+        steps = StepCounts(warmup=1, timed=self.steps - 1, instrumented=0)
 
         def loop() -> None:
-            with ProgressWriter(Path("progress"), self.steps) as progress:
-                StepLoop(trainer, steps, 0, progress).run(iter(ready), lambda: None)
+            with StepCounter(Path("progress"), self.steps) as progress:
+                TrainingLoop(trainer, steps, 0, progress).run(iter(ready), lambda: None)
 
         return loop
 
@@ -102,7 +111,7 @@ class Case:
 CASES = {
     "lenet5": Case("lenet5", steps=60, rounds=9, processes=5),
     "lenet": Case("lenet", steps=20, rounds=7, shape=(1, 28, 28), processes=5),
-    "alexnet-small": Case("alexnet-small", steps=3, rounds=3, enlarge=2),
+    "alexnet-small": Case("alexnet-small", steps=3, rounds=3, upscale=2),
     "resnet18": Case("resnet18", steps=4, rounds=4),
     "resnet50": Case("resnet50", steps=3, rounds=3),
     "inception": Case("inception", steps=2, rounds=3, batch=16, processes=1),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.stats import Estimate, difference_p, equivalence_p, median_intervals
-from horizont.stats.verdict import outcome_of
+from horizont.statistics.comparison import classify, difference_p, equivalence_p
+from horizont.statistics.intervals import Estimate, median_intervals
 
 GOAL = (0.93, 0.97)
 TRIALS = 10_000
@@ -70,7 +70,7 @@ def wrong(noise: Noise, blocks: int, apart: float) -> dict[str, float]:
     low, high = median_intervals(logs, resamples=RESAMPLES)
     ratios = np.exp(np.stack([np.median(logs, axis=1), low, high], axis=1))
     given = [
-        outcome_of(Estimate(*ends, 0.95, blocks), difference_p(row), equivalence_p(row), MARGIN)
+        classify(Estimate(*ends, 0.95, blocks), difference_p(row), equivalence_p(row), MARGIN)
         for row, ends in zip(logs, ratios.tolist(), strict=True)
     ]
     return {outcome: given.count(outcome) / JUDGED for outcome in sorted(set(given))}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from bench.wire import emulated_place, wired_run
-from horizont.analysis import step_times
-from horizont.cluster import execute
-from horizont.cluster.collect import startup_parts
-from horizont.records import Record, read_events
-from horizont.spec import SYSTEMS, Run, parse_system
+from horizont.analysis.steps import instrumentation_overhead
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS, parse_system
+from horizont.launchers.collect import startup_phases
+from horizont.launchers.execute import execute
+from horizont.records.files import read_events
+from horizont.records.record import Record
 
 #: Instrumented to bare throughput.
 GOAL = 0.99
@@ -46,10 +48,10 @@ def _report(record: Record) -> None:
         return
     events = read_events(record.folder / "events.jsonl")
     for role in dict.fromkeys(_role(line) for line in events if line.get("process")):
-        parts = startup_parts([line for line in events if _role(line) == role])
+        parts = startup_phases([line for line in events if _role(line) == role])
         told = ", ".join(f"{part} {spent_s:.1f}" for part, spent_s in parts.items())
         print(f"    start-up of a {role}, s: {told or 'tells nothing'}")
-    (step,) = step_times([record]).to_dict("records")
+    (step,) = instrumentation_overhead([record]).to_dict("records")
     ratio = 1 / step["ratio"]
     print(
         f"    measured steps: {_measured_s(record) / (record.result.wall_s or 1):.0%} of the wall "

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.cases import CASES
-from horizont.cluster.plan import surroundings
-from horizont.spec import FRAMEWORKS, PLAIN, Build, installed_version
-from horizont.spec.build import trainer_name
+from horizont.config.system import DEFAULT, FRAMEWORKS, Variant, installed_version, qualified_name
+from horizont.launchers.plan import thread_environment
 
 GOAL = 0.98
 
@@ -31,12 +30,14 @@ def run() -> None:
         compare(framework, "lenet5", GOAL)
 
 
-def compare(framework: str, network: str, goal: float | None = None, build: Build = PLAIN) -> None:
+def compare(
+    framework: str, network: str, goal: float | None = None, build: Variant = DEFAULT
+) -> None:
     """Compare in fresh processes, and print a row.
 
     Without a goal the ratio of one process is told and not judged.
     """
-    name = trainer_name(framework, build)
+    name = qualified_name(framework, build)
     if installed_version(framework) is None:
         print(f"  {name:<21} skipped: not installed")
         return
@@ -71,7 +72,7 @@ def answers(head: str, processes: int, program: str, *words: str) -> list[Any]:
     for _ in range(processes):
         done = subprocess.run(
             [sys.executable, "-m", program, *words],
-            env={**os.environ, **surroundings(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**os.environ, **thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
             capture_output=True,
             text=True,
             check=False,

@@ -14,8 +14,8 @@ from typing import Any
 from bench import language, peers, plain
 from bench.cases import CASES, RATE, Case, Loop
 from bench.loops import take_turns
-from horizont.frameworks.registry import load_adapter
-from horizont.spec import PLAIN, Build
+from horizont.config.system import DEFAULT, Variant
+from horizont.frameworks import load_adapter
 
 
 def pytorch(case: Case, ready: list[Any]) -> tuple[str, Loop]:
@@ -88,7 +88,7 @@ def mxnet(case: Case, ready: list[Any]) -> tuple[str, Loop]:
 PEERS = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}
 
 
-def main(framework: str, network: str, build: Build = PLAIN) -> None:
+def main(framework: str, network: str, build: Variant = DEFAULT) -> None:
     """Print the rates as JSON."""
     case = CASES[network]
     adapter = load_adapter(framework)
@@ -96,7 +96,7 @@ def main(framework: str, network: str, build: Build = PLAIN) -> None:
     trainer = adapter.trainer(case.recipe(build))
     ready = list(trainer.batches(case.examples()))
     ours = case.our_loop(trainer, ready)
-    if build == PLAIN:
+    if build == DEFAULT:
         peer, theirs = PEERS[framework](case, ready)
     else:
         as_it_is = adapter.trainer(case.recipe())

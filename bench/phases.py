@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import median
 
 from bench.loops import answers
-from horizont.analysis import profile_times
-from horizont.cluster import Place, execute
-from horizont.data import prepare
-from horizont.records import Record
-from horizont.spec import FRAMEWORKS, Run, Study, installed_version, parse_system, read_study
+from horizont.analysis.operators import profiler_overhead
+from horizont.config.run import Run
+from horizont.config.study import Study, read_study
+from horizont.config.system import FRAMEWORKS, installed_version, parse_system
+from horizont.data.preparation import prepare
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
 
 #: How far the sum may be from the bare step.
 SUM_GOAL = 0.03
@@ -90,7 +92,7 @@ def profiled_run(study: Study, workload: str, framework: str) -> Run:
             "topology": {"workers": 1},
             "steps": {
                 "warmup": 2,
-                "bare": 2,
+                "timed": 2,
                 "instrumented": 0,
                 "profiled": PLACED[workload],
             },
@@ -99,14 +101,14 @@ def profiled_run(study: Study, workload: str, framework: str) -> Run:
             "seed": 1,
             "sampler_hz": 0,
             "evaluate_examples": 0,
-            "deadline_s": 900,
+            "timeout_s": 900,
         }
     )
 
 
 def _profiled(study: Study, workload: str, framework: str, place: Path) -> Record:
     described = profiled_run(study, workload, framework)
-    where = Place(place / "records", place / study.workload(workload).dataset, {})
+    where = RunPaths(place / "records", place / study.workload(workload).dataset, {})
     return execute(described, f"{workload}-{framework}", where, lambda done, planned: None)
 
 
@@ -116,11 +118,11 @@ def _report_placed(record: Record) -> None:
     if not record.ok:
         print(f"{head}failed: {record.result.reason}", flush=True)
         return
-    (profile,) = profile_times([record]).to_dict("records")
-    placed = 1 - profile["other_share"]
+    (profile,) = profiler_overhead([record]).to_dict("records")
+    placed = 1 - profile["unclassified_fraction"]
     print(
         f"{head}operators placed {placed:.1%} (goal {PLACED_GOAL:.0%}) "
-        f"{'ok' if placed >= PLACED_GOAL else 'BELOW'}; they cover {profile['covered']:.0%} of "
+        f"{'ok' if placed >= PLACED_GOAL else 'BELOW'}; they cover {profile['operators_fraction']:.0%} of "
         f"the profiled step",
         flush=True,
     )

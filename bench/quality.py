@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from horizont.analysis import looks
-from horizont.cluster import Place, execute
-from horizont.data import prepare
-from horizont.spec import FRAMEWORKS, Run, installed_version, parse_system
+from horizont.analysis.learning import evaluations
+from horizont.config.run import Run
+from horizont.config.system import FRAMEWORKS, installed_version, parse_system
+from horizont.data.preparation import prepare
+from horizont.launchers.execute import RunPaths, execute
 
 GOAL = 0.89
 BATCH = 64
@@ -30,12 +31,12 @@ def run() -> None:
 
 
 def _train(framework: str, folder: Path) -> None:
-    place = Place(folder / "records", folder / "fashion-mnist", {})
+    place = RunPaths(folder / "records", folder / "fashion-mnist", {})
     record = execute(trained_run(framework), framework, place, lambda done, planned: None)
     if not record.ok:
         print(f"  {framework:<12} FAILED: {record.result.reason}")
         return
-    way = looks([record])
+    way = evaluations([record])
     told = ", ".join(
         f"{value:.1%} after {time_s:.0f} s"
         for value, time_s in zip(way["value"], way["time_s"], strict=True)
@@ -56,13 +57,13 @@ def trained_run(framework: str) -> Run:
             },
             "system": parse_system(f"{framework}/local"),
             "topology": {"workers": 1},
-            "steps": {"warmup": 1, "bare": STEPS - 1, "instrumented": 0},
+            "steps": {"warmup": 1, "timed": STEPS - 1, "instrumented": 0},
             "global_batch": BATCH,
             "block": 0,
             "seed": 0,
             "sampler_hz": 0,
             "evaluate_examples": 10_000,
             "evaluate_every": STEPS // LOOKS,
-            "deadline_s": 1800,
+            "timeout_s": 1800,
         }
     )

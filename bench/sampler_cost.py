@@ -15,7 +15,8 @@ from statistics import median
 
 import psutil
 
-from horizont.measure import read_samples, start_sampler
+from horizont.monitoring.handle import start_sampler
+from horizont.monitoring.samples import read_samples
 
 HZ = 10.0
 PROCESSES = 8

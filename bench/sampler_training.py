@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from horizont.cluster import Place, execute
-from horizont.data import prepare
-from horizont.measure import now_s
-from horizont.spec import Run, parse_system
+from horizont.config.run import Run
+from horizont.config.system import parse_system
+from horizont.data.preparation import prepare
+from horizont.launchers.execute import RunPaths, execute
+from horizont.monitoring.clock import now_s
 
 GOAL = 0.99
 HZ = 5.0
@@ -47,7 +48,7 @@ class Toggle(threading.Thread):
     @staticmethod
     def _signal(number: int) -> None:
         for child in psutil.Process().children():
-            if "horizont.measure.sampler" in child.cmdline():
+            if "horizont.monitoring.sampler" in child.cmdline():
                 os.kill(child.pid, number)
 
 
@@ -64,13 +65,13 @@ def long_run(steps: int) -> Run:
             },
             "system": parse_system("pytorch/sync/allreduce"),
             "topology": {"workers": 2},
-            "steps": {"warmup": 20, "bare": steps, "instrumented": 0},
+            "steps": {"warmup": 20, "timed": steps, "instrumented": 0},
             "global_batch": 84,
             "block": 0,
             "seed": 1,
             "sampler_hz": HZ,
             "evaluate_examples": 0,
-            "deadline_s": 600,
+            "timeout_s": 600,
         }
     )
 
@@ -83,7 +84,7 @@ def run() -> None:
         toggle = Toggle()
         toggle.start()
         record = execute(
-            long_run(5000), "bench", Place(place / "records", place / "cifar10", {}), _silent
+            long_run(5000), "bench", RunPaths(place / "records", place / "cifar10", {}), _silent
         )
         toggle.over.set()
         toggle.join()
@@ -99,7 +100,7 @@ def _silent(done: int, planned: int) -> None:
 
 def _report(steps, windows) -> None:  # type: ignore[no-untyped-def]
     """Compare the median rates of the windows with the sampler on and off."""
-    bare = steps[steps["kind"] == "bare"]
+    bare = steps[steps["kind"] == "timed"]
     ends = np.sort((bare["start_s"] + bare["step_s"]).to_numpy())
     rates: dict[bool, list[float]] = {True: [], False: []}
     for start, end, on in windows:

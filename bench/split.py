@@ -13,11 +13,11 @@ from statistics import median
 from typing import Any
 
 from bench.cases import CASES
+from horizont.config.run import StepCounts
+from horizont.frameworks import load_adapter
 from horizont.frameworks.base import Trainer
-from horizont.frameworks.registry import load_adapter
-from horizont.measure.progress import ProgressWriter
-from horizont.spec import Steps
-from horizont.worker.loop import StepLoop
+from horizont.monitoring.progress import StepCounter
+from horizont.training.loop import TrainingLoop
 
 
 def main(framework: str, network: str, rounds: str) -> None:
@@ -34,8 +34,8 @@ def main(framework: str, network: str, rounds: str) -> None:
     examples = case.examples()
     # As in a run, batches come from the framework's own pipeline while it trains.
     batches = chain.from_iterable(trainer.batches(examples) for _ in repeat(None))
-    trainer.rehearse(case.batch)
-    steps = Steps(warmup=1, bare=case.steps, instrumented=case.steps)
+    trainer.compile_instrumented_step(case.batch)
+    steps = StepCounts(warmup=1, timed=case.steps, instrumented=case.steps)
     _round(trainer, batches, steps)  # memory is still asked for in the first steps
     segments = [step_s for _ in range(int(rounds)) for step_s in _round(trainer, batches, steps)]
     # Even places are bare.
@@ -46,17 +46,17 @@ def main(framework: str, network: str, rounds: str) -> None:
     print(json.dumps(median(ratios)))
 
 
-def _round(trainer: Trainer, batches: Iterator[Any], steps: Steps) -> tuple[float, float]:
+def _round(trainer: Trainer, batches: Iterator[Any], steps: StepCounts) -> tuple[float, float]:
     """Make steps of both kinds, and tell the mean bare and the mean instrumented one.
 
     Where bare steps are queued ahead, the first of a segment looks short and the last one long, so
     only all of them together are known.
     """
-    with ProgressWriter(Path("progress"), steps.total) as progress:
-        loop = StepLoop(trainer, steps, 0, progress)
+    with StepCounter(Path("progress"), steps.total) as progress:
+        loop = TrainingLoop(trainer, steps, 0, progress)
         loop.run(batches, lambda: None)
     mean_s = loop.log.table().to_pandas().groupby("kind")["step_s"].mean()
-    return float(mean_s["bare"]), float(mean_s["instrumented"])
+    return float(mean_s["timed"]), float(mean_s["instrumented"])
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import time
 
 import pandas as pd
 
-from horizont.analysis import startup
-from horizont.pipeline import study_paths
-from horizont.pipeline.planned import planned_records
-from horizont.pipeline.repro import surroundings
-from horizont.records import Record
-from horizont.spec import read_study
+from horizont.analysis.runs import startup_times
+from horizont.config.study import read_study
+from horizont.records.record import Record
+from horizont.workflow.measure import find_planned_records
+from horizont.workflow.paths import study_paths
+from horizont.workflow.repro import stage_environment
 
 
 def run() -> None:
@@ -26,7 +26,7 @@ def run() -> None:
     records: list[Record] = []
     for experiment in study.experiments:
         for workload in study.workloads_of(experiment):
-            found, missing = planned_records(study, experiment, workload, paths)
+            found, missing = find_planned_records(study, experiment, workload, paths)
             records += [record for record in found if record.ok]
             if missing:
                 print(f"  {missing} runs of {experiment} {workload} are not measured")
@@ -52,7 +52,7 @@ def _kinds(record: Record) -> pd.DataFrame:
 
 
 def _startup(records: list[Record]) -> None:
-    table = startup(records).pivot(index="system", columns="part", values="mean_s")
+    table = startup_times(records).pivot(index="system", columns="phase", values="mean_s")
     print("  start-up in seconds, by part:")
     for line in table.round(2).to_string().splitlines():
         print(f"    {line}")
@@ -63,7 +63,7 @@ def _noop(root) -> None:  # type: ignore[no-untyped-def]
     done = subprocess.run(
         [sys.executable, "-m", "dvc", "repro"],
         cwd=root,
-        env=surroundings(root),
+        env=stage_environment(root),
         capture_output=True,
         text=True,
         check=False,

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from horizont.analysis import traffic, transfers
-from horizont.cluster import Place, execute
-from horizont.cluster.emulated import lacking
-from horizont.data import prepare
-from horizont.records import Record
-from horizont.spec import Run, Topology, parse_system
+from horizont.analysis.communication import link_utilisation, traffic
+from horizont.config.run import Run
+from horizont.config.system import parse_system
+from horizont.config.topology import Topology
+from horizont.data.preparation import prepare
+from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
 
 #: Measured to theoretical bytes on links without a limit.
 BYTES_GOAL = 0.01
@@ -47,27 +49,27 @@ def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) ->
         },
         "system": parse_system(system),
         "topology": {
-            "engine": "emulated",
+            "launcher": "emulated",
             "workers": workers,
             "servers": servers,
-            "placement": "apart" if servers else "together",
+            "placement": "dedicated" if servers else "colocated",
             "link": {"rate_mbit": rate_mbit},
         },
-        "steps": {"warmup": 3, "bare": steps, "instrumented": 0},
+        "steps": {"warmup": 3, "timed": steps, "instrumented": 0},
         "global_batch": 2 * workers,
         "block": 0,
         "seed": 1,
         "sampler_hz": 20,
         "evaluate_examples": 0,
-        "deadline_s": 600,
+        "timeout_s": 600,
     }
     return Run.model_validate(values)
 
 
 @contextmanager
-def emulated_place() -> Iterator[Place | None]:
+def emulated_place() -> Iterator[RunPaths | None]:
     """Make a place for runs on emulated hosts; without such hosts say why, and make none."""
-    if reason := lacking(Topology(engine="emulated")):
+    if reason := unavailable_reason(Topology(launcher="emulated")):
         print(f"  left out: {reason}")
         yield None
         return
@@ -75,7 +77,7 @@ def emulated_place() -> Iterator[Place | None]:
         folder = Path(name)
         raw = folder / "raw"
         prepare("cifar10", "synthetic", raw, folder, train_examples=2000, test_examples=10)
-        yield Place(folder / "records", folder / "cifar10", {})
+        yield RunPaths(folder / "records", folder / "cifar10", {})
 
 
 def run() -> None:
@@ -90,7 +92,7 @@ def run() -> None:
             _step(_record(wired_run(system, 3, 6, 100.0), place))
 
 
-def _record(run: Run, place: Place) -> Record:
+def _record(run: Run, place: RunPaths) -> Record:
     topology = run.topology
     key = f"{run.system.slug}-{topology.workers}-{topology.link.rate_mbit}"
     return execute(run, key, place, lambda done, planned: None)
@@ -117,7 +119,7 @@ def _step(record: Record) -> None:
     if not record.ok:
         print(f"{head}failed: {record.result.reason}", flush=True)
         return
-    (row,) = transfers([record]).to_dict("records")
+    (row,) = link_utilisation([record]).to_dict("records")
     verdict = "ok" if row["step_ratio"] <= STEP_GOAL else "ABOVE"
     print(
         f"{head}step {row['step_s']:.2f} s, wire {row['wire_s']:.2f} s, "

@@ -12,9 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from horizont.pipeline.paths import Paths
-from horizont.pipeline.profile import use_profile
-from horizont.spec import Run, parse_system
+from horizont.config.run import Run
+from horizont.config.system import parse_system
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,13 +37,13 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
         },
         "system": parse_system(system),
         "topology": {"workers": workers, "servers": servers},
-        "steps": {"warmup": 1, "bare": 4, "instrumented": 2},
+        "steps": {"warmup": 1, "timed": 4, "instrumented": 2},
         "global_batch": 16,
         "block": 0,
         "seed": 7,
         "sampler_hz": 0,
         "evaluate_examples": 0,
-        "deadline_s": 240,  # only what hangs should meet it; a busy machine takes its time
+        "timeout_s": 240,  # only what hangs should meet it; a busy machine takes its time
     }
     return Run.model_validate({**values, **changes})
 
@@ -79,14 +80,14 @@ def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     monkeypatch.setenv("HORIZONT_ROOT", str(tmp_path))
     paths = Paths(tmp_path)
-    use_profile(paths, "tiny")
+    apply_profile(paths, "tiny")
     return paths
 
 
 @pytest.fixture(scope="session")
 def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a small synthetic CIFAR-10 ready and tell its folder."""
-    from horizont.data import prepare
+    from horizont.data.preparation import prepare
 
     out = tmp_path_factory.mktemp("prepared")
     prepare("cifar10", "synthetic", out / "raw", out, train_examples=512, test_examples=64)

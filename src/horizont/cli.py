@@ -60,14 +60,14 @@ def build_parser() -> argparse.ArgumentParser:
     measure = verbs.add_parser("measure", help="make the runs of an experiment that are missing")
     measure.add_argument("experiment")
     measure.add_argument("workload")
-    measure.set_defaults(do=_measure)
+    measure.set_defaults(do=_run_experiment)
 
     prove = verbs.add_parser("prove", help="compare the frameworks on a workload")
     prove.add_argument("workload")
     prove.add_argument(
         "--fault", action="append", default=[], metavar="FRAMEWORK=FAULT", help="break one first"
     )
-    prove.set_defaults(do=_prove)
+    prove.set_defaults(do=_verify)
 
     notebook = verbs.add_parser("notebook", help="run a notebook headlessly")
     notebook.add_argument("name")
@@ -82,7 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     sample.add_argument("--hz", type=float, default=5.0, help="samples a second (default: 5)")
     sample.add_argument("--out", type=Path, metavar="FOLDER", help="where the record goes")
     sample.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
-    sample.set_defaults(do=_sample)
+    sample.set_defaults(do=_monitor)
     claims = verbs.add_parser("claims", help="give a verdict on every published claim")
     claims.add_argument(
         "--check", action="store_true", help="hold the page of claims against the verdicts"
@@ -97,7 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(do=_compare)
 
-    _add_advise(verbs)
+    _add_recommend_parser(verbs)
 
     lab = verbs.add_parser("lab", help="open JupyterLab on the start notebook")
     lab.add_argument("jupyter", nargs="*", help="arguments for JupyterLab, after --")
@@ -116,54 +116,54 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _repro(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.profile import use_profile
-    from horizont.pipeline.repro import reproduce
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.profiles import apply_profile
+    from horizont.workflow.repro import reproduce
 
     paths = study_paths()
     if arguments.profile:
-        use_profile(paths, arguments.profile)
+        apply_profile(paths, arguments.profile)
     status = reproduce(paths, arguments.dvc)
     if status:
         print("the study is not complete; the same command goes on where it stopped")
         return status
-    from horizont.pipeline.summary import show_summary
+    from horizont.workflow.results import show_summary
 
     return show_summary(paths)
 
 
 def _profile(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.profile import profile_names, use_profile
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.profiles import apply_profile, profile_names
 
     paths = study_paths()
     if arguments.name is None:
         print("\n".join(profile_names(paths)))
         return
-    use_profile(paths, arguments.name)
+    apply_profile(paths, arguments.name)
     print(f"params.yaml holds the profile {arguments.name}")
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import prepare_dataset
+    from horizont.workflow.prepare import prepare_dataset
 
     about = prepare_dataset(arguments.dataset)
     print(f"{about.name}: {about.source}, from {about.origin}")
 
 
-def _measure(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline.notebook import progress_shown
+def _run_experiment(arguments: argparse.Namespace) -> int:
+    from horizont.workflow.notebooks import forwarded_progress
 
-    with progress_shown():
-        from horizont.pipeline import measure
+    with forwarded_progress():
+        from horizont.workflow.measure import run_experiment
 
-        records = measure(arguments.experiment, arguments.workload)
-    return int(any(record.troubled for record in records))
+        records = run_experiment(arguments.experiment, arguments.workload)
+    return int(any(record.failed_unexpectedly for record in records))
 
 
-def _prove(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline import prove
-    from horizont.pipeline.notebook import progress_shown
+def _verify(arguments: argparse.Namespace) -> int:
+    from horizont.workflow.notebooks import forwarded_progress
+    from horizont.workflow.verify import verify_workload
 
     faults = {}
     for given in arguments.fault:
@@ -171,14 +171,14 @@ def _prove(arguments: argparse.Namespace) -> int:
         if not fault:
             raise UserError("--fault", given, "FRAMEWORK=FAULT")
         faults[framework] = fault
-    with progress_shown():
-        proof = prove(arguments.workload, faults=faults)
+    with forwarded_progress():
+        proof = verify_workload(arguments.workload, mutations=faults)
     print(proof.verdict)
     return int(not proof.ok)
 
 
 def _notebook(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline.notebook import NotebookFailed, run_notebook
+    from horizont.workflow.notebooks import NotebookFailed, run_notebook
 
     try:
         run_notebook(arguments.name, dict(arguments.p))
@@ -189,8 +189,8 @@ def _notebook(arguments: argparse.Namespace) -> int:
 
 
 def _tensorboard(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.tensorboard import write_eventfiles
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.tensorboard import write_eventfiles
 
     paths = study_paths()
     logdir: Path = arguments.logdir or paths.root / "tensorboard"
@@ -199,18 +199,18 @@ def _tensorboard(arguments: argparse.Namespace) -> None:
     print(f"to look at them: tensorboard --logdir {logdir}")
 
 
-def _sample(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline.sample import sample_command
+def _monitor(arguments: argparse.Namespace) -> int:
+    from horizont.workflow.monitor import monitor_command
 
     command = arguments.command
     if command[:1] == ["--"]:
         command = command[1:]
-    return sample_command(command, arguments.out, arguments.hz)
+    return monitor_command(command, arguments.out, arguments.hz)
 
 
 def _claims(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.claims import check_claims, show_claims
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.results import check_claims, show_claims
 
     if arguments.check:
         check_claims(study_paths())
@@ -220,14 +220,14 @@ def _claims(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline.compare import compare_records
+    from horizont.workflow.compare import compare_records
 
     return compare_records(arguments.before, arguments.after, arguments.fail_above)
 
 
-def _add_advise(verbs: Any) -> None:
+def _add_recommend_parser(subparsers: Any) -> None:
     """Describe the question."""
-    advise = verbs.add_parser("advise", help="which system to take, from the records at hand")
+    advise = subparsers.add_parser("advise", help="which system to take, from the records at hand")
     advise.add_argument("--network", default="", help="by name, such as resnet18")
     advise.add_argument("--weights", type=float, default=float("nan"), help="or by its size")
     advise.add_argument("--workers", type=int, default=1)
@@ -236,20 +236,20 @@ def _add_advise(verbs: Any) -> None:
     advise.add_argument("--link", dest="rate_mbit", type=float, metavar="MBIT", help=help_link)
     help_wish = "throughput, time to loss, memory, or survival"
     advise.add_argument("--wish", default="throughput", help=help_wish)
-    advise.set_defaults(do=_advise)
+    advise.set_defaults(do=_recommend)
 
 
-def _advise(arguments: argparse.Namespace) -> int:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.advise import ask
+def _recommend(arguments: argparse.Namespace) -> int:
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.results import show_recommendation
 
-    asked = ("network", "weights", "workers", "threads", "rate_mbit", "wish")
-    return ask({name: getattr(arguments, name) for name in asked}, study_paths())
+    asked = ("network", "weights", "workers", "threads", "rate_mbit", "objective")
+    return show_recommendation({name: getattr(arguments, name) for name in asked}, study_paths())
 
 
 def _book(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.book import assemble_book, check_site
+    from horizont.workflow.book import assemble_book, check_site
+    from horizont.workflow.paths import study_paths
 
     if arguments.check:
         report = check_site(study_paths())
@@ -261,24 +261,24 @@ def _book(arguments: argparse.Namespace) -> None:
 
 def _summary(arguments: argparse.Namespace) -> int:
     del arguments
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.summary import show_summary
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.results import show_summary
 
     return show_summary(study_paths())
 
 
 def _check(arguments: argparse.Namespace) -> None:
     del arguments
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.check import checked_study
+    from horizont.workflow.check import load_study
+    from horizont.workflow.paths import study_paths
 
-    study = checked_study(study_paths())
+    study = load_study(study_paths())
     print(f"the settings are in order: profile {study.profile}, {', '.join(study.study)}")
 
 
 def _lab(arguments: argparse.Namespace) -> None:
-    from horizont.pipeline import study_paths
-    from horizont.pipeline.lab import lab_command
+    from horizont.workflow.lab import lab_command
+    from horizont.workflow.paths import study_paths
 
     command = lab_command(study_paths(), arguments.jupyter)
     # Replaces this process: Ctrl-C goes to JupyterLab, which asks and ends its kernels.

@@ -9,8 +9,9 @@ from unittest import mock
 import record_maker
 from record_maker import _make, make_study
 
-from horizont.records import Record
-from horizont.spec import Run, parse_system
+from horizont.config.run import Run
+from horizont.config.system import parse_system
+from horizont.records.record import Record
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -33,7 +34,7 @@ def make_runs(
     """Write a record a block; all parts of a step take their time of the block in milliseconds."""
     parsed = parse_system(system)
     plain = _plain()
-    servers = int("server" in parsed.traits.extra_roles)
+    servers = int("server" in parsed.info.roles)
     shape = {"workers": workers, "servers": servers, "threads": 1}
     folder = store / f"{experiment}-{workload}-{workers}-{batch}"
     records = []

@@ -10,10 +10,14 @@ import pandas as pd
 import pyarrow as pa
 import yaml
 
-from horizont.records import Record, RecordWriter, Result, read_record, write_table
-from horizont.spec import Run, Study, validate
+from horizont.config.base import parse_config
+from horizont.config.run import Run
+from horizont.config.study import Study
+from horizont.records.files import write_table
+from horizont.records.record import Record, RecordWriter, read_record
+from horizont.records.results import RunResult
 
-SEGMENTS = {"warmup": 20, "bare": 80, "instrumented": 30}
+SEGMENTS = {"warmup": 20, "timed": 80, "instrumented": 30}
 #: Milliseconds of load, forward, backward, waiting, communication, update and the rest.
 PHASES_MS = {
     "tensorflow": (0.5, 3.2, 5.0, 0.5, 2.2, 0.8, 0.6),
@@ -38,7 +42,7 @@ def make_study(blocks: int = 3, systems: Sequence[str] = ()) -> Study:
         values[experiment] |= {"steps": SEGMENTS, "blocks": blocks}
     if systems:
         values["local"]["systems"] = list(systems)
-    return validate(Study, values)
+    return parse_config(Study, values)
 
 
 def make_records(
@@ -60,13 +64,13 @@ def _make(
 ) -> Record:
     writer = RecordWriter(store, f"{run.workload_name}-{run.system.slug}-{run.block}")
     writer.start(run, ENVIRONMENT)
-    writer.event("planned")
+    writer.log_event("planned")
     if run.system.name in skipped:
         reason = f"{run.system.framework} is not installed"
-        return read_record(writer.finish(Result(status="skipped", reason=reason)))
+        return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
     if run.system.name in failed:
         reason = "worker-1 ended with exit status 1: address already in use"
-        return read_record(writer.finish(Result(status="failed", reason=reason)))
+        return read_record(writer.finish(RunResult(status="failed", reason=reason)))
     random = np.random.default_rng(number)
     steps = _steps(run, random)
     write_table(writer.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
@@ -78,7 +82,7 @@ def _make(
 
 
 def _steps(run: Run, random: np.random.Generator) -> pd.DataFrame:
-    kinds = [kind for kind, count in run.steps.kinds() for _ in range(count)]
+    kinds = [kind for kind, count in run.steps.segments() for _ in range(count)]
     tables = [_worker_steps(run, worker, kinds, random) for worker in range(run.topology.workers)]
     return pd.concat(tables).sort_values("start_s", ignore_index=True)
 
@@ -90,7 +94,7 @@ def _worker_steps(
     scale = random.lognormal(0, 0.02) * (1.6 if run.workload_name.startswith("lenet-") else 1.0)
     spent = np.array(PHASES_MS[run.system.framework]) * 1e-3 * scale
     spent = spent * random.lognormal(0, 0.08, (n, len(spent)))
-    measured = run.system.traits.measures
+    measured = run.system.info.phases
     columns = {}
     for index, name in enumerate(NAMES):
         if run.system.is_local and name in ("waiting", "communication"):
@@ -147,8 +151,8 @@ def _process(name: str, pid: int, times: np.ndarray, random: np.random.Generator
     )
 
 
-def _result(run: Run, steps: pd.DataFrame, random: np.random.Generator) -> Result:
-    return Result(
+def _result(run: Run, steps: pd.DataFrame, random: np.random.Generator) -> RunResult:
+    return RunResult(
         status="ok",
         wall_s=8.0,
         train_s=float(steps["step_s"].sum()),
@@ -189,7 +193,7 @@ def make_proof(departs: bool = False) -> pd.DataFrame:
                             **row,
                             "noise": None,
                             "error": None,
-                            "telling": True,
+                            "is_evidence": True,
                             "ok": distance <= limit,
                         }
                     )

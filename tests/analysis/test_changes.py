@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from claim_maker import WORKLOAD, make_runs
 
-from horizont.analysis.changes import changes, machine_changes
+from horizont.analysis.changes import compare_machines, compare_quantities
 from horizont.cli import main
 
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
@@ -29,13 +29,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _both(folders: tuple[Path, Path]) -> list:
-    from horizont.pipeline.compare import read_folder
+    from horizont.workflow.compare import read_folder
 
     return [read_folder(folder) for folder in folders]
 
 
 def test_what_changed_is_told_with_its_interval(folders: tuple[Path, Path]) -> None:
-    table = changes(*_both(folders)).set_index(["system", "quantity"])
+    table = compare_quantities(*_both(folders)).set_index(["system", "quantity"])
     slower = table.loc[(PT, "examples_per_s")]
     assert slower["low"] <= 0.5 * 1.05
     assert slower["high"] >= 0.5 * 0.95
@@ -45,7 +45,7 @@ def test_what_changed_is_told_with_its_interval(folders: tuple[Path, Path]) -> N
 
 
 def test_facts_of_the_machines_stand_side_by_side(folders: tuple[Path, Path]) -> None:
-    facts = machine_changes(*_both(folders)).set_index("fact")
+    facts = compare_machines(*_both(folders)).set_index("fact")
     assert list(facts.loc["torch"]) == ["2.13.0", "2.14.0", True]
     assert not facts.loc["mxnet", "changed"]
 

@@ -10,25 +10,35 @@ import pytest
 from claim_maker import WORKLOAD, make_runs
 from record_maker import _make, make_records, make_study
 
-from horizont.analysis.claims import judge, read_claims, read_rules, read_sources
-from horizont.analysis.claims.decide import combine, decide, threshold_for
-from horizont.analysis.claims.published import published_seconds, published_times
-from horizont.analysis.claims.rules import parse_rules
-from horizont.records import Aftermath, Fate, Record, write_json
-from horizont.spec import FRAMEWORKS, Incident, Run, parse_system
-from horizont.stats import Estimate
+from horizont.analysis.claims.findings import combine, decide, threshold_for
+from horizont.analysis.claims.judge import claim_verdicts
+from horizont.analysis.claims.rules import (
+    parse_rules,
+    published_seconds,
+    published_times,
+    read_claims,
+    read_rules,
+    read_sources,
+)
+from horizont.config.faults import FaultSpec
+from horizont.config.run import Run
+from horizont.config.system import FRAMEWORKS, parse_system
+from horizont.records.files import write_json
+from horizont.records.record import Record
+from horizont.records.results import FaultReport, ProcessOutcome
+from horizont.statistics.intervals import Estimate
 
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
 FOUR = (1.0,) * 4
 WIDE = (0.4, 2.5, 0.4, 2.5)
-PROVEN = {WORKLOAD: "proven"}
+PROVEN = {WORKLOAD: "verified"}
 CLAIM = "N25"
 
 
 def verdict(check: dict[str, object], records: list[Record]) -> dict[str, object]:
     """Judge one claim by one rule."""
     full = {"experiments": ["distributed"], "workloads": [WORKLOAD], **check}
-    (found,) = judge(records, PROVEN, parse_rules({CLAIM: [full]}))
+    (found,) = claim_verdicts(records, PROVEN, parse_rules({CLAIM: [full]}))
     return found
 
 
@@ -47,7 +57,7 @@ def test_rules_name_systems_and_workloads_that_exist() -> None:
         for check in checks:
             assert set(check.workloads) <= {*study.workloads, ""}
             assert set(check.experiments) <= set(study.experiments)
-            for name in ("system", "over", "under", "first", "last"):
+            for name in ("system", "over", "under", "lowest", "highest"):
                 system = getattr(check, name, "")
                 assert not system or parse_system(system.partition("+")[0])
 
@@ -88,10 +98,10 @@ def test_a_published_factor_counts_if_half_of_it_is_there() -> None:
 
 def test_one_refuted_part_refutes_and_one_untested_part_leaves_open() -> None:
     assert combine(["reproduced", "not reproduced"]) == "not reproduced"
-    assert combine(["reversed", "reversed", "not testable here"]) == "reversed"
+    assert combine(["reversed", "reversed", "not testable"]) == "reversed"
     assert combine(["reversed", "reproduced"]) == "not reproduced"
-    assert combine(["reproduced", "not testable here"]) == "not settled"
-    assert combine(["not testable here"]) == "not testable here"
+    assert combine(["reproduced", "not testable"]) == "not settled"
+    assert combine(["not testable"]) == "not testable"
 
 
 RATIO = {"kind": "ratio", "quantity": "backward_s", "over": PT, "under": MX}
@@ -126,9 +136,9 @@ def test_ordering(tmp_path: Path, times: tuple[float, ...], expected: str) -> No
     others = ["tensorflow/sync/allreduce", MX]
     records = [r for system in others for r in make_runs(tmp_path, system, FOUR)]
     records += make_runs(tmp_path, PT, times)
-    check = {"kind": "ordering", "quantity": "total_s", "last": PT, "others": others}
+    check = {"kind": "ordering", "quantity": "total_s", "highest": PT, "others": others}
     assert verdict(check, records)["verdict"] == expected
-    first = {"kind": "ordering", "quantity": "total_s", "first": PT, "others": others}
+    first = {"kind": "ordering", "quantity": "total_s", "lowest": PT, "others": others}
     opposite = {"reproduced": "reversed", "reversed": "reproduced"}
     assert verdict(first, records)["verdict"] == opposite.get(expected, expected)
 
@@ -139,11 +149,11 @@ def test_ordering(tmp_path: Path, times: tuple[float, ...], expected: str) -> No
 )
 def test_trend_over_workers(tmp_path: Path, times: tuple[float, ...], expected: str) -> None:
     records = make_runs(tmp_path, MX, FOUR, workers=1) + make_runs(tmp_path, MX, times, workers=4)
-    check = {"kind": "trend", "quantity": "examples_per_s", "system": MX, "each": True}
+    check = {"kind": "trend", "quantity": "examples_per_s", "system": MX, "per_worker": True}
     check |= {"from": {"workers": 1}, "to": {"workers": 4}, "threshold": 0.8}
     assert verdict(check, records)["verdict"] == expected
     beyond = verdict({**check, "to": {"workers": 50}}, records)
-    assert beyond["verdict"] == "not testable here"
+    assert beyond["verdict"] == "not testable"
     assert "reach 4 workers, not 50" in str(beyond["reason"])
 
 
@@ -155,13 +165,13 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
     records = make_runs(tmp_path, PT, FOUR, workers=1) + make_runs(tmp_path, PT, FOUR, workers=4)
     records += make_runs(tmp_path, MX, FOUR, workers=1) + make_runs(tmp_path, MX, times, workers=4)
     check = {"kind": "growth", "quantity": "examples_per_s", "over": PT, "under": MX}
-    check |= {"from": {"workers": 1}, "to": {"workers": "most"}}
+    check |= {"from": {"workers": 1}, "to": {"workers": "max"}}
     assert verdict(check, records)["verdict"] == expected
 
 
 def test_share(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR)
-    check = {"kind": "share", "quantity": "network_share", "system": PT}
+    check = {"kind": "fraction", "quantity": "network_fraction", "system": PT}
     found = verdict({**check, "threshold": 0.1}, records)
     (part,) = found["parts"]  # type: ignore[misc]
     assert part["value"] == pytest.approx(2 / 7 / 1.06, rel=0.05)  # instrumented steps are slower
@@ -172,29 +182,31 @@ def test_share(tmp_path: Path) -> None:
 
 def _struck(store: Path, block: int, over: str) -> Record:
     plain = next(iter(make_study().runs("distributed", WORKLOAD)))
-    incident = Incident(kind="killed", role="worker", rank=1)
-    changed = {"incident": incident, "block": block, "system": parse_system(PT)}
+    incident = FaultSpec(kind="kill", target="worker", rank=1)
+    changed = {"fault": incident, "block": block, "system": parse_system(PT)}
     changed["topology"] = {"workers": 2}
     run = Run.model_validate({**plain.model_dump(), **changed})
     record = _make(store, block, run, (PT,), ())
-    fates = (Fate(process="worker-0", role="worker", rank=0, end="failed"),)
-    found = Aftermath(process="worker-1", at_step=10, over=over, over_s=1, fates=fates)  # type: ignore[arg-type]
-    write_json(record.folder / "aftermath.json", found.model_dump(mode="json"))
+    fates = (ProcessOutcome(target="worker-0", role="worker", rank=0, outcome="failed"),)
+    found = FaultReport(
+        target="worker-1", at_step=10, end_reason=over, ended_after_s=1, processes=fates
+    )  # type: ignore[arg-type]
+    write_json(record.folder / "fault_report.json", found.model_dump(mode="json"))
     return record
 
 
 @pytest.mark.parametrize(
     ("overs", "expected"),
     [
-        (("ended", "stalled"), "reproduced"),
-        (("finished", "finished"), "reversed"),
-        (("finished", "ended"), "not settled"),
-        ((), "not testable here"),
+        (("all_exited", "stalled"), "reproduced"),
+        (("completed", "completed"), "reversed"),
+        (("completed", "all_exited"), "not settled"),
+        ((), "not testable"),
     ],
 )
 def test_survival(tmp_path: Path, overs: tuple[str, ...], expected: str) -> None:
     records = [_struck(tmp_path, block, over) for block, over in enumerate(overs)]
-    check = {"kind": "survival", "goes_on": False, "systems": [PT]}
+    check = {"kind": "survives_fault", "completes": False, "systems": [PT]}
     assert verdict(check, records)["verdict"] == expected
 
 
@@ -204,16 +216,16 @@ def test_survival(tmp_path: Path, overs: tuple[str, ...], expected: str) -> None
 )
 def test_learning(tmp_path: Path, learns: bool, blocks: int, expected: str) -> None:
     records = make_runs(tmp_path, MX, (1.0,) * blocks)
-    check = {"kind": "learning", "system": MX, "batch": 42, "learns": learns}
+    check = {"kind": "learns", "system": MX, "batch": 42, "learns": learns}
     check |= {"learning_rate": records[0].run.workload.optimizer.learning_rate}
     assert verdict(check, records)["verdict"] == expected
     elsewhere = verdict({**check, "learning_rate": 9.0}, records)
-    assert elsewhere["verdict"] == "not testable here"
+    assert elsewhere["verdict"] == "not testable"
 
 
 def test_what_is_outside_says_why() -> None:
-    found = verdict({"kind": "outside", "reason": "nobody can"}, [])
-    assert (found["verdict"], found["reason"]) == ("not testable here", "nobody can")
+    found = verdict({"kind": "not_testable", "reason": "nobody can"}, [])
+    assert (found["verdict"], found["reason"]) == ("not testable", "nobody can")
 
 
 def test_runs_without_a_proof_settle_nothing(tmp_path: Path) -> None:
@@ -221,8 +233,8 @@ def test_runs_without_a_proof_settle_nothing(tmp_path: Path) -> None:
     rules = parse_rules(
         {CLAIM: [{**RATIO, "workloads": [WORKLOAD], "experiments": ["distributed"]}]}
     )
-    (found,) = judge(records, {WORKLOAD: "not comparable: no proof was made"}, rules)
-    assert found["verdict"] == "not testable here"
+    (found,) = claim_verdicts(records, {WORKLOAD: "not comparable: no proof was made"}, rules)
+    assert found["verdict"] == "not testable"
     assert "no proof was made" in found["reason"]
 
 
@@ -236,7 +248,7 @@ def test_failed_runs_are_a_reason(tmp_path: Path) -> None:
 
 def test_all_claims_are_judged_and_written_as_plain_json(tmp_path: Path) -> None:
     records = make_records(tmp_path / "d") + make_records(tmp_path / "l", "local")
-    found = judge(records, PROVEN)
+    found = claim_verdicts(records, PROVEN)
     assert len(found) == 46
     again = json.loads(json.dumps(found, allow_nan=False))
     for claim in again:

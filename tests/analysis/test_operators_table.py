@@ -11,8 +11,13 @@ from tests.analysis.record_maker import make_records
 
 from horizont import analysis
 from horizont.errors import UserError
-from horizont.records import Record, read_table, write_table
-from horizont.report import operator_class_table, operator_picture, slowest_table
+from horizont.records.files import read_table, write_table
+from horizont.records.record import Record
+from horizont.reporting.findings import (
+    operator_class_table,
+    operator_figure,
+    slowest_operators_table,
+)
 
 ROWS = [
     ("conv", "convolution", "forward", 1.0, 0.004),
@@ -53,7 +58,7 @@ def records(tmp_path: Path) -> list[Record]:
 
 
 def test_times_are_medians_over_runs(records: list[Record]) -> None:
-    found = analysis.operators(records).set_index("operator")
+    found = analysis.operator_table(records).set_index("operator")
     assert set(found["system"]) == {"pytorch/local"}
     assert found.loc["conv", "self_s"] == pytest.approx(0.006)
     assert found.loc["assign", "self_s"] == pytest.approx(0.0015)  # of 0, 0.003 and 0.0015
@@ -63,21 +68,21 @@ def test_times_are_medians_over_runs(records: list[Record]) -> None:
 def test_classes_and_the_rest_make_up_the_step(records: list[Record]) -> None:
     classes = analysis.operator_classes(records)
     assert list(classes["operator_class"]) == [
-        "convolution", "convolution backward", "weight update", analysis.OUTSIDE,
+        "convolution", "convolution backward", "weight update", analysis.OUTSIDE_OPERATORS,
     ]  # fmt: skip
     assert classes["self_s"].sum() == pytest.approx(0.020)
-    assert classes["share"].sum() == pytest.approx(1.0)
+    assert classes["fraction"].sum() == pytest.approx(1.0)
 
 
 def test_readers_see_a_column_for_each_system(records: list[Record]) -> None:
-    slowest = slowest_table(records).cells.set_index("operator")
+    slowest = slowest_operators_table(records).cells.set_index("operator")
     assert set(slowest.loc[["conv"], "inputs"]) == {"42×3×32×32, 6×3×5×5"}
     assert set(slowest.loc[["assign"], "inputs"]) == {"–"}
     assert "PyTorch" in operator_class_table(records).cells.columns
-    assert list(slowest_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
-    assert operator_picture(records).name == "operators"
+    assert list(slowest_operators_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
+    assert operator_figure(records).name == "operators"
 
 
 def test_no_profile_is_no_table_of_zeros(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="profiled"):
-        operator_picture(make_records(tmp_path, "local", blocks=1))
+        operator_figure(make_records(tmp_path, "local", blocks=1))

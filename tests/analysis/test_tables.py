@@ -13,9 +13,10 @@ import pytest
 from record_maker import make_records
 
 from horizont import analysis
-from horizont.analysis.digest import examples_per_second, split_steps
-from horizont.records import read_record, write_table
-from horizont.spec import Exchange
+from horizont.analysis.steps import examples_per_second, phase_breakdown
+from horizont.config.system import GradientExchange
+from horizont.records.files import write_table
+from horizont.records.record import read_record
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -30,7 +31,7 @@ def records(tmp_path_factory):
 
 def bare(start_s, step_s, worker=0, examples=10):
     return {
-        "kind": "bare",
+        "kind": "timed",
         "worker": worker,
         "start_s": start_s,
         "step_s": step_s,
@@ -39,12 +40,12 @@ def bare(start_s, step_s, worker=0, examples=10):
 
 
 def test_every_planned_run_is_a_row_with_its_reason(records):
-    table = analysis.runs(records, {"mxnet": "proven"})
+    table = analysis.run_table(records, {"mxnet": "verified"})
     assert len(table) == 15
     assert set(table.loc[table["system"] == FAILED, "status"]) == {"failed"}
     assert table.loc[table["system"] == FAILED, "reason"].str.contains("address already").all()
     assert set(table.loc[table["system"] == SKIPPED, "status"]) == {"skipped"}
-    assert set(table.loc[table["system"] == FAILED, "comparable"]) == {"proven"}
+    assert set(table.loc[table["system"] == FAILED, "comparable"]) == {"verified"}
     others = table.loc[table["system"] != FAILED]
     assert (
         others.loc[~others["system"].str.startswith("mxnet"), "comparable"]
@@ -54,24 +55,26 @@ def test_every_planned_run_is_a_row_with_its_reason(records):
 
 
 @pytest.mark.parametrize(
-    "setting", [{"record_updates": "order"}, {"exchange": Exchange(average_every=4)}]
+    "setting", [{"record_updates": "order"}, {"gradient_exchange": GradientExchange(local_steps=4)}]
 )
 def test_a_run_that_does_other_work_is_not_comparable(records, setting):
     other = replace(records[0], run=records[0].run.model_copy(update=setting))
-    (told,) = analysis.runs([other], "proven")["comparable"]
+    (told,) = analysis.run_table([other], "verified")["comparable"]
     assert told.startswith("not comparable: ")
 
 
 def test_a_build_needs_a_proof_of_its_own(tmp_path):
     systems = ["mxnet/local", "mxnet/local+dynamic_alloc"]
     records = make_records(tmp_path, "local", blocks=1, systems=systems)
-    table = analysis.runs(records, {"mxnet": "proven"}).set_index("system")["comparable"]
-    assert table["mxnet/local"] == "proven"
+    table = analysis.run_table(records, {"mxnet": "verified"}).set_index("system")["comparable"]
+    assert table["mxnet/local"] == "verified"
     assert table["mxnet/local+dynamic_alloc"].startswith("not comparable")
     assert analysis.systems_of(records) == systems
 
 
-@pytest.mark.parametrize("make", [analysis.throughput, analysis.step_times, analysis.summary])
+@pytest.mark.parametrize(
+    "make", [analysis.throughput_by_system, analysis.instrumentation_overhead, analysis.summary]
+)
 def test_systems_without_a_good_run_stay(records, make):
     table = make(records)
     assert len(table) == 5
@@ -104,7 +107,7 @@ def test_throughput_without_a_common_time_is_not_known():
 
 def test_parts_add_up_to_the_step_and_unmeasured_is_not_zero():
     row = {"kind": "instrumented", "step_s": 1.0, "load_s": 0.1, "forward_s": 0.3}
-    parts = split_steps(pd.DataFrame([{**row, "backward_s": np.nan}])).iloc[0]
+    parts = phase_breakdown(pd.DataFrame([{**row, "backward_s": np.nan}])).iloc[0]
     assert parts["other"] == pytest.approx(0.6)
     assert np.isnan(parts["backward"])
     assert np.isnan(parts["communication"])
@@ -112,7 +115,7 @@ def test_parts_add_up_to_the_step_and_unmeasured_is_not_zero():
 
 def test_breakdown_closes_the_budget(records):
     table = analysis.phases(records)
-    times = analysis.step_times(records).set_index("system")
+    times = analysis.instrumentation_overhead(records).set_index("system")
     for system, own in table.groupby("system"):
         if system in (FAILED, SKIPPED):
             assert own["mean_s"].isna().all()
@@ -120,28 +123,30 @@ def test_breakdown_closes_the_budget(records):
             assert own["mean_s"].sum() == pytest.approx(
                 times.loc[system, "instrumented_s"], rel=0.05
             )
-            assert own["share"].sum() == pytest.approx(1.0)
+            assert own["fraction"].sum() == pytest.approx(1.0)
 
 
 def test_instrumented_against_bare_is_found(records):
     # The maker slows instrumented steps by 6 %.
-    ratio = analysis.step_times(records).set_index("system").loc["pytorch/sync/allreduce"]
+    ratio = (
+        analysis.instrumentation_overhead(records).set_index("system").loc["pytorch/sync/allreduce"]
+    )
     assert 1.03 < ratio["ratio"] < 1.09
     assert ratio["ratio_low"] <= ratio["ratio"] <= ratio["ratio_high"]
 
 
 def test_startup_parts_come_in_the_order_of_time(records):
-    parts = analysis.startup(records)
-    own = parts.loc[parts["system"] == "pytorch/sync/allreduce", "part"]
+    parts = analysis.startup_times(records)
+    own = parts.loc[parts["system"] == "pytorch/sync/allreduce", "phase"]
     assert list(own) == ["interpreter", "framework", "data", "network", "first_step"]
 
 
 def test_resources_share_one_time_axis(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
-    table, parts = analysis.resources(record), analysis.segments(record)
+    table, parts = analysis.run_resource_series(record), analysis.segments(record)
     assert set(table["quantity"]) == set(analysis.RESOURCES)
     assert {"worker-0", "worker-1", "server-0"} <= set(table["name"])
-    assert list(parts["kind"]) == ["start-up", "warmup", "bare", "instrumented"]
+    assert list(parts["kind"]) == ["start-up", "warmup", "timed", "instrumented"]
     assert parts["start_s"].iloc[1] == 0.0
     cpu = table[(table["quantity"] == "cpu") & (table["name"] == "worker-0")]
     assert cpu["value"].between(50, 130).all()
@@ -149,13 +154,13 @@ def test_resources_share_one_time_axis(records):
 
 def test_the_whole_cluster_is_the_sum_of_its_processes(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
-    table = analysis.resources(record)
+    table = analysis.run_resource_series(record)
     for quantity in ("cpu", "memory", "processes"):
         wide = table[table["quantity"] == quantity].pivot(
             index="time_s", columns="name", values="value"
         )
-        assert wide[analysis.WHOLE].to_numpy() == pytest.approx(
-            wide.drop(columns=analysis.WHOLE).sum(axis=1).to_numpy()
+        assert wide[analysis.TOTAL].to_numpy() == pytest.approx(
+            wide.drop(columns=analysis.TOTAL).sum(axis=1).to_numpy()
         )
 
 
@@ -182,22 +187,24 @@ def test_losses_are_means_over_workers(records):
     one = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]
     assert len(one) == 130
     assert one["examples"].iloc[-1] == 130 * 84
-    assert analysis.smoothed(table)["smooth"].std() < table["loss"].std()
+    assert analysis.smoothed(table)["smoothed_loss"].std() < table["loss"].std()
 
 
 def test_metrics_are_plain_and_come_back_as_tables(records):
-    metrics = analysis.metrics(records, "proven")
+    metrics = analysis.metrics(records, "verified")
     assert metrics[FAILED]["examples_per_s"] is None
     assert metrics[FAILED]["reason"].startswith("failed: ")
     parts, times = analysis.from_metrics(dict(sorted(metrics.items())))
     assert list(times["system"]) == analysis.systems_of(records)
-    known = times.set_index("system").loc["pytorch/sync/allreduce", "bare_s"]
-    assert known == pytest.approx(analysis.step_times(records).iloc[2]["bare_s"], rel=1e-4)
+    known = times.set_index("system").loc["pytorch/sync/allreduce", "timed_s"]
+    assert known == pytest.approx(
+        analysis.instrumentation_overhead(records).iloc[2]["timed_s"], rel=1e-4
+    )
     assert parts["mean_s"].notna().any()
 
 
 def test_printable_is_text_with_dashes_for_the_unknown(records):
-    text = analysis.printable(analysis.summary(records, "proven"))
+    text = analysis.format_summary(analysis.summary(records, "verified"))
     row = text.set_index("system").loc[FAILED]
     assert row["examples/s"] == "–"
     assert row["runs"] == "0/3"
@@ -207,7 +214,7 @@ def test_printable_is_text_with_dashes_for_the_unknown(records):
 
 def test_one_block_and_nothing_at_all(tmp_path):
     single = make_records(tmp_path / "one", "local", blocks=1)
-    assert analysis.throughput(single)["low"].isna().all()
+    assert analysis.throughput_by_system(single)["low"].isna().all()
     nothing = make_records(
         tmp_path / "none",
         "local",
@@ -216,7 +223,7 @@ def test_one_block_and_nothing_at_all(tmp_path):
     )
     assert len(analysis.summary(nothing)) == 3
     assert analysis.losses(nothing).empty
-    assert analysis.startup(nothing).empty
+    assert analysis.startup_times(nothing).empty
 
 
 def test_a_counter_that_fell_is_no_traffic(records):
@@ -225,7 +232,7 @@ def test_a_counter_that_fell_is_no_traffic(records):
     host = samples["scope"] == "host"
     late = samples["time_s"] > samples["time_s"].median()
     samples.loc[host & late, ["sent_bytes", "received_bytes"]] -= 1e9
-    drawn = analysis.charts(samples, float(samples["time_s"].min()), ())
+    drawn = analysis.resource_series(samples, float(samples["time_s"].min()), ())
     network = drawn[drawn["quantity"] == "network"]["value"]
     assert len(network) > 10
     assert network.min() >= 0

@@ -8,9 +8,9 @@ import pytest
 from record_maker import make_records
 
 from horizont import analysis
-from horizont.analysis.parts import common_parts
+from horizont.analysis.steps import comparable_phase_groups
+from horizont.config.system import SYSTEMS
 from horizont.errors import UserError
-from horizont.spec import SYSTEMS
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -47,7 +47,7 @@ def profiles(phases=True, slow_s=0.004):
 
 
 def test_every_pair_is_a_row_with_one_of_four_verdicts(records):
-    table = analysis.verdicts(records, "proven")
+    table = analysis.pairwise_verdicts(records, "verified")
     assert len(table) == 10
     assert set(table["outcome"]) <= OUTCOMES
     known = table.set_index(["a", "b"]).loc[
@@ -60,7 +60,7 @@ def test_every_pair_is_a_row_with_one_of_four_verdicts(records):
 
 
 def test_a_system_that_failed_is_a_row_with_its_reason(records):
-    table = analysis.verdicts(records, "proven")
+    table = analysis.pairwise_verdicts(records, "verified")
     lost = table[(table["a"] == FAILED) | (table["b"] == FAILED)]
     assert len(lost) == 4
     assert set(lost["outcome"]) == {"not settled"}
@@ -69,7 +69,7 @@ def test_a_system_that_failed_is_a_row_with_its_reason(records):
 
 
 def test_without_a_proof_there_is_no_verdict(records):
-    table = analysis.verdicts(records, {"mxnet": "proven"})
+    table = analysis.pairwise_verdicts(records, {"mxnet": "verified"})
     proven = table["a"].str.startswith("mxnet") & table["b"].str.startswith("mxnet")
     assert set(table.loc[~proven, "outcome"]) == {"not comparable"}
     assert set(table.loc[proven, "outcome"]) == {"not settled"}
@@ -89,18 +89,18 @@ def test_servers_that_were_varied_are_refused(alone):
 
 
 def test_nothing_is_a_table_too():
-    assert analysis.verdicts([]).empty
+    assert analysis.pairwise_verdicts([]).empty
     assert analysis.drilldowns([]) == []
 
 
 def adds_up(drill):
     """Whether the parts at each level add up to what they are parts of."""
     table = drill.table()
-    for (level, within), own in table[table["within"] != ""].groupby(["level", "within"]):
+    for (level, within), own in table[table["parent"] != ""].groupby(["level", "parent"]):
         whole = table.loc[table["part"] == within].iloc[0]
-        for column in ("difference_s", "share"):
+        for column in ("difference_s", "fraction"):
             assert own[column].sum() == pytest.approx(whole[column], abs=1e-12), (level, within)
-    assert table.iloc[0]["share"] == 1.0
+    assert table.iloc[0]["fraction"] == 1.0
 
 
 @pytest.mark.parametrize("operators", [None, profiles(), profiles(phases=False)])
@@ -118,11 +118,11 @@ def test_the_shares_add_up_at_every_level(records, alone, operators):
 
 def torch_and_mxnet(records, operators, slow_s=0.0, part="backward"):
     """Drill between two systems, of which MXNet's runs were slowed in one phase."""
-    seen = analysis.run_parts(records)
+    seen = analysis.phases_by_run(records)
     ours = [name for name in seen.index if "mxnet" in name]
-    seen.loc[ours, [part, "bare_s"]] += slow_s
+    seen.loc[ours, [part, "timed_s"]] += slow_s
     (pair,) = [p for p in analysis.pairs(records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
-    return analysis.drill(pair, seen, operators)
+    return analysis.drill_down(pair, seen, operators)
 
 
 def test_a_slow_operator_is_found_and_named(alone):
@@ -130,7 +130,7 @@ def test_a_slow_operator_is_found_and_named(alone):
     assert [each.part for each in drill.path] == [
         "local", "backward", "pooling", "_backward_Pooling",
     ]  # fmt: skip
-    assert drill.end == ""
+    assert drill.stop_reason == ""
     unphased = torch_and_mxnet(alone, profiles(phases=False, slow_s=0.02), slow_s=0.02)
     assert unphased.path[-1].part == "_backward_Pooling"
 
@@ -138,60 +138,60 @@ def test_a_slow_operator_is_found_and_named(alone):
 def test_without_a_profile_the_search_ends_at_a_phase(alone):
     drill = torch_and_mxnet(alone, None, slow_s=0.02)
     assert [each.part for each in drill.path] == ["local", "backward"]
-    assert drill.end == "no profile of operators is there"
+    assert drill.stop_reason == "no profile of operators is there"
     other = profiles()
     only = other[other["system"] == "mxnet/local"]
-    assert torch_and_mxnet(alone, only, slow_s=0.02).end == drill.end
+    assert torch_and_mxnet(alone, only, slow_s=0.02).stop_reason == drill.stop_reason
 
 
 def test_what_the_operators_do_not_hold_is_not_blamed_on_them(alone):
     drill = torch_and_mxnet(alone, profiles(slow_s=0.0), slow_s=0.02)
     assert drill.path[-1].part == "backward"
-    assert drill.end == "the operators do not explain backward"
+    assert drill.stop_reason == "the operators do not explain backward"
 
 
 def test_where_nothing_stands_out_nothing_is_named(alone):
-    seen = analysis.run_parts(alone)
+    seen = analysis.phases_by_run(alone)
     ours = [name for name in seen.index if "mxnet" in name]
     for part in ("load", "forward", "update", "other"):
         seen.loc[ours, part] += 0.01
-    seen.loc[ours, "bare_s"] += 0.04
+    seen.loc[ours, "timed_s"] += 0.04
     (pair,) = [p for p in analysis.pairs(alone) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
-    drill = analysis.drill(pair, seen)
+    drill = analysis.drill_down(pair, seen)
     assert [each.part for each in drill.path] == ["local"]
-    assert drill.end == "inside local work no part stands out"
+    assert drill.stop_reason == "inside local work no part stands out"
 
 
 def test_a_difference_that_the_instrumented_steps_do_not_show_has_no_cause(alone):
-    seen = analysis.run_parts(alone)
-    seen.loc[[name for name in seen.index if "mxnet" in name], "bare_s"] /= 10
-    for drill in [analysis.drill(pair, seen) for pair in analysis.pairs(alone)][1:]:
+    seen = analysis.phases_by_run(alone)
+    seen.loc[[name for name in seen.index if "mxnet" in name], "timed_s"] /= 10
+    for drill in [analysis.drill_down(pair, seen) for pair in analysis.pairs(alone)][1:]:
         assert drill.path == ()
-        assert "do not show the difference" in drill.end
+        assert "do not show the difference" in drill.stop_reason
         assert not drill.is_explained
 
 
 def test_two_blocks_name_no_cause(tmp_path):
     for drill in analysis.drilldowns(make_records(tmp_path, "local", blocks=2)):
         assert drill.path == ()
-        assert "not certain" in drill.end
+        assert "not certain" in drill.stop_reason
 
 
 def test_what_one_system_cannot_tell_apart_is_held_together_for_both():
     def known(system):
-        return frozenset({*SYSTEMS[system].measures, "other"})
+        return frozenset({*SYSTEMS[system].phases, "other"})
 
     ring, server = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
-    groups = common_parts(ring, known(ring), server, known(server))
+    groups = comparable_phase_groups(ring, known(ring), server, known(server))
     assert groups == [
         ("load",), ("forward",), ("backward",), ("waiting",), ("communication", "update"),
         ("other",),
     ]  # fmt: skip
     asynchronous = "mxnet/async/parameter_server"
-    groups = common_parts(ring, known(ring), asynchronous, known(asynchronous))
+    groups = comparable_phase_groups(ring, known(ring), asynchronous, known(asynchronous))
     assert ("waiting", "communication", "update") in groups
     # A single process does not communicate: that is nothing, and not a part of something else.
-    groups = common_parts("pytorch/local", known("pytorch/local"), ring, known(ring))
+    groups = comparable_phase_groups("pytorch/local", known("pytorch/local"), ring, known(ring))
     assert ("communication",) in groups
     assert ("waiting",) in groups
 

@@ -13,14 +13,16 @@ from record_maker import ENVIRONMENT, make_records
 from tests.conftest import small_run
 
 from horizont import analysis
-from horizont.analysis.traffic import counted_between, steps_inside
-from horizont.records import RecordWriter, Result, read_record, write_table
+from horizont.analysis.communication import interpolate_counter, steps_in_window
+from horizont.records.files import write_table
+from horizont.records.record import RecordWriter, read_record
+from horizont.records.results import RunResult
 
 SIZE = 1000  # parameters; 4000 bytes
 
 
 def run_on(system, **topology):
-    values = {"engine": "emulated", "workers": 3, "servers": 1, **topology}
+    values = {"launcher": "emulated", "workers": 3, "servers": 1, **topology}
     if "parameter_server" not in system:
         values["servers"] = 0
     batch = 12 * values["workers"]
@@ -28,7 +30,7 @@ def run_on(system, **topology):
 
 
 def sent(run, steps=None):
-    found = analysis.volumes(run, SIZE, steps or [1.0] * run.topology.workers)
+    found = analysis.theoretical_traffic(run, SIZE, steps or [1.0] * run.topology.workers)
     return {host: (each.sent_bytes, each.received_bytes) for host, each in found.items()}
 
 
@@ -39,34 +41,34 @@ def test_a_ring_loads_all_links_alike():
 
 def test_what_stays_on_a_host_is_not_counted():
     # Four workers dealt to two hosts: the ring crosses at each of its edges.
-    run = run_on("pytorch/sync/allreduce", workers=4, machines=2)
+    run = run_on("pytorch/sync/allreduce", workers=4, hosts=2)
     assert sent(run) == dict.fromkeys(("host-0", "host-1"), (2 * 6000.0, 2 * 6000.0))
-    alone = run_on("pytorch/sync/allreduce", workers=2, machines=1)
+    alone = run_on("pytorch/sync/allreduce", workers=2, hosts=1)
     assert sent(alone) == {"host-0": (0.0, 0.0)}
 
 
 def test_a_server_exchanges_with_all_but_its_own_worker():
     together = run_on("mxnet/sync/parameter_server")
     assert [sent(together)[f"host-{n}"][0] for n in range(3)] == [8000.0, 4000.0, 4000.0]
-    apart = run_on("mxnet/sync/parameter_server", placement="apart")
+    apart = run_on("mxnet/sync/parameter_server", placement="dedicated")
     assert [sent(apart)[f"host-{n}"][0] for n in range(4)] == [4000.0, 4000.0, 4000.0, 12000.0]
 
 
 def test_workers_of_their_own_pace_count_by_their_steps():
-    apart = run_on("pytorch/async/parameter_server", placement="apart")
+    apart = run_on("pytorch/async/parameter_server", placement="dedicated")
     found = sent(apart, [1.0, 2.0, 0.5])
     assert [found[f"host-{n}"][0] for n in range(4)] == [4000.0, 8000.0, 2000.0, 14000.0]
 
 
 def test_a_share_of_several_servers_is_not_guessed():
-    run = run_on("mxnet/sync/parameter_server", servers=2, placement="apart")
+    run = run_on("mxnet/sync/parameter_server", servers=2, placement="dedicated")
     found = sent(run)
     assert found["host-0"] == (4000.0, 4000.0)
     assert math.isnan(found["host-3"][0])
 
 
 def test_equal_slices_share_what_goes_to_the_servers():
-    apart = sent(run_on("pytorch/sync/parameter_server", servers=2, placement="apart"))
+    apart = sent(run_on("pytorch/sync/parameter_server", servers=2, placement="dedicated"))
     assert [apart[f"host-{n}"][0] for n in range(5)] == [4000.0] * 3 + [6000.0] * 2
     # A host with a server exchanges half with the other server, and half for each other worker.
     together = sent(run_on("pytorch/sync/parameter_server", servers=2))
@@ -76,10 +78,12 @@ def test_equal_slices_share_what_goes_to_the_servers():
 def test_fewer_and_shorter_messages_are_less():
     run = run_on("pytorch/sync/allreduce")
     halves = run.model_copy(
-        update={"exchange": run.exchange.model_copy(update={"compression": "float16"})}
+        update={
+            "gradient_exchange": run.gradient_exchange.model_copy(update={"compression": "float16"})
+        }
     )
     seldom = run.model_copy(
-        update={"exchange": run.exchange.model_copy(update={"average_every": 4})}
+        update={"gradient_exchange": run.gradient_exchange.model_copy(update={"local_steps": 4})}
     )
     full = sent(run)["host-0"][0]
     assert sent(halves)["host-0"][0] == pytest.approx(full / 2)
@@ -88,25 +92,30 @@ def test_fewer_and_shorter_messages_are_less():
 
 def test_the_busiest_direction_sets_the_time_on_the_wire():
     ring = run_on("pytorch/sync/allreduce", link={"rate_mbit": 1})
-    assert analysis.wire_s(ring, SIZE) == pytest.approx(16000 / 3 * 8 / 1e6)
-    slow_up = run_on("mxnet/sync/parameter_server", link={"rate_mbit": 100, "up_mbit": 1})
-    assert analysis.wire_s(slow_up, SIZE) == pytest.approx(8000 * 8 / 1e6)
-    assert analysis.wire_s(run_on("pytorch/sync/allreduce"), SIZE) == 0.0
+    assert analysis.wire_time(ring, SIZE) == pytest.approx(16000 / 3 * 8 / 1e6)
+    slow_up = run_on("mxnet/sync/parameter_server", link={"rate_mbit": 100, "uplink_mbit": 1})
+    assert analysis.wire_time(slow_up, SIZE) == pytest.approx(8000 * 8 / 1e6)
+    assert analysis.wire_time(run_on("pytorch/sync/allreduce"), SIZE) == 0.0
 
 
 def test_counters_are_read_between_two_moments():
     samples = pd.DataFrame({"time_s": [2.0, 0.0, 1.0], "sent_bytes": [300, 0, 100]})
-    assert counted_between(samples, "sent_bytes", 0.5, 1.5) == pytest.approx(150.0)
-    assert math.isnan(counted_between(samples.head(1), "sent_bytes", 0, 1))
-    assert math.isnan(counted_between(samples, "sent_bytes", 0.5, 2.5))
-    assert math.isnan(counted_between(samples, "sent_bytes", -0.5, 1.5))
+    assert interpolate_counter(samples, "sent_bytes", 0.5, 1.5) == pytest.approx(150.0)
+    assert math.isnan(interpolate_counter(samples.head(1), "sent_bytes", 0, 1))
+    assert math.isnan(interpolate_counter(samples, "sent_bytes", 0.5, 2.5))
+    assert math.isnan(interpolate_counter(samples, "sent_bytes", -0.5, 1.5))
 
 
 def test_cut_steps_count_with_their_part():
     steps = pd.DataFrame(
-        {"worker": [0, 0, 1], "kind": "bare", "start_s": [0.0, 1.0, 0.5], "step_s": [1.0, 1.0, 2.0]}
+        {
+            "worker": [0, 0, 1],
+            "kind": "timed",
+            "start_s": [0.0, 1.0, 0.5],
+            "step_s": [1.0, 1.0, 2.0],
+        }
     )
-    assert steps_inside(steps, 0.5, 1.5) == [1.0, 0.5]
+    assert steps_in_window(steps, 0.5, 1.5) == [1.0, 0.5]
 
 
 @pytest.fixture
@@ -120,7 +129,7 @@ def wired_record(folder, system, busy_workers=3):
     writer = RecordWriter(folder, "wired")
     writer.start(run, ENVIRONMENT)
     starts = np.arange(20) * 0.1
-    steps = pd.DataFrame({"step": np.arange(20), "start_s": starts, "kind": "bare"})
+    steps = pd.DataFrame({"step": np.arange(20), "start_s": starts, "kind": "timed"})
     steps = pd.concat([steps.assign(worker=worker) for worker in range(busy_workers)])
     steps = steps.assign(step_s=0.1, examples=12, communication_s=0.05, waiting_s=0.01, loss=1.0)
     write_table(writer.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
@@ -136,7 +145,7 @@ def wired_record(folder, system, busy_workers=3):
     write_table(
         writer.folder / "samples.parquet", pa.Table.from_pandas(samples, preserve_index=False)
     )
-    return read_record(writer.finish(Result(status="ok", parameters=SIZE)))
+    return read_record(writer.finish(RunResult(status="ok", parameters=SIZE)))
 
 
 def test_bytes_of_a_step_stand_beside_the_theory(wired):
@@ -149,12 +158,12 @@ def test_bytes_of_a_step_stand_beside_the_theory(wired):
 def test_without_a_time_of_all_workers_no_bytes_are_counted(tmp_path):
     record = wired_record(tmp_path, "tensorflow/async/parameter_server", busy_workers=2)
     assert analysis.traffic([record]).empty
-    (row,) = analysis.transfers([record]).to_dict("records")
+    (row,) = analysis.link_utilisation([record]).to_dict("records")
     assert math.isnan(row["busiest_ratio"])
 
 
 def test_the_step_is_held_against_the_wire(wired):
-    (row,) = analysis.transfers([wired]).to_dict("records")
+    (row,) = analysis.link_utilisation([wired]).to_dict("records")
     assert row["wire_s"] == pytest.approx(16000 / 3 * 8e-6)
     assert row["step_ratio"] == pytest.approx(0.1 / (16000 / 3 * 8e-6))
     assert row["busiest_ratio"] == pytest.approx(5500 / (16000 / 3))
@@ -170,37 +179,42 @@ def scaled(tmp_path, speeds, *, local_batch=None):
     for workers, by_block in speeds.items():
         for block, per_s in enumerate(by_block):
             batch = local_batch * workers if local_batch else 48
-            topology = {"engine": "emulated", "workers": workers, "servers": 1, "host_cpus": 0.5}
+            topology = {
+                "launcher": "emulated",
+                "workers": workers,
+                "servers": 1,
+                "cpus_per_host": 0.5,
+            }
             run = small_run("pytorch/async/parameter_server", topology=topology, global_batch=batch)
             run = run.model_copy(update={"block": block})
             writer = RecordWriter(tmp_path, f"{workers}-{block}")
             environment = {**ENVIRONMENT, "cpu": {**ENVIRONMENT["cpu"], "affinity": [0, 1]}}
             writer.start(run, environment)
-            steps = pd.DataFrame({"step": np.arange(10), "kind": "bare", "loss": 1.0})
+            steps = pd.DataFrame({"step": np.arange(10), "kind": "timed", "loss": 1.0})
             steps = steps.assign(start_s=np.arange(10) / per_s, step_s=1 / per_s)
             steps = pd.concat([steps.assign(worker=n) for n in range(workers)])
             steps = steps.assign(examples=run.local_batch)
             table = pa.Table.from_pandas(steps, preserve_index=False)
             write_table(writer.folder / "steps.parquet", table)
-            records.append(read_record(writer.finish(Result(status="ok"))))
+            records.append(read_record(writer.finish(RunResult(status="ok"))))
     return records
 
 
 def test_weak_scaling_keeps_each_workers_batch(tmp_path):
     records = scaled(tmp_path, {1: [10, 20], 2: [8, 16], 8: [2, 4]}, local_batch=12)
     table = analysis.scaling(records).set_index("workers")
-    assert not analysis.is_strong([record.run for record in records])
+    assert not analysis.is_strong_scaling([record.run for record in records])
     assert table["batch"].tolist() == [12, 12, 12]
     # Paired by block: in each of them two workers are 1.6 times as fast as one.
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.6, 1.6])
     assert table["efficiency"].tolist() == pytest.approx([1.0, 0.8, 0.2])
     assert table["batches_per_s"].tolist() == pytest.approx([15, 24, 24])
-    assert table["crowded"].tolist() == [False, False, True]
+    assert table["oversubscribed"].tolist() == [False, False, True]
 
 
 def test_a_point_whose_first_run_failed_rests_on_the_others(tmp_path):
     first, *others = scaled(tmp_path, {1: [10, 20]}, local_batch=12)
-    failed = dataclasses.replace(first, result=Result(status="failed", reason="why"))
+    failed = dataclasses.replace(first, result=RunResult(status="failed", reason="why"))
     (row,) = analysis.scaling([failed, *others]).to_dict("records")
     assert (row["ok"], row["planned"], row["reason"]) == (1, 2, "why")
     assert row["batches_per_s"] == pytest.approx(20)
@@ -209,7 +223,7 @@ def test_a_point_whose_first_run_failed_rests_on_the_others(tmp_path):
 def test_strong_scaling_shares_one_batch(tmp_path):
     records = scaled(tmp_path, {1: [10], 2: [15], 4: [20]})
     table = analysis.scaling(records)
-    assert analysis.is_strong([record.run for record in records])
+    assert analysis.is_strong_scaling([record.run for record in records])
     assert table["batch"].tolist() == [48, 48, 48]
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.5, 2.0])
 
@@ -217,11 +231,11 @@ def test_strong_scaling_shares_one_batch(tmp_path):
 def test_cost_is_measured_and_subtracted(tmp_path):
     records = make_records(tmp_path / "d", "distributed", blocks=2)
     alone = make_records(tmp_path / "l", "local", blocks=2)
-    table = analysis.budget([*records, *alone]).set_index("system")
+    table = analysis.distribution_cost([*records, *alone]).set_index("system")
     row = table.loc["pytorch/sync/allreduce"]
-    assert row["subtracted_s"] == pytest.approx(row["bare_s"] - row["twin_s"])
+    assert row["subtraction_estimate_s"] == pytest.approx(row["timed_s"] - row["single_process_s"])
     assert row["measured_s"] == pytest.approx(row["communication_s"] + row["waiting_s"])
-    assert math.isnan(analysis.budget(records)["twin_s"].iloc[0])
+    assert math.isnan(analysis.distribution_cost(records)["single_process_s"].iloc[0])
 
 
 def paused(record, pause_s):
@@ -242,7 +256,7 @@ def test_the_pause_before_the_bare_steps_is_no_training(tmp_path):
 
 def test_failed_runs_count_as_planned(tmp_path):
     records = make_records(tmp_path, blocks=2)
-    records[0] = dataclasses.replace(records[0], result=Result(status="failed", reason="why"))
+    records[0] = dataclasses.replace(records[0], result=RunResult(status="failed", reason="why"))
     table = analysis.time_to_loss(records).set_index("system")
     row = table.loc[records[0].run.system.name]
     assert (row["reached"], row["planned"]) == (1, 2)
@@ -253,6 +267,6 @@ def test_time_to_a_loss_that_all_came_to(tmp_path):
     table = analysis.time_to_loss(records)
     assert (table["reached"] == table["planned"]).all()
     assert (table["time_s"] > 0).all()
-    unreachable = analysis.time_to_loss(records, goal=-1.0)
+    unreachable = analysis.time_to_loss(records, target_loss=-1.0)
     assert (unreachable["reached"] == 0).all()
     assert unreachable["time_s"].isna().all()

@@ -19,9 +19,11 @@ from typing import Any
 import psutil
 from tests.conftest import horizont_processes, small_run
 
-from horizont.cluster import Place, execute
-from horizont.records import Record, RecordWriter, read_events
-from horizont.spec import SYSTEMS, Run
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.files import read_events
+from horizont.records.record import Record, RecordWriter
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +32,7 @@ STAGES = ("spawned", "interpreter", "framework", "data", "network", "first_step"
 #: How likely each of them is: the early ones cost the least.
 WEIGHTS = (3, 3, 2, 1, 1, 2)
 
-SIGNALS = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
+SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP}
 
 #: Nobody waits longer than this for anything.
 PATIENCE_S, DEADLINE_S = 10, 90
@@ -63,7 +65,7 @@ class Case:
 
     system: str
     victim: str = ""
-    how: str = "killed"
+    how: str = "kill"
     launcher: int = 0
     steps: int = 5000
 
@@ -74,10 +76,10 @@ class Case:
         return "-".join(filter(None, [self.victim, self.how if self.victim else "", last]))
 
     def run(self) -> Run:
-        steps = {"warmup": 1, "bare": self.steps, "instrumented": 0}
+        steps = {"warmup": 1, "timed": self.steps, "instrumented": 0}
         return small_run(
             self.system, steps=steps, sampler_hz=2 if "sampler" in self.key else 0,
-            patience_s=PATIENCE_S, deadline_s=DEADLINE_S,
+            stall_timeout_s=PATIENCE_S, timeout_s=DEADLINE_S,
         )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def launch(store: Path, data: Path, system: str, key: str, steps: str) -> None:
     """Execute a case's run in this process: the launcher that is to be killed."""
     case = Case(system, steps=int(steps))
     run = case.run().model_copy(update={"sampler_hz": 2})
-    execute(run, key, Place(store, data, {}), lambda done, planned: None)
+    execute(run, key, RunPaths(store, data, {}), lambda done, planned: None)
 
 
 def carry_out(case: Case, store: Path, data: Path) -> Record | None:
@@ -117,7 +119,7 @@ def _without_launcher(case: Case, store: Path, data: Path, seen: Seen) -> Record
     monkey = threading.Thread(target=_strike, args=(case, store, seen, over.is_set))
     monkey.start()
     try:
-        return execute(case.run(), case.key, Place(store, data, {}), lambda done, planned: None)
+        return execute(case.run(), case.key, RunPaths(store, data, {}), lambda done, planned: None)
     finally:
         over.set()
         monkey.join()
@@ -138,7 +140,7 @@ def _with_launcher(case: Case, store: Path, data: Path, seen: Seen) -> None:
         launcher.wait()
     if case.launcher == signal.SIGKILL:
         until(lambda: not horizont_processes(store / f".{case.key}"), 10)
-        RecordWriter.sweep(store)
+        RecordWriter.remove_abandoned(store)
     else:
         assert launcher.returncode == 130, errors
     assert not (store / case.key).exists()
@@ -150,10 +152,10 @@ def _strike(case: Case, store: Path, seen: Seen, over: Callable[[], bool]) -> No
     stage = dice.choices(STAGES, WEIGHTS)[0]
     watched = case.victim if case.victim not in ("", "sampler") else "worker-0"
     traits = SYSTEMS[case.system]
-    serves = watched.rsplit("-", 1)[0] in traits.passive_roles
+    serves = watched.rsplit("-", 1)[0] in traits.service_roles
     if serves and STAGES.index(stage) > STAGES.index("framework"):
         # It tells no more once it serves: the moment goes by whoever leads.
-        watched = "chief-0" if "chief" in traits.extra_roles else "worker-0"
+        watched = "chief-0" if "chief" in traits.roles else "worker-0"
     while not (folder := _reached(store, case.key, watched, stage)):
         if over():
             return
@@ -192,7 +194,7 @@ def look_around(folder: Path, seen: Seen) -> None:
         for ends in json.loads(job.read_text())["endpoints"].values():
             seen.ports.update(int(end.rsplit(":", 1)[1]) for end in ends)
     for process in horizont_processes(folder):
-        if "horizont.measure.sampler" in process.cmdline():
+        if "horizont.monitoring.sampler" in process.cmdline():
             seen.pids["sampler"] = process.pid
 
 
@@ -249,7 +251,7 @@ def check_record(record: Record, case: Case, seen: Seen) -> None:
     assert seen.struck, told
     names = [name for name in seen.pids if name in record.result.reason]
     assert names, told
-    if case.how == "killed":
+    if case.how == "kill":
         assert case.victim in names, told
     if "still running" in record.result.reason:
         assert f"{case.victim} (stopped)" in record.result.reason, told

@@ -17,9 +17,9 @@ import pytest
 from tests.cluster.chaos import Case, carry_out
 from tests.conftest import small_run
 
-from horizont.cluster import Place, execute
-from horizont.records import RecordWriter
-from horizont.spec import SYSTEMS
+from horizont.config.system import SYSTEMS
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import RecordWriter
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -32,25 +32,25 @@ LAUNCHED = ("tensorflow/async/parameter_server", "pytorch/async/parameter_server
 
 def cases(system: str) -> list[Case]:
     """List what is tried on a system."""
-    roles = ["worker", *SYSTEMS[system].extra_roles]
+    roles = ["worker", *SYSTEMS[system].roles]
     found = []
     for role in roles:
         rank = 1 if role == "worker" and "local" not in system else 0
         # Where workers go on without each other, the others have to come to their end.
         steps = 200 if "async" in system else 5000
-        found += [Case(system, f"{role}-{rank}", "killed"),
-                  Case(system, f"{role}-{rank}", "frozen", steps=steps)]  # fmt: skip
+        found += [Case(system, f"{role}-{rank}", "kill"),
+                  Case(system, f"{role}-{rank}", "pause", steps=steps)]  # fmt: skip
     if "allreduce" in system:  # where the first worker is the meeting place
-        found += [Case(system, "worker-0", "killed"), Case(system, "worker-0", "frozen")]
+        found += [Case(system, "worker-0", "kill"), Case(system, "worker-0", "pause")]
     if system in LAUNCHED:
         found += [Case(system, launcher=number) for number in (signal.SIGKILL, signal.SIGTERM)]
-        lying = SYSTEMS[system].passive_roles or ("worker",)
-        found += [Case(system, f"{role}-0", "frozen", signal.SIGKILL) for role in lying]
+        lying = SYSTEMS[system].service_roles or ("worker",)
+        found += [Case(system, f"{role}-0", "pause", signal.SIGKILL) for role in lying]
     if system == "pytorch/sync/allreduce":
         found += [Case(system, launcher=signal.SIGINT),
-                  Case(system, "sampler", "killed", steps=200),
-                  Case(system, "sampler", "frozen", signal.SIGKILL),
-                  Case(system, "worker-1", "killed", signal.SIGINT)]  # fmt: skip
+                  Case(system, "sampler", "kill", steps=200),
+                  Case(system, "sampler", "pause", signal.SIGKILL),
+                  Case(system, "worker-1", "kill", signal.SIGINT)]  # fmt: skip
     return found
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_left(
     if system.endswith("local"):
         return
     # The next run works, over the record of one that failed.
-    RecordWriter.sweep(store)
+    RecordWriter.remove_abandoned(store)
     key = next(case.key for case, record in zip(tried, records, strict=True) if record)
-    record = execute(small_run(system), key, Place(store, small_cifar, {}), lambda d, p: None)
+    record = execute(small_run(system), key, RunPaths(store, small_cifar, {}), lambda d, p: None)
     assert record.ok, record.result.reason

@@ -17,15 +17,17 @@ import psutil
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont.cluster import Place, execute
-from horizont.cluster.emulated import lacking
-from horizont.cluster.hosts import Hosts, open_hosts
-from horizont.spec import Link, Topology
+from horizont.config.topology import Link, Topology
+from horizont.launchers.base import Cluster, open_cluster
+from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.execute import RunPaths, execute
 
-EMULATED = Topology(engine="emulated", workers=2)
-REASON = lacking(EMULATED.model_copy(update={"host_cpus": 1.0, "link": Link(rate_mbit=100)}))
+EMULATED = Topology(launcher="emulated", workers=2)
+REASON = unavailable_reason(
+    EMULATED.model_copy(update={"cpus_per_host": 1.0, "link": Link(rate_mbit=100)})
+)
 SLOW = EMULATED.model_copy(update={"link": Link(latency_ms=20)})
-SLOW_REASON = lacking(SLOW)
+SLOW_REASON = unavailable_reason(SLOW)
 needs_hosts = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
@@ -49,9 +51,9 @@ def shares() -> list[Path]:
     ]
 
 
-def said(hosts: Hosts, host: str, folder: Path, script: str, *words: str) -> str:
+def said(hosts: Cluster, host: str, folder: Path, script: str, *words: str) -> str:
     """Run a script on a host and return what it says."""
-    command = [*hosts.enter(host, folder), sys.executable, "-c", script, *words]
+    command = [*hosts.command_prefix(host, folder), sys.executable, "-c", script, *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 
 
@@ -69,7 +71,7 @@ def test_hosts_have_names_and_reach_each_other(tmp_path: Path) -> None:
     script = (
         "import os, socket as s; print(s.gethostname(), s.gethostbyname('host-0'), os.getcwd())"
     )
-    with open_hosts(EMULATED, tmp_path) as hosts:
+    with open_cluster(EMULATED, tmp_path) as hosts:
         name, address, folder = said(hosts, "host-1", tmp_path, script).split()
         assert (name, folder) == ("host-1", str(tmp_path))
         assert hosts.endpoints(["host-0"]) == [f"{address}:4000"]
@@ -95,13 +97,15 @@ there.sendall(bytes(int(sys.argv[2])))
 """
 
 
-def send(hosts: Hosts, folder: Path, size: int, source: str = "host-1", to: str = "host-0") -> int:
+def send(
+    hosts: Cluster, folder: Path, size: int, source: str = "host-1", to: str = "host-0"
+) -> int:
     return transfer(hosts, folder, size, source, to)[0]
 
 
-def transfer(hosts: Hosts, folder: Path, size: int, source: str, to: str) -> tuple[int, float]:
+def transfer(hosts: Cluster, folder: Path, size: int, source: str, to: str) -> tuple[int, float]:
     """Send bytes from host to host; tell how many came in how many seconds."""
-    command = [*hosts.enter(to, folder), sys.executable, "-c", SEND]
+    command = [*hosts.command_prefix(to, folder), sys.executable, "-c", SEND]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listening:
         assert listening.stdout is not None
         try:
@@ -117,9 +121,9 @@ def transfer(hosts: Hosts, folder: Path, size: int, source: str, to: str) -> tup
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_a_link_is_no_faster_than_its_rate(tmp_path: Path) -> None:
     """A lower bound of a time: a busy machine can only be slower."""
-    topology = EMULATED.model_copy(update={"link": Link(rate_mbit=100, up_mbit=20)})
+    topology = EMULATED.model_copy(update={"link": Link(rate_mbit=100, uplink_mbit=20)})
     size = 1_000_000
-    with open_hosts(topology, tmp_path) as hosts:
+    with open_cluster(topology, tmp_path) as hosts:
         came, took_s = transfer(hosts, tmp_path, size, "host-1", "host-0")
     burst = 1 << 16
     assert came == size
@@ -150,16 +154,16 @@ there.sendall(there.recv(1))
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_an_answer_takes_the_latency_twice(tmp_path: Path) -> None:
     """A lower bound of a time: a busy machine can only be slower."""
-    with open_hosts(SLOW, tmp_path) as hosts:
-        command = [*hosts.enter("host-0", tmp_path), sys.executable, "-c", ANSWER]
+    with open_cluster(SLOW, tmp_path) as hosts:
+        command = [*hosts.command_prefix("host-0", tmp_path), sys.executable, "-c", ANSWER]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as answering:
             assert answering.stdout is not None
             assert answering.stdout.readline() == "listening\n"
             took_s = float(said(hosts, "host-1", tmp_path, CALL, "host-0"))
         assert took_s >= 2 * 0.020
-        assert psutil.pid_exists(hosts.carriers()["switch"])
+        assert psutil.pid_exists(hosts.helper_processes()["switch"])
         assert send(hosts, tmp_path, 3_000_000) == 3_000_000
-        hosts.cut_off("host-1")
+        hosts.disconnect("host-1")
         with pytest.raises(subprocess.CalledProcessError):
             said(hosts, "host-1", tmp_path, TAKE, "host-0", "1")
 
@@ -167,11 +171,11 @@ def test_an_answer_takes_the_latency_twice(tmp_path: Path) -> None:
 @needs_hosts
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_a_cut_cable_lets_nothing_through(tmp_path: Path) -> None:
-    with open_hosts(EMULATED, tmp_path) as hosts:
-        hosts.cut_off("host-1")
+    with open_cluster(EMULATED, tmp_path) as hosts:
+        hosts.disconnect("host-1")
         with pytest.raises(subprocess.CalledProcessError):
             said(hosts, "host-1", tmp_path, TAKE, "host-0", "1")
-        hosts.join("host-1")
+        hosts.reconnect("host-1")
         assert send(hosts, tmp_path, 1) == 1
 
 
@@ -207,8 +211,8 @@ print(time.process_time())
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_a_host_uses_no_more_than_its_share(tmp_path: Path) -> None:
     """An upper bound of a share: a busy machine can only give less."""
-    topology = EMULATED.model_copy(update={"host_cpus": 0.2})
-    with open_hosts(topology, tmp_path) as hosts, repeating(hosts.hold_to_shares):
+    topology = EMULATED.model_copy(update={"cpus_per_host": 0.2})
+    with open_cluster(topology, tmp_path) as hosts, repeating(hosts.apply_cpu_quota):
         used_s = float(said(hosts, "host-0", tmp_path, BURN))
         other_s = float(said(hosts, "host-1", tmp_path, "import time; print(time.process_time())"))
     assert used_s < other_s + 0.6 * 0.2 * 1.3
@@ -218,8 +222,8 @@ def test_a_host_uses_no_more_than_its_share(tmp_path: Path) -> None:
 @pytest.mark.framework
 @pytest.mark.usefixtures("nothing_left", "nothing_of_hosts_left")
 def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Path) -> None:
-    steps = {"warmup": 1, "bare": 40, "instrumented": 2}
-    topology = {"engine": "emulated", "workers": 3, "link": {"rate_mbit": 1000}}
+    steps = {"warmup": 1, "timed": 40, "instrumented": 2}
+    topology = {"launcher": "emulated", "workers": 3, "link": {"rate_mbit": 1000}}
     run = small_run("pytorch/sync/allreduce", topology=topology, global_batch=24, steps=steps)
     run = run.model_copy(update={"sampler_hz": 20})
     script = "import sys; from tests.cluster.test_emulated import one_run; one_run(*sys.argv[1:])"
@@ -234,7 +238,7 @@ def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Pat
     weights = 62_006 * 4
     # A ring of three sends 2 * (3 - 1) / 3 of the gradients from each worker at each step; at the
     # start DDP hands the first worker's weights to the others.
-    expected = steps["bare"] + steps["warmup"] + steps["instrumented"]
+    expected = steps["timed"] + steps["warmup"] + steps["instrumented"]
     for counted in (own, json.loads((tmp_path / "other.json").read_text())):
         assert set(counted) == hosts
         for sent_bytes in counted.values():
@@ -243,10 +247,10 @@ def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Pat
 
 def one_run(path: str, data: str, store: str) -> dict[str, int]:
     """Carry out a run, and leave what each host has sent."""
-    from horizont.spec import Run
+    from horizont.config.run import Run
 
     run = Run.model_validate_json(Path(path).read_text())
-    record = execute(run, "key", Place(Path(store), Path(data), {}), lambda done, planned: None)
+    record = execute(run, "key", RunPaths(Path(store), Path(data), {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     samples = record.samples().to_pandas()
     wired = samples[(samples["scope"] == "interface") & (samples["name"] == "eth0")]
@@ -263,7 +267,7 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
         "import sys, time; from pathlib import Path; from horizont.cluster.hosts import open_hosts;"
         "from horizont.spec import Topology\n"
         "with open_hosts(Topology(engine='emulated', workers=2, host_cpus=0.5), Path(sys.argv[1])):"
-        "\n    print('open', flush=True); time.sleep(60)"
+        "\n    print('inconclusive', flush=True); time.sleep(60)"
     )
     before = namespaces()
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -284,12 +288,12 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ({"link": {"rate_mbit": 100}}, "link"),
-        ({"engine": "emulated", "link": {"latency_ms": -5}}, "latency_ms"),
-        ({"machines": 2}, "machines"),
-        ({"placement": "apart"}, "placement"),
-        ({"host_cpus": 0.5}, "host_cpus"),
-        ({"engine": "emulated", "hosts": ("127.0.0.1", "127.0.0.2")}, "hosts"),
-        ({"engine": "emulated", "machines": 9}, "machines"),
+        ({"launcher": "emulated", "link": {"latency_ms": -5}}, "latency_ms"),
+        ({"hosts": 2}, "hosts"),
+        ({"placement": "dedicated"}, "placement"),
+        ({"cpus_per_host": 0.5}, "cpus_per_host"),
+        ({"launcher": "emulated", "addresses": ("127.0.0.1", "127.0.0.2")}, "addresses"),
+        ({"launcher": "emulated", "hosts": 9}, "hosts"),
     ],
 )
 def test_settings_of_the_other_engine_are_refused(values: dict[str, object], said: str) -> None:

@@ -15,13 +15,14 @@ import psutil
 import pytest
 from tests.conftest import horizont_processes, small_run
 
-from horizont.cluster import Place, execute
 from horizont.errors import UserError
-from horizont.records import Record, read_events
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.files import read_events
+from horizont.records.record import Record
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
-LONG = {"warmup": 1, "bare": 100_000, "instrumented": 0}
+LONG = {"warmup": 1, "timed": 100_000, "instrumented": 0}
 
 
 def interrupted(
@@ -39,12 +40,12 @@ def interrupted(
             change([process for process in horizont_processes(folder) if _works(process)])
 
     acted = threading.Event()
-    run = small_run("pytorch/sync/allreduce", steps=LONG, deadline_s=deadline_s)
-    return execute(run, "key", Place(folder, data, {}), once), acted.is_set()
+    run = small_run("pytorch/sync/allreduce", steps=LONG, timeout_s=deadline_s)
+    return execute(run, "key", RunPaths(folder, data, {}), once), acted.is_set()
 
 
 def _works(process: psutil.Process) -> bool:
-    return "horizont.worker" in process.cmdline()
+    return "horizont.training" in process.cmdline()
 
 
 def test_a_killed_worker_ends_the_run(tmp_path: Path, small_cifar: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_frozen_worker_meets_the_deadline(tmp_path: Path, small_cifar: Path) -
 def test_a_mistake_inside_a_worker_is_the_reason(tmp_path: Path, small_cifar: Path) -> None:
     (tmp_path / "empty").mkdir()
     record = execute(
-        small_run(), "key", Place(tmp_path, tmp_path / "empty", {}), lambda done, planned: None
+        small_run(), "key", RunPaths(tmp_path, tmp_path / "empty", {}), lambda done, planned: None
     )
     assert record.result.status == "failed"
     assert "about.json" in record.result.reason
@@ -86,7 +87,7 @@ def test_a_taken_port_starts_nothing(tmp_path: Path, small_cifar: Path) -> None:
         topology = {"workers": 2, "base_port": taken.getsockname()[1]}
         run = small_run("pytorch/sync/allreduce", topology=topology)
         with pytest.raises(UserError, match="base_port"):
-            execute(run, "key", Place(tmp_path, small_cifar, {}), lambda done, planned: None)
+            execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
     assert list(tmp_path.iterdir()) == []
 
 

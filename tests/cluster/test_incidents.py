@@ -15,83 +15,90 @@ import pytest
 from tests.cluster.chaos import until
 from tests.conftest import small_run
 
-from horizont.analysis import incidents
-from horizont.cluster import Place, PlannedProcess, execute
-from horizont.cluster.group import ProcessGroup, ending_all
-from horizont.cluster.strike import strike
-from horizont.records import Aftermath, Record, read_events
-from horizont.spec import Incident, TraceJob
+from horizont.analysis.faults import fault_outcomes
+from horizont.config.faults import FaultSpec
+from horizont.config.jobs import TraceJob
+from horizont.launchers.execute import RunPaths, execute
+from horizont.launchers.fault_injection import inject
+from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.process import ProcessGroup, terminating
+from horizont.records.files import read_events
+from horizont.records.record import Record
+from horizont.records.results import FaultReport
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 
 def after(
     system: str, folder: Path, data: Path, steps: int = 60, **incident: Any
-) -> tuple[Record, Aftermath]:
+) -> tuple[Record, FaultReport]:
     run = small_run(
         system,
-        steps={"warmup": 1, "bare": steps, "instrumented": 0},
-        incident={"role": "worker", "rank": 1, "at_step": 5, **incident},
-        patience_s=5,
+        steps={"warmup": 1, "timed": steps, "instrumented": 0},
+        fault={"target": "worker", "rank": 1, "at_step": 5, **incident},
+        stall_timeout_s=5,
     )
-    record = execute(run, "key", Place(folder, data, {}), lambda done, planned: None)
-    found = record.aftermath()
+    record = execute(run, "key", RunPaths(folder, data, {}), lambda done, planned: None)
+    found = record.fault_report()
     assert found is not None, record.result.reason
-    assert record.settled
+    assert record.is_final
     return record, found
 
 
 def test_others_notice_a_killed_worker(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after(
-        "pytorch/sync/allreduce", tmp_path, small_cifar, steps=5000, kind="killed"
-    )
-    assert (found.process, found.over, found.taken_in) == ("worker-1", "ended", None)
+    record, found = after("pytorch/sync/allreduce", tmp_path, small_cifar, steps=5000, kind="kill")
+    assert (found.target, found.end_reason, found.rejoined) == ("worker-1", "all_exited", None)
     assert found.at_step >= 5
-    victim, other = sorted(found.fates, key=lambda fate: fate.process, reverse=True)
-    assert (victim.end, victim.steps_before) == ("struck", found.at_step)
-    assert other.end == "failed"
-    assert "RuntimeError" in other.words
-    assert found.noticed == other
-    assert 0 <= (other.error_s or -1) <= (other.end_s or -1)
+    victim, other = sorted(found.processes, key=lambda fate: fate.process, reverse=True)
+    assert (victim.outcome, victim.steps_before) == ("injected", found.at_step)
+    assert other.outcome == "failed"
+    assert "RuntimeError" in other.error
+    assert found.first_failure == other
+    assert 0 <= (other.error_after_s or -1) <= (other.ended_after_s or -1)
     assert record.result.status == "failed"
     expected = f"worker-1 was killed at step {found.at_step}; worker-0 failed"
     assert record.result.reason.startswith(expected)
-    row = incidents([record]).iloc[0]
-    assert (row["outcome"], row["weights"], row["survivors"]) == ("ends", "", "")
+    row = fault_outcomes([record]).iloc[0]
+    assert (row["outcome"], row["weight_holders"], row["survivors"]) == ("aborts", "", "")
 
 
 def test_a_nap_is_waited_for(tmp_path: Path, small_cifar: Path) -> None:
     record, found = after(
-        "pytorch/sync/parameter_server", tmp_path, small_cifar, kind="frozen", role="server",
-        rank=0, for_s=0.5,
+        "pytorch/sync/parameter_server", tmp_path, small_cifar, kind="pause", target="server",
+        rank=0, duration_s=0.5,
     )  # fmt: skip
     assert record.ok
-    assert (found.process, found.over, found.noticed) == ("server-0", "finished", None)
+    assert (found.target, found.end_reason, found.first_failure) == ("server-0", "completed", None)
     events = [line["event"] for line in read_events(record.folder / "events.jsonl")]
-    assert events.index("incident") < events.index("incident_ended")
-    row = incidents([record]).iloc[0]
-    assert (row["steps"], row["how"], row["outcome"]) == (61, "went on", "goes on")
+    assert events.index("fault") < events.index("fault_ended")
+    row = fault_outcomes([record]).iloc[0]
+    assert (row["steps"], row["first_error"], row["outcome"]) == (61, "completed", "completes")
 
 
 def test_a_hang_is_told(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after("mxnet/async/parameter_server", tmp_path, small_cifar, kind="killed")
-    assert (found.over, found.noticed) == ("stalled", None)
+    record, found = after("mxnet/async/parameter_server", tmp_path, small_cifar, kind="kill")
+    assert (found.end_reason, found.first_failure) == ("stalled", None)
     assert record.result.reason.endswith(
         "no progress for 5 s with scheduler-0, server-0, worker-0 still running"
     )
-    row = incidents([record]).iloc[0]
-    assert (row["steps"], row["how"], row["outcome"]) == (61, "no sign", "hangs")
-    assert row["weights"] == "server-0, worker-0"
+    row = fault_outcomes([record]).iloc[0]
+    assert (row["steps"], row["first_error"], row["outcome"]) == (61, "no error", "hangs")
+    assert row["weight_holders"] == "server-0, worker-0"
 
 
 def test_a_worker_that_comes_back_late_is_not_taken_in(tmp_path: Path, small_cifar: Path) -> None:
     record, found = after(
-        "pytorch/async/parameter_server", tmp_path, small_cifar, steps=5000, kind="restarted",
-        for_s=0.1,
+        "pytorch/async/parameter_server", tmp_path, small_cifar, steps=5000, kind="restart",
+        duration_s=0.1,
     )  # fmt: skip
-    again = found.fates[-1]
-    assert (again.process, again.role, again.rank, again.life) == ("worker-1-again", "worker", 1, 2)
-    assert found.taken_in is False
+    again = found.processes[-1]
+    assert (again.process, again.role, again.rank, again.incarnation) == (
+        "worker-1-again",
+        "worker",
+        1,
+        2,
+    )
+    assert found.rejoined is False
     assert not record.ok
     assert (record.folder / "logs" / "worker-1-again.log").exists()
 
@@ -102,10 +109,10 @@ def sleeper(tmp_path: Path) -> Iterator[ProcessGroup]:
     words = (sys.executable, "-c", "import time; time.sleep(60)")
     job = TraceJob.model_construct(kind="trace")
     group = ProcessGroup(
-        PlannedProcess("sleeper", "127.0.0.1", words, {}, tmp_path / "sleeper", job),
+        ProcessPlan("sleeper", "127.0.0.1", words, {}, tmp_path / "sleeper", job),
         tmp_path / "log",
     )
-    with ending_all([group]):
+    with terminating([group]):
         yield group
 
 
@@ -114,8 +121,8 @@ def stopped(group: ProcessGroup) -> bool:
 
 
 def test_a_slowed_process_runs_in_turns(sleeper: ProcessGroup) -> None:
-    incident = Incident(kind="slowed", role="worker", share=0.25)
-    pieces = strike(incident, sleeper, lambda: None, None)  # type: ignore[arg-type]
+    incident = FaultSpec(kind="throttle", target="worker", cpu_fraction=0.25)
+    pieces = inject(incident, sleeper, lambda: None, None)  # type: ignore[arg-type]
     for pause_s, is_stopped in [(0.075, True), (0.025, False)] * 2:
         assert next(pieces) == pytest.approx(pause_s)
         until(lambda wanted=is_stopped: stopped(sleeper) is wanted, 5)
@@ -133,8 +140,8 @@ def test_hosts_are_cut_off_by_their_engine(sleeper: ProcessGroup) -> None:
             self.told.append(("join", host))
 
     link = Recorder()
-    incident = Incident(kind="cut_off", role="worker", for_s=3)
-    assert list(strike(incident, sleeper, lambda: None, link)) == [3]
+    incident = FaultSpec(kind="disconnect", target="worker", duration_s=3)
+    assert list(inject(incident, sleeper, lambda: None, link)) == [3]
     assert link.told == [("cut off", "127.0.0.1"), ("join", "127.0.0.1")]
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from horizont.cluster import holding_ports, ports
 from horizont.errors import UserError
+from horizont.launchers import local
+from horizont.launchers.local import reserve_ports
 
 HERE = "127.0.0.1"
 
@@ -63,13 +64,13 @@ def test_processes_that_take_ports_at_once_never_share_one() -> None:
 
 
 def test_a_held_port_can_be_listened_on_and_not_be_asked_for() -> None:
-    with holding_ports([HERE, HERE], 0) as held:
+    with reserve_ports([HERE, HERE], 0) as held:
         with socket.create_server((HERE, held[0])):
             pass
         for port in held:
             with pytest.raises(UserError, match=rf"topology\.base_port: {port}"):
-                holding_ports([HERE], port).__enter__()
-    with holding_ports([HERE], held[1]) as again:
+                reserve_ports([HERE], port).__enter__()
+    with reserve_ports([HERE], held[1]) as again:
         assert again == held[1:]
 
 
@@ -77,18 +78,18 @@ def test_a_killed_holder_holds_nothing() -> None:
     with holder(1, first=30_000) as process:
         tell(process)
         port = int(heard(process))
-        with pytest.raises(UserError, match="base_port"), holding_ports([HERE], port):
+        with pytest.raises(UserError, match="base_port"), reserve_ports([HERE], port):
             pass
-    with holding_ports([HERE], port) as held:
+    with reserve_ports([HERE], port) as held:
         assert held == [port]
 
 
 def test_a_failure_holds_nothing() -> None:
-    with holding_ports([HERE], 0) as (port,):
+    with reserve_ports([HERE], 0) as (port,):
         pass
-    with pytest.raises(UserError, match="hosts"), holding_ports([HERE, "192.0.2.1"], port):
+    with pytest.raises(UserError, match="addresses"), reserve_ports([HERE, "192.0.2.1"], port):
         pass
-    with holding_ports([HERE], port) as held:
+    with reserve_ports([HERE], port) as held:
         assert held == [port]
 
 
@@ -97,33 +98,33 @@ def test_a_port_on_which_someone_listens_is_named() -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(UserError, match=rf"topology\.base_port: {port}"),
-            holding_ports([HERE], port),
+            reserve_ports([HERE], port),
         ):
             pass
 
 
 def test_a_port_on_which_someone_listens_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding_ports([HERE], 0) as (free,), socket.create_server((HERE, 0)) as taken:
+    with reserve_ports([HERE], 0) as (free,), socket.create_server((HERE, 0)) as taken:
         monkeypatch.setattr(ports, "TRIES", 2)
         monkeypatch.setattr(ports, "candidates", lambda: [free, taken.getsockname()[1]])
-        with pytest.raises(UserError, match="free ports"), holding_ports([HERE], 0):
+        with pytest.raises(UserError, match="free ports"), reserve_ports([HERE], 0):
             pass
     with socket.create_server((HERE, 0)) as taken:
         monkeypatch.setattr(ports, "candidates", lambda: [free, taken.getsockname()[1]])
         for _ in range(8):
-            with holding_ports([HERE], 0) as held:
+            with reserve_ports([HERE], 0) as held:
                 assert held == [free]
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 @pytest.mark.parametrize("base_port", [0, 31_000])
 def test_a_foreign_host_is_named(host: str, base_port: int) -> None:
-    with pytest.raises(UserError, match=r"topology\.hosts"), holding_ports([host], base_port):
+    with pytest.raises(UserError, match=r"topology\.addresses"), reserve_ports([host], base_port):
         pass
 
 
 def test_consecutive_ports_end_somewhere() -> None:
-    with pytest.raises(UserError, match="65536"), holding_ports([HERE], 65_536):
+    with pytest.raises(UserError, match="65536"), reserve_ports([HERE], 65_536):
         pass
 
 
@@ -139,6 +140,6 @@ def test_ports_of_outgoing_connections_are_not_drawn(
     told: str, first: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "range")
-    ports.EPHEMERAL.write_text(told)
-    drawn = ports.candidates()
+    local.EPHEMERAL_RANGE_FILE.write_text(told)
+    drawn = local.candidate_ports()
     assert (drawn[0], drawn[-1]) == (first, last)

@@ -2,8 +2,8 @@ import math
 
 import pyarrow as pa
 
-from horizont.cluster.waiting import part_waiting
-from horizont.measure import BACKWARD, COMMUNICATION, StepLog
+from horizont.launchers.collect import split_waiting_from_transfer
+from horizont.monitoring.step_log import BACKWARD, COMMUNICATION, StepLog
 
 
 def a_log(worker, *steps):
@@ -19,7 +19,7 @@ def a_log(worker, *steps):
 
 
 def parted(*logs):
-    rows = part_waiting(pa.concat_tables(logs)).to_pylist()
+    rows = split_waiting_from_transfer(pa.concat_tables(logs)).to_pylist()
     return {
         (row["worker"], row["step"]): (row["waiting_s"], row["communication_s"]) for row in rows
     }
@@ -52,6 +52,6 @@ def test_steps_without_phases_stay_without():
 
 
 def test_a_table_of_no_steps_stays_empty():
-    table = part_waiting(a_log(0))
+    table = split_waiting_from_transfer(a_log(0))
     assert table.num_rows == 0
     assert table.column_names == a_log(0).column_names

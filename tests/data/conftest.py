@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from horizont.data.catalogue import DATASETS, DatasetInfo
-from horizont.data.content import Content
-from horizont.data.official import write_official
-from horizont.data.progress import silent
+from horizont.data.prepared import DatasetArrays
+from horizont.data.sources import no_progress
 from horizont.data.synthetic import synthesise
+from horizont.data.writers import write_archives
 
 IMAGE_SPLITS = {"train": 60, "test": 20}
 TEXT_SPLITS = {"train": 4000, "valid": 600, "test": 500}
@@ -22,7 +22,7 @@ TEXT_SPLITS = {"train": 4000, "valid": 600, "test": 500}
 @dataclass(frozen=True)
 class SmallSet:
     info: DatasetInfo
-    content: Content
+    content: DatasetArrays
     folder: Path
 
     def archive(self, index: int = 0) -> Path:
@@ -30,12 +30,12 @@ class SmallSet:
 
 
 @cache
-def small_content(name: str) -> tuple[DatasetInfo, Content]:
+def small_content(name: str) -> tuple[DatasetInfo, DatasetArrays]:
     info = DATASETS[name]
     if info.kind == "text":
         info = replace(info, classes=40)
     splits = TEXT_SPLITS if info.kind == "text" else IMAGE_SPLITS
-    return info, synthesise(info, splits, 0, silent).content
+    return info, synthesise(info, splits, 0, no_progress).content
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Sm
     def make(name: str) -> SmallSet:
         info, content = small_content(name)
         folder = tmp_path / "raw" / name
-        info = write_official(info, content, folder)
+        info = write_archives(info, content, folder)
         info = replace(info, debian_folder=None)
         monkeypatch.setitem(DATASETS, name, info)
         return SmallSet(info, content, folder)

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from horizont.data import archives
-from horizont.data.archives import read_gzip, read_plain, read_tar
+from horizont.data.archives import read_gzip, read_tar, read_uncompressed
 from horizont.errors import UserError
 
 WANTED = ("folder/wanted",)
@@ -142,7 +142,7 @@ def test_single_files_are_limited_too(archive, monkeypatch):
     with pytest.raises(UserError, match="far more"):
         read_gzip(archive(gzip.compress(bytes(1001))))
     with pytest.raises(UserError, match="far more"):
-        read_plain(archive(bytes(1001)))
+        read_uncompressed(archive(bytes(1001)))
 
 
 def test_no_archive_at_all(archive, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from horizont.data import batch_indices, epoch_order, steps_per_epoch
+from horizont.data.sharding import batch_indices, epoch_order, steps_per_epoch
 from horizont.errors import UserError
 
 PUBLISHED = {"examples": 1000, "global_batch": 126, "local_batch": 42, "workers": 3}
@@ -33,27 +33,27 @@ def test_the_order_is_pinned_because_records_of_older_runs_rely_on_it():
 def test_by_batch_the_workers_together_see_the_batches_of_one_process():
     alone = batch_indices(
         examples=1000, global_batch=126, local_batch=126, workers=1, rank=0,
-        sharding="by_batch", seed=7, steps=20,
+        sharding="global_batches", seed=7, steps=20,
     )  # fmt: skip
-    together = np.concatenate(per_worker("by_batch", 20), axis=1)
+    together = np.concatenate(per_worker("global_batches", 20), axis=1)
     np.testing.assert_array_equal(together, alone)
     assert alone.shape == (20, 126)
     assert alone.dtype == np.int64
 
 
 def test_epochs_follow_each_other_and_drop_what_is_left():
-    length = steps_per_epoch(1000, 42, 3, "by_batch")
+    length = steps_per_epoch(1000, 42, 3, "global_batches")
     assert length == 7
-    together = np.concatenate(per_worker("by_batch", 15), axis=1)
+    together = np.concatenate(per_worker("global_batches", 15), axis=1)
     for epoch in (0, 1):
         seen = together[epoch * length : (epoch + 1) * length].ravel()
         np.testing.assert_array_equal(seen, epoch_order(1000, 7, epoch)[: 7 * 126])
 
 
 def test_by_shard_every_worker_only_sees_its_own_part_in_every_epoch():
-    length = steps_per_epoch(1000, 42, 3, "by_shard")
+    length = steps_per_epoch(1000, 42, 3, "static_shards")
     assert length == 333 // 42
-    shards = per_worker("by_shard", 5 * length)
+    shards = per_worker("static_shards", 5 * length)
     for rank, batches in enumerate(shards):
         assert batches.shape == (5 * length, 42)
         assert set(np.unique(batches % 3)) == {rank}
@@ -63,7 +63,7 @@ def test_by_shard_every_worker_only_sees_its_own_part_in_every_epoch():
         assert not np.array_equal(batches[0], batches[length])
 
 
-@pytest.mark.parametrize("sharding", ["by_batch", "by_shard"])
+@pytest.mark.parametrize("sharding", ["global_batches", "static_shards"])
 @pytest.mark.parametrize(
     ("examples", "workers"), [(1000, 3), (127, 3), (1001, 2), (50, 1), (43, 3)]
 )
@@ -78,12 +78,12 @@ def test_kept_batches_cover_every_example_once_an_epoch(sharding, examples, work
 
 
 def test_a_kept_last_batch_is_shared_evenly():
-    parts = per_worker("by_batch", 8, last="keep", examples=7 * 126 + 10)
+    parts = per_worker("global_batches", 8, last="keep", examples=7 * 126 + 10)
     assert [len(part[-1]) for part in parts] == [4, 3, 3]
 
 
 def test_no_steps_give_no_batches():
-    assert per_worker("by_batch", 0)[0].shape == (0, 42)
+    assert per_worker("global_batches", 0)[0].shape == (0, 42)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_no_steps_give_no_batches():
     ],
 )
 def test_impossible_numbers_are_refused(change, field):
-    request = {**PUBLISHED, "rank": 0, "sharding": "by_batch", "seed": 0, "steps": 1}
+    request = {**PUBLISHED, "rank": 0, "sharding": "global_batches", "seed": 0, "steps": 1}
     with pytest.raises(UserError) as caught:
         batch_indices(**{**request, **change})
     assert caught.value.field == field

@@ -6,9 +6,9 @@ import stat
 import numpy as np
 import pytest
 
-from horizont.data import about, canonical, load, prepare
-from horizont.data.about import channel_moments, hash_array
-from horizont.data.folders import whole_folder
+from horizont.data import prepared
+from horizont.data.preparation import prepare
+from horizont.data.prepared import atomic_folder, channel_moments, hash_array, load
 from horizont.errors import UserError
 
 
@@ -28,18 +28,18 @@ def text(tmp_path):
 
 def test_images_are_mapped_with_their_types_and_shapes(images):
     data = load(images, verify=True)
-    assert isinstance(data, canonical.ImageData)
+    assert isinstance(data, prepared.ImageData)
     assert isinstance(data.train_images, np.memmap)
     assert (data.train_images.shape, data.train_images.dtype) == ((30, 1, 28, 28), np.uint8)
     assert (data.test_labels.shape, data.test_labels.dtype) == ((10,), np.int64)
-    assert data.about.source == "synthetic"
+    assert data.description.source == "synthetic"
     with pytest.raises(ValueError, match="read-only"):
         data.train_images[0] = 0
 
 
 def test_text_comes_with_its_words(text):
     data = load(text, verify=True)
-    assert isinstance(data, canonical.TextData)
+    assert isinstance(data, prepared.TextData)
     assert (data.valid_tokens.shape, data.train_tokens.dtype) == ((100,), np.int32)
     assert len(data.vocabulary) == 10_000
     assert data.vocabulary[0] == "<eos>"
@@ -126,7 +126,7 @@ def test_moments_agree_with_numpy():
 
 
 def break_off(target, error):
-    with whole_folder(target) as temporary:
+    with atomic_folder(target) as temporary:
         (temporary / "half").touch()
         raise error
 
@@ -145,7 +145,7 @@ def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
 
 def test_a_whole_folder_takes_the_place_of_the_old_one(tmp_path):
     for name in ("old", "new"):
-        with whole_folder(tmp_path / "set") as temporary:
+        with atomic_folder(tmp_path / "set") as temporary:
             (temporary / name).touch()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["new", "set"]
 
@@ -154,14 +154,14 @@ def test_a_failed_move_brings_the_old_folder_back(tmp_path, monkeypatch):
     target = tmp_path / "set"
     target.mkdir()
     (target / "old").touch()
-    with pytest.raises(UserError, match="set"), whole_folder(target) as temporary:
+    with pytest.raises(UserError, match="set"), atomic_folder(target) as temporary:
         temporary.rmdir()  # so that the move fails
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["old", "set"]
 
 
 def test_a_place_that_cannot_be_written_is_a_user_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="can be written"), whole_folder(tmp_path / "file" / "set"):
+    with pytest.raises(UserError, match="can be written"), atomic_folder(tmp_path / "file" / "set"):
         pass
 
 
@@ -169,11 +169,11 @@ def test_a_full_disk_is_a_user_error_and_leaves_nothing(tmp_path, monkeypatch):
     def full(*_args, **_options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(canonical.np, "save", full)
+    monkeypatch.setattr(prepared.np, "save", full)
     with pytest.raises(UserError, match="No space left"):
         prepare("ptb", "synthetic", tmp_path, tmp_path / "out", train_examples=10, test_examples=5)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_format_version_is_written(images):
-    assert json.loads((images / "about.json").read_text())["format"] == about.FORMAT
+    assert json.loads((images / "about.json").read_text())["format"] == prepared.DESCRIPTION_FORMAT

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from horizont.data import DATASETS, dataset_info
+from horizont.data.catalogue import DATASETS, dataset_info
 from horizont.errors import UserError
 
 
@@ -15,12 +15,12 @@ def test_an_unknown_name_is_a_user_error_that_lists_the_names():
 def test_every_part_has_a_checksum_and_every_archive_an_address(name):
     info = dataset_info(name)
     assert info.name == name
-    assert [part for parts in info.parts.values() for part in parts] == list(info.contents)
-    sums = [*info.contents.values(), *(file.md5 for file in info.files)]
+    assert [part for parts in info.split_files.values() for part in parts] == list(info.file_md5)
+    sums = [*info.file_md5.values(), *(file.md5 for file in info.files)]
     assert all(len(digest) == 32 and int(digest, 16) for digest in sums)
     assert len(set(sums)) == len(sums)
-    assert set(info.parts) == set(info.splits)
-    assert all(file.address.endswith("/" + file.name) for file in info.files)
+    assert set(info.split_files) == set(info.splits)
+    assert all(file.url.endswith("/" + file.name) for file in info.files)
     assert info.licence
     assert info.citation
 

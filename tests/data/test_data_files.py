@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from horizont.data import ImageData, load, prepare
-from horizont.data.files import ensure_files, open_files
-from horizont.data.kept import KeptImages
+from horizont.data.files import DecodedImageCache, open_files, write_files_if_missing
+from horizont.data.preparation import prepare
+from horizont.data.prepared import ImageData, load
 from horizont.errors import UserError
 
 
@@ -23,7 +23,7 @@ def prepared(folder: Path, name: str, seed: int = 0) -> ImageData:
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist"])
 def test_images_are_found_inside_the_files(name: str, tmp_path: Path) -> None:
     data = prepared(tmp_path, name)
-    files = open_files(data.about, ensure_files(data, tmp_path / "files"))
+    files = open_files(data.description, write_files_if_missing(data, tmp_path / "files"))
     order = np.random.default_rng(1).permutation(203)
     assert np.array_equal(files.read(order), data.train_images[order])
     assert np.array_equal(files.labels, data.train_labels)
@@ -32,27 +32,27 @@ def test_images_are_found_inside_the_files(name: str, tmp_path: Path) -> None:
 
 def test_files_are_written_once_and_anew_for_other_data(tmp_path: Path) -> None:
     data, folder = prepared(tmp_path, "fashion-mnist"), tmp_path / "files"
-    (ensure_files(data, folder) / "made-of-them.rec").touch()
-    assert (ensure_files(data, folder) / "made-of-them.rec").exists()
+    (write_files_if_missing(data, folder) / "made-of-them.rec").touch()
+    assert (write_files_if_missing(data, folder) / "made-of-them.rec").exists()
     other = prepared(tmp_path, "fashion-mnist", seed=1)
-    assert not (ensure_files(other, folder) / "made-of-them.rec").exists()
-    assert np.array_equal(open_files(other.about, folder).read([7]), other.train_images[7:8])
+    assert not (write_files_if_missing(other, folder) / "made-of-them.rec").exists()
+    assert np.array_equal(open_files(other.description, folder).read([7]), other.train_images[7:8])
 
 
 def test_what_is_missing_or_cut_short_is_named(tmp_path: Path) -> None:
     data = prepared(tmp_path, "cifar10")
-    folder = ensure_files(data, tmp_path / "files")
-    files = open_files(data.about, folder)
-    last = files.stretches[-1]
+    folder = write_files_if_missing(data, tmp_path / "files")
+    files = open_files(data.description, folder)
+    last = files.segments[-1]
     with last.path.open("r+b") as file:
-        file.truncate(last.begin + files.image_bytes)
+        file.truncate(last.offset + files.image_bytes)
     with pytest.raises(UserError, match="data_batch_5: 'shorter than it was'"):
         files.read([202])
     with pytest.raises(UserError, match="data_batch_5: 'refused"):
-        open_files(data.about, folder)
+        open_files(data.description, folder)
     last.path.unlink()
     with pytest.raises(UserError, match="data_batch_5: 'missing'"):
-        open_files(data.about, folder)
+        open_files(data.description, folder)
 
 
 def test_kept_images_are_read_once() -> None:
@@ -63,7 +63,7 @@ def test_kept_images_are_read_once() -> None:
         asked.extend(indices.tolist())
         return images[indices]
 
-    kept = KeptImages(5, (3, 2, 2), read)
+    kept = DecodedImageCache(5, (3, 2, 2), read)
     for order in ([3, 0], [0, 1, 3], [3, 1]):
         assert np.array_equal(kept(np.array(order)), images[order])
     assert asked == [3, 0, 1]

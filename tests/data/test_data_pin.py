@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from ruamel.yaml import YAML
 
-from horizont.data import DATASETS
+from horizont.data.catalogue import DATASETS
 
 PIN = Path(__file__).parents[2] / "data.dvc"
 
@@ -27,7 +27,7 @@ def test_the_pin_agrees_with_the_catalogue():
         for file in info.files
     }
     assert pin["meta"] == {
-        info.name: {"addresses": [file.address for file in info.files], "licence": info.licence}
+        info.name: {"addresses": [file.url for file in info.files], "licence": info.licence}
         for info in DATASETS.values()
     }
 

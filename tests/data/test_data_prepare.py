@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from horizont.data import DATASETS, load, prepare
+from horizont.data.catalogue import DATASETS
+from horizont.data.preparation import prepare
+from horizont.data.prepared import load
 from horizont.errors import UserError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -34,7 +36,7 @@ def test_synthetic_never_reads_the_real_set(small, ready, tmp_path, name):
     assert (about.source, about.origin, about.seed) == ("synthetic", "generated", 0)
     best = about.best_perplexity if about.kind == "text" else about.best_accuracy
     assert best is not None
-    assert load(tmp_path / "prepared" / name, verify=True).about == about
+    assert load(tmp_path / "prepared" / name, verify=True).description == about
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -42,7 +44,7 @@ def test_synthetic_never_reads_the_real_set(small, ready, tmp_path, name):
 def test_what_is_already_there_is_taken(small, ready, tmp_path, name, source):
     made = small(name)
     about = ready(name, source)
-    assert (about.source, about.origin) == ("real", "already there")
+    assert (about.source, about.origin) == ("real", "raw folder")
     assert about.best_accuracy is about.best_perplexity is about.seed is None
     data = load(tmp_path / "prepared" / name, verify=True)
     if name != "ptb":
@@ -84,7 +86,7 @@ def test_what_is_there_comes_before_the_mirror_and_the_mirror_before_debian(
             shutil.rmtree(tmp_path / "prepared")
             gone.mkdir()
         origins.append(ready(info.name, "available", mirror=mirror).origin)
-    assert origins == ["already there", "mirror", "debian"]
+    assert origins == ["raw folder", "mirror", "debian"]
 
 
 def test_a_mirror_without_the_set_leaves_the_stand_in(ready, tmp_path):
@@ -153,7 +155,7 @@ def test_an_interrupt_leaves_what_was_there(ready, tmp_path, when, old):
     with pytest.raises(KeyboardInterrupt):
         ready("fashion-mnist", "synthetic", progress=interrupt, **FEW)
     if old:
-        assert load(tmp_path / "prepared" / "fashion-mnist", verify=True).about.seed == 1
+        assert load(tmp_path / "prepared" / "fashion-mnist", verify=True).description.seed == 1
         assert folders(tmp_path / "prepared") == ["fashion-mnist"]
     else:
         assert not (tmp_path / "prepared").exists()
@@ -237,7 +239,7 @@ def test_the_official_place_is_asked_only_for_the_real_set(place, ready, tmp_pat
     shares = [share for step, share in told if step == "fetching train-images-idx3-ubyte.gz"]
     assert shares == sorted(shares)
     assert 0 < shares[0] < shares[-1] == 1.0
-    assert ready("fashion-mnist", "available", **FEW).origin == "already there"
+    assert ready("fashion-mnist", "available", **FEW).origin == "raw folder"
 
 
 def test_a_tampered_download_is_refused_and_removed(place, ready, tmp_path):

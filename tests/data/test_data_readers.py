@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from horizont.data import DATASETS
-from horizont.data.idx import parse_idx
-from horizont.data.official import idx_bytes, write_tar
-from horizont.data.ptb import read_ptb
-from horizont.data.unpack import _unpack, holds, read_content
+from horizont.data.catalogue import DATASETS
+from horizont.data.formats import parse_idx, read_ptb
+from horizont.data.sources import _read_members, has_all_files, read_content
+from horizont.data.writers import idx_bytes, write_tar
 from horizont.errors import UserError
 
 IMAGES = ("cifar10", "cifar100", "fashion-mnist")
@@ -42,11 +41,11 @@ def test_text_comes_back_word_for_word_numbered_by_frequency(small):
 def test_unpacked_files_are_as_good_as_archives(small, name, tmp_path):
     made = small(name)
     packed = read_content(made.info, made.folder)
-    for path, data in _unpack(made.info, made.folder).items():
-        target = tmp_path / "plain" / path.rpartition("/")[2]
+    for path, data in _read_members(made.info, made.folder).items():
+        target = tmp_path / "none" / path.rpartition("/")[2]
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)
-    plain = read_content(made.info, tmp_path / "plain")
+    plain = read_content(made.info, tmp_path / "none")
     for key, array in packed.arrays.items():
         np.testing.assert_array_equal(plain.arrays[key], array)
 
@@ -94,7 +93,7 @@ def test_recompressed_archives_are_accepted(small):
 def test_a_missing_file_is_named(small, name):
     made = small(name)
     made.archive().unlink()
-    assert not holds(made.info, made.folder)
+    assert not has_all_files(made.info, made.folder)
     with pytest.raises(UserError, match=made.archive().name):
         read_content(made.info, made.folder)
 
@@ -110,7 +109,7 @@ def test_ptb_without_its_test_text_is_refused(small):
 def test_ptb_sentence_ends_and_order_of_words():
     info = DATASETS["ptb"]
     texts = (b" b a b \n\n c a\n", b"a\n", b"c")
-    content = read_ptb(info, dict(zip(info.contents, texts, strict=True)))
+    content = read_ptb(info, dict(zip(info.file_md5, texts, strict=True)))
     assert content.vocabulary == ("<eos>", "a", "b", "c")
     assert content.arrays["train_tokens"].tolist() == [2, 1, 2, 0, 0, 3, 1, 0]
     assert content.arrays["valid_tokens"].tolist() == [1, 0]
@@ -120,7 +119,7 @@ def test_ptb_sentence_ends_and_order_of_words():
 def test_ptb_strange_words_and_bytes_are_refused():
     info = DATASETS["ptb"]
     for test, message in ((b"d\n", "'d'"), (b"\xff\xfe\n", "UTF-8")):
-        texts = dict(zip(info.contents, (b"a\n", b"a\n", test), strict=True))
+        texts = dict(zip(info.file_md5, (b"a\n", b"a\n", test), strict=True))
         with pytest.raises(UserError, match=message):
             read_ptb(info, texts)
 

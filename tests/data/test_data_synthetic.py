@@ -5,12 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from horizont.data import DATASETS, fourier, synthetic_text
-from horizont.data.about import hash_array
-from horizont.data.progress import silent
-from horizont.data.synthetic import image_law, synthesise, text_law
-from horizont.data.synthetic_images import generate, least_contrast, prototypes, recover_classes
-from horizont.data.synthetic_text import TextLaw
+from horizont.data import fourier, synthetic
+from horizont.data.catalogue import DATASETS
+from horizont.data.prepared import hash_array
+from horizont.data.sources import no_progress
+from horizont.data.synthetic import (
+    TextDistribution,
+    generate_images,
+    image_distribution,
+    minimum_contrast,
+    prototypes,
+    recover_classes,
+    synthesise,
+    text_distribution,
+)
 
 IMAGES = ("cifar10", "cifar100", "fashion-mnist")
 PINNED = {
@@ -22,14 +30,14 @@ PINNED = {
 
 
 def sample(law, split, count):
-    parts = zip(*generate(law, split, count), strict=True)
+    parts = zip(*generate_images(law, split, count), strict=True)
     return tuple(np.concatenate(part) for part in parts)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_the_bytes_are_the_same_on_every_machine(name):
     splits = dict.fromkeys(DATASETS[name].splits, 700)
-    arrays = synthesise(DATASETS[name], splits, 0, silent).content.arrays
+    arrays = synthesise(DATASETS[name], splits, 0, no_progress).content.arrays
     joined = np.concatenate([array.ravel().view(np.uint8) for array in arrays.values()])
     assert hash_array(joined) == PINNED[name]
 
@@ -38,7 +46,7 @@ def test_the_bytes_are_the_same_on_every_machine(name):
 def test_the_first_examples_do_not_depend_on_how_many_there_are(name):
     info = DATASETS[name]
     few, many = (
-        synthesise(info, dict.fromkeys(info.splits, count), 0, silent).content
+        synthesise(info, dict.fromkeys(info.splits, count), 0, no_progress).content
         for count in (30, 800)
     )
     for key, array in few.arrays.items():
@@ -49,7 +57,7 @@ def test_the_first_examples_do_not_depend_on_how_many_there_are(name):
 def test_seeds_and_splits_give_different_examples(name):
     info = DATASETS[name]
     splits = dict.fromkeys(info.splits, 100)
-    one, other = (synthesise(info, splits, seed, silent).content.arrays for seed in (0, 1))
+    one, other = (synthesise(info, splits, seed, no_progress).content.arrays for seed in (0, 1))
     part = "tokens" if info.kind == "text" else "images"
     assert not np.array_equal(one[f"train_{part}"], other[f"train_{part}"])
     assert not np.array_equal(one[f"train_{part}"], one[f"test_{part}"])
@@ -57,7 +65,7 @@ def test_seeds_and_splits_give_different_examples(name):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_the_latent_class_is_certain_and_nothing_is_clipped(name):
-    law = image_law(DATASETS[name], 0)
+    law = image_distribution(DATASETS[name], 0)
     images, _, latent = sample(law, "test", 1000)
     np.testing.assert_array_equal(recover_classes(images, law), latent)
     assert images.min() >= 1
@@ -66,15 +74,15 @@ def test_the_latent_class_is_certain_and_nothing_is_clipped(name):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_the_bayes_classifier_reaches_the_stated_accuracy(name):
-    law = image_law(DATASETS[name], 3)
+    law = image_distribution(DATASETS[name], 3)
     images, labels, _ = sample(law, "train", 3000)
     accuracy = np.mean(recover_classes(images, law) == labels)
-    deviation = np.sqrt(law.best_accuracy * law.flips / 3000)
+    deviation = np.sqrt(law.best_accuracy * law.label_noise / 3000)
     assert abs(accuracy - law.best_accuracy) < 4 * deviation
 
 
 def test_flipped_labels_are_spread_evenly_over_the_other_classes():
-    law = replace(image_law(DATASETS["fashion-mnist"], 0), flips=0.5)
+    law = replace(image_distribution(DATASETS["fashion-mnist"], 0), flips=0.5)
     _, labels, latent = sample(law, "train", 9000)
     steps = np.bincount((labels - latent) % 10, minlength=10)
     assert abs(steps[0] - 4500) < 4 * np.sqrt(2250)
@@ -83,13 +91,13 @@ def test_flipped_labels_are_spread_evenly_over_the_other_classes():
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_contrast_stays_far_above_what_certainty_needs(name):
-    assert least_contrast(image_law(DATASETS[name], 0)) < 0.25
+    assert minimum_contrast(image_distribution(DATASETS[name], 0)) < 0.25
 
 
 def test_too_weak_a_signal_is_refused():
-    law = replace(image_law(DATASETS["fashion-mnist"], 0), signal=5)
+    law = replace(image_distribution(DATASETS["fashion-mnist"], 0), signal=5)
     with pytest.raises(ArithmeticError, match="uncertain"):
-        next(generate(law, "train", 10))
+        next(generate_images(law, "train", 10))
 
 
 @pytest.mark.parametrize("size", [28, 32])
@@ -107,7 +115,7 @@ def test_the_basis_is_orthonormal_and_the_signal_modes_agree_with_the_fft(size):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_sums_stay_exact_in_float64(name):
-    law = image_law(DATASETS[name], 0)
+    law = image_distribution(DATASETS[name], 0)
     weights = fourier.nuisance_weights(law.size, law.clutter * 1024, law.noise * 1024)
     largest = 127 * weights.sum() + np.abs(prototypes(law)).sum(axis=(-2, -1)).max()
     assert largest < 2**23
@@ -115,42 +123,42 @@ def test_sums_stay_exact_in_float64(name):
 
 
 def test_prototypes_have_the_stated_strength():
-    law = image_law(DATASETS["cifar10"], 0)
+    law = image_distribution(DATASETS["cifar10"], 0)
     fields = fourier.synthesise(prototypes(law)) / 1024
     rms = np.sqrt((fields**2).mean(axis=(2, 3, 4)))
     np.testing.assert_allclose(rms, law.signal, rtol=1e-3)
 
 
 def test_entropy_rate_agrees_with_the_full_matrix():
-    law = TextLaw(60, seed=5)
-    share = synthetic_text.FOLLOW / 100
-    fresh = synthetic_text.fresh_law(law)
-    table = (1 - share) * fresh + share * synthetic_text.successor_matrix(law).toarray()
+    law = TextDistribution(60, seed=5)
+    share = synthetic.SUCCESSOR_PERCENT / 100
+    fresh = synthetic.zipf_distribution(law)
+    table = (1 - share) * fresh + share * synthetic.successor_matrix(law).toarray()
     np.testing.assert_allclose(table.sum(axis=1), 1)
     values, vectors = np.linalg.eig(table.T)
     stationary = np.real(vectors[:, np.argmax(np.real(values))])
     stationary /= stationary.sum()
-    np.testing.assert_allclose(synthetic_text.stationary_law(law), stationary, rtol=1e-9)
+    np.testing.assert_allclose(synthetic.stationary_distribution(law), stationary, rtol=1e-9)
     entropy = -(stationary[:, None] * table * np.log(table)).sum()
-    assert synthetic_text.entropy_rate(law) == pytest.approx(entropy, rel=1e-12)
+    assert synthetic.entropy_rate(law) == pytest.approx(entropy, rel=1e-12)
 
 
 def test_the_true_model_reaches_the_stated_perplexity():
-    law = text_law(DATASETS["ptb"], 0)
-    words = synthetic_text.generate(law, "train", 400_000)
-    share, fresh = synthetic_text.FOLLOW / 100, synthetic_text.fresh_law(law)
-    follow = synthetic_text.successor_matrix(law)[words[:-1], words[1:]]
+    law = text_distribution(DATASETS["ptb"], 0)
+    words = synthetic.generate_text(law, "train", 400_000)
+    share, fresh = synthetic.SUCCESSOR_PERCENT / 100, synthetic.zipf_distribution(law)
+    follow = synthetic.successor_matrix(law)[words[:-1], words[1:]]
     surprise = -np.log((1 - share) * fresh[words[1:]] + share * np.asarray(follow).ravel())
     # consecutive surprises hardly depend on each other; 5 leaves room for what they do
     error = 5 * surprise.std() / np.sqrt(len(surprise))
     assert error < 0.03
-    assert abs(surprise.mean() - np.log(synthetic_text.best_perplexity(law))) < error
+    assert abs(surprise.mean() - np.log(synthetic.best_perplexity(law))) < error
 
 
 def test_single_words_follow_the_stationary_law():
-    law = text_law(DATASETS["ptb"], 1)
-    words = synthetic_text.generate(law, "test", 300_000)
-    law_of_words = synthetic_text.stationary_law(law)
+    law = text_distribution(DATASETS["ptb"], 1)
+    words = synthetic.generate_text(law, "test", 300_000)
+    law_of_words = synthetic.stationary_distribution(law)
     counts = np.bincount(words, minlength=law.words)[:50] / len(words)
     np.testing.assert_allclose(counts, law_of_words[:50], rtol=0.15)
     ranks = np.sort(law_of_words)[::-1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from horizont.data import window_starts
+from horizont.data.sharding import window_starts
 from horizont.errors import UserError
-from horizont.frameworks.base import Windows
+from horizont.frameworks.base import TextWindows
 
 WORDS, TIME_STEPS, ROWS = 1000, 7, 4
 
@@ -31,10 +31,10 @@ def test_a_row_goes_on_where_it_ended() -> None:
 
 
 def test_no_word_is_read_twice_in_an_epoch() -> None:
-    text = Windows(np.arange(WORDS, dtype=np.int32), TIME_STEPS, list(starts()))
-    read = np.concatenate([text.at(begun)[0].ravel() for begun in text.order])
+    text = TextWindows(np.arange(WORDS, dtype=np.int32), TIME_STEPS, list(starts()))
+    read = np.concatenate([text.inputs_and_targets(begun)[0].ravel() for begun in text.order])
     assert len(np.unique(read)) == len(read) == 35 * TIME_STEPS * ROWS
-    inputs, targets = text.at(text.order[-1])
+    inputs, targets = text.inputs_and_targets(text.order[-1])
     np.testing.assert_array_equal(targets, inputs + 1)
 
 

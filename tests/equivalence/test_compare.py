@@ -7,10 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from horizont.equivalence import Proof, Traces, compare, proof_of, read_proof, write_proof
-from horizont.equivalence.bounds import ERROR_CAP, FLOAT64_BOUND, float32_bound
-from horizont.equivalence.compare import pairs_of
-from horizont.equivalence.distance import relative_distance
+from horizont.equivalence.certificate import (
+    EquivalenceCertificate,
+    make_certificate,
+    read_certificate,
+    write_certificate,
+)
+from horizont.equivalence.compare import (
+    ERROR_CAP,
+    FLOAT64_BOUND,
+    TraceSet,
+    compare,
+    float32_bound,
+    framework_pairs,
+    relative_distance,
+)
 
 
 def trace(**changes: np.ndarray) -> dict[str, np.ndarray]:
@@ -24,9 +35,11 @@ def trace(**changes: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def proof(one: dict[str, np.ndarray], other: dict[str, np.ndarray], dtype: str = "float64"):  # type: ignore[no-untyped-def]
-    rows = compare(Traces(dtype, {"a": one, "b": other}, [{"a": one, "b": other}]))
+    rows = compare(TraceSet(dtype, {"a": one, "b": other}, [{"a": one, "b": other}]))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
-    return proof_of(rows, **about, ground={"network": "1"}, frameworks=("a", "b"), missing={})
+    return make_certificate(
+        rows, **about, provenance={"network": "1"}, frameworks=("a", "b"), missing={}
+    )
 
 
 def test_distance() -> None:
@@ -42,7 +55,7 @@ def test_equal_traces_are_proven() -> None:
     found = proof(trace(), trace())
     assert found.ok
     assert "agree" in found.verdict
-    assert found.stands_for("a", {"network": "1"}) == "proven"
+    assert found.status_for("a", {"network": "1"}) == "verified"
 
 
 def test_the_first_departure_is_the_first_in_the_order_of_training() -> None:
@@ -52,39 +65,39 @@ def test_the_first_departure_is_the_first_in_the_order_of_training() -> None:
     )
     found = proof(trace(), wrong)
     assert not found.ok
-    assert found.first_departure is not None
-    assert found.first_departure["quantity"] == "gradient"
+    assert found.first_divergence is not None
+    assert found.first_divergence["quantity"] == "gradient"
     assert "conv1.weight" in found.verdict
 
 
-def built_proof(built: dict[str, np.ndarray]) -> Proof:
+def built_proof(built: dict[str, np.ndarray]) -> EquivalenceCertificate:
     """Compare two frameworks that agree, and a build of one of them."""
     told = {"a": trace(), "b": trace(), "b+fast": built}
-    rows = compare(Traces("float64", told, [{"a": trace(), "b": trace()}]))
+    rows = compare(TraceSet("float64", told, [{"a": trace(), "b": trace()}]))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
     trainers = {"frameworks": ("a", "b"), "builds": ("b+fast",)}
-    return proof_of(rows, **about, ground={"network": "1"}, missing={}, **trainers)
+    return make_certificate(rows, **about, provenance={"network": "1"}, missing={}, **trainers)
 
 
 def test_a_build_is_compared_with_its_own_framework() -> None:
-    assert pairs_of(["b+fast", "b", "a"]) == [("a", "b"), ("b", "b+fast")]
+    assert framework_pairs(["b+fast", "b", "a"]) == [("a", "b"), ("b", "b+fast")]
     found = built_proof(trace())
-    assert found.stands_for("b+fast", {"network": "1"}) == "proven"
+    assert found.status_for("b+fast", {"network": "1"}) == "verified"
     assert "b-b+fast" in found.verdict
 
 
 def test_a_departing_build_leaves_the_frameworks_proven() -> None:
     found = built_proof(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
-    assert found.stands_for("b", {"network": "1"}) == "proven"
-    assert "departure of this build" in found.stands_for("b+fast", {"network": "1"})
+    assert found.status_for("b", {"network": "1"}) == "verified"
+    assert "departure of this build" in found.status_for("b+fast", {"network": "1"})
     assert "b-b+fast depart first at update conv1.weight" in found.verdict
 
 
 def test_a_build_without_a_proof_of_its_own_is_not_comparable() -> None:
     found = built_proof(trace())
-    assert found.stands_for("a+fast", {"network": "1"}) == "not comparable: no proof for this build"
+    assert found.status_for("a+fast", {"network": "1"}) == "not comparable: no proof for this build"
     mute = built_proof({"initial/0/conv1.weight": np.arange(1.0, 5.0)})
-    assert mute.stands_for("b+fast", {"network": "1"}).startswith("not comparable")
+    assert mute.status_for("b+fast", {"network": "1"}).startswith("not comparable")
 
 
 def test_a_missing_tensor_is_a_departure() -> None:
@@ -114,11 +127,11 @@ def test_a_framework_may_be_as_inexact_as_it_is_by_itself_within_reason() -> Non
     exact = trace()
     inexact = trace(**{"gradient__0__conv1.weight": np.ones(4) * (1 + 9e-6)})
     plain = {"a": exact, "b": inexact}
-    assert not proof_ok(Traces("float32", plain, [plain]))
-    assert proof_ok(Traces("float32", plain, [plain], {"a": exact, "b": exact}))
+    assert not proof_ok(TraceSet("float32", plain, [plain]))
+    assert proof_ok(TraceSet("float32", plain, [plain], {"a": exact, "b": exact}))
 
 
-def proof_ok(traces: Traces) -> bool:
+def proof_ok(traces: TraceSet) -> bool:
     return all(row.ok for row in compare(traces))
 
 
@@ -137,7 +150,7 @@ class Read(dict[str, np.ndarray]):
 def test_each_tensor_is_read_once_and_not_before_its_turn() -> None:
     traces = [Read() for _ in range(6)]
     plain, rerun = (dict(zip("abc", part, strict=True)) for part in (traces[:3], traces[3:]))
-    rows = compare(Traces("float64", plain, [rerun]))
+    rows = compare(TraceSet("float64", plain, [rerun]))
     next(rows)
     assert [read.names for read in traces] == [["initial/0/conv1.weight"]] * 6
     assert len(list(rows)) == 4 * 3 - 1
@@ -147,9 +160,9 @@ def test_each_tensor_is_read_once_and_not_before_its_turn() -> None:
 def test_a_chaotic_training_is_no_evidence() -> None:
     adrift = trace(**{"update__5__conv1.weight": np.array([0.1, 0.1, 0.1, 0.2])})
     one = {"a": trace(), "b": trace()}
-    rows = list(compare(Traces("float64", one, [{"a": adrift, "b": adrift}])))
+    rows = list(compare(TraceSet("float64", one, [{"a": adrift, "b": adrift}])))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
-    found = proof_of(rows, **about, ground={}, frameworks=("a", "b"), missing={})
+    found = make_certificate(rows, **about, provenance={}, frameworks=("a", "b"), missing={})
     assert all(row.ok for row in rows)
     assert not found.ok
     assert found.verdict.startswith("Not settled: rounding")
@@ -157,23 +170,25 @@ def test_a_chaotic_training_is_no_evidence() -> None:
 
 def test_a_stale_proof_does_not_stand() -> None:
     found = proof(trace(), trace())
-    assert "another network" in found.stands_for("a", {"network": "2"})
-    assert "no proof for this framework" in found.stands_for("c", {"network": "1"})
+    assert "another network" in found.status_for("a", {"network": "2"})
+    assert "no proof for this framework" in found.status_for("c", {"network": "1"})
     broken = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
-    assert "departure" in broken.stands_for("a", {"network": "1"})
+    assert "departure" in broken.status_for("a", {"network": "1"})
 
 
 def test_nothing_to_compare_is_no_proof() -> None:
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "real"}
-    alone = proof_of([], **about, ground={}, frameworks=("a",), missing={"b": "not installed"})
+    alone = make_certificate(
+        [], **about, provenance={}, frameworks=("a",), missing={"b": "not installed"}
+    )
     assert not alone.ok
     assert "fewer than two" in alone.verdict
 
 
 def test_a_proof_survives_the_disk(tmp_path: Path) -> None:
     found = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
-    write_proof(tmp_path / "proof.json", found)
-    assert read_proof(tmp_path / "proof.json") == found
+    write_certificate(tmp_path / "proof.json", found)
+    assert read_certificate(tmp_path / "proof.json") == found
 
 
 def test_a_kink_in_any_framework_is_noise_for_all_in_float32_only() -> None:
@@ -183,7 +198,7 @@ def test_a_kink_in_any_framework_is_noise_for_all_in_float32_only() -> None:
     rerun = {"a": trace(), "b": told["b"], "c": flipped}
 
     def of_ab(dtype: str) -> bool:
-        rows = compare(Traces(dtype, told, [rerun]))
+        rows = compare(TraceSet(dtype, told, [rerun]))
         (row,) = [row for row in rows if (row.pair, row.quantity) == ("a-b", "gradient")]
         return row.ok
 

@@ -14,32 +14,33 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.data import ImageData, load, order_for
-from horizont.frameworks.base import Examples
-from horizont.frameworks.registry import load_adapter
-from horizont.spec import Run
-from horizont.worker.session import recipe_for
+from horizont.config.run import Run
+from horizont.data.prepared import ImageData, load
+from horizont.data.sharding import example_order
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import InMemoryImages
+from horizont.training.context import training_setup
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
     """Train as the run says and keep the first worker's update."""
     adapter = load_adapter("pytorch")
     adapter.configure(1)
-    recipe = recipe_for(run.workload, data, run.seed)
+    recipe = training_setup(run.workload, data, run.seed)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = range(run.topology.workers)
-    orders = [list(order_for(run, rank, data.about)) for rank in workers]
+    orders = [list(example_order(run, rank, data.description)) for rank in workers]
     weights = recipe.weights
-    for first in range(0, run.steps.total, run.exchange.average_every):
+    for first in range(0, run.steps.total, run.gradient_exchange.local_steps):
         ended = []
         for order in orders:
             trainer = adapter.trainer(replace(recipe, weights=weights))
-            own = order[first : first + run.exchange.average_every]
-            for batch in trainer.batches(Examples(images, labels, own)):
+            own = order[first : first + run.gradient_exchange.local_steps]
+            for batch in trainer.batches(InMemoryImages(images, labels, own)):
                 trainer.step(batch)
             ended.append(trainer.weights())
         weights = ended[0]  # what is left at the end, after a last segment that is too short
-        if len(own) == run.exchange.average_every:
+        if len(own) == run.gradient_exchange.local_steps:
             weights = {name: sum(each[name] for each in ended) / len(workers) for name in weights}
     np.savez(out, **{name: weights[name] - recipe.weights[name] for name in weights})
 

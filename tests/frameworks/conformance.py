@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from horizont.frameworks.base import Examples, Normalisation, Recipe
-from horizont.frameworks.registry import load_adapter
-from horizont.networks import Dense, Flatten, MaxPool, Network, build_network, initial_weights
-from horizont.spec import PLAIN, Build, Optimizer
+from horizont.config.system import DEFAULT, Variant
+from horizont.config.workload import OptimizerConfig
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import InMemoryImages, Normalisation, TrainingSetup
+from horizont.networks.catalogue import build_network
+from horizont.networks.layers import Dense, Flatten, MaxPool
+from horizont.networks.network import Network
+from horizont.networks.weights import initial_weights
 
 RATE = 0.1
 BATCH = 6
@@ -50,7 +54,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
 
 
-def main(framework: str, build: Build = PLAIN) -> None:
+def main(framework: str, build: Variant = DEFAULT) -> None:
     """Try everything that the protocol promises of a trainer alone."""
     adapter = load_adapter(framework)
     adapter.configure(1)
@@ -61,10 +65,10 @@ def main(framework: str, build: Build = PLAIN) -> None:
         for name, value in initial_weights(network, 5).items()
     }
     scale = Normalisation(np.array([0.4, 0.5, 0.6]), np.array([0.2, 0.25, 0.3]))
-    recipe = Recipe(
-        network, weights, Optimizer(learning_rate=RATE), scale, dtype="float64", build=build
+    recipe = TrainingSetup(
+        network, weights, OptimizerConfig(learning_rate=RATE), scale, dtype="float64", variant=build
     )
-    examples = Examples(
+    examples = InMemoryImages(
         images=random.integers(0, 256, (4 * BATCH, 3, 32, 32), dtype=np.uint8),
         labels=random.integers(0, 10, 4 * BATCH),
         order=[*random.permutation(3 * BATCH).reshape(3, BATCH), np.arange(BATCH // 2)],
@@ -78,7 +82,9 @@ def main(framework: str, build: Build = PLAIN) -> None:
     print(json.dumps(found))
 
 
-def probe(trainer: Any, weights: Any, examples: Examples, scale: Normalisation) -> dict[str, Any]:
+def probe(
+    trainer: Any, weights: Any, examples: InMemoryImages, scale: Normalisation
+) -> dict[str, Any]:
     """Compare scores, loss and a gradient with NumPy's."""
     first = examples.order[0]
     images = examples.images[first] / 255.0
@@ -99,13 +105,13 @@ def probe(trainer: Any, weights: Any, examples: Examples, scale: Normalisation) 
     }
 
 
-def padded(adapter: Any, examples: Examples, scale: Normalisation, build: Build) -> float:
+def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: Variant) -> float:
     """Train on windows that reach over the edge, where images are negative: zeros would be seen."""
     layers = (MaxPool(name="pool", kernel=3, stride=2, padding=1), Flatten(name="flatten"))
     network = Network("edges", (3, 32, 32), 10, (*layers, Dense(name="fc", features=10)))
     weights = initial_weights(network, 5)
-    recipe = Recipe(
-        network, weights, Optimizer(learning_rate=RATE), scale, dtype="float64", build=build
+    recipe = TrainingSetup(
+        network, weights, OptimizerConfig(learning_rate=RATE), scale, dtype="float64", variant=build
     )
     trainer = adapter.trainer(recipe)
     batch = next(trainer.batches(examples))
@@ -120,7 +126,7 @@ def padded(adapter: Any, examples: Examples, scale: Normalisation, build: Build)
     return float(np.abs(logits - expected).max())
 
 
-def steps(plain: Any, timed: Any, examples: Examples, weights: Any) -> dict[str, Any]:
+def steps(plain: Any, timed: Any, examples: InMemoryImages, weights: Any) -> dict[str, Any]:
     """Make bare and instrumented steps, an uneven last batch among them."""
     probed = plain.probe(next(plain.batches(examples))).gradients
     losses: list[list[float]] = [[], []]

@@ -14,26 +14,27 @@ from pathlib import Path
 
 import numpy as np
 
-from horizont.data import ImageData, load, order_for
-from horizont.frameworks.base import Examples
-from horizont.frameworks.registry import load_adapter
-from horizont.spec import Run
-from horizont.worker.session import recipe_for
+from horizont.config.run import Run
+from horizont.data.prepared import ImageData, load
+from horizont.data.sharding import example_order
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import InMemoryImages
+from horizont.training.context import training_setup
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
     """Train as the run says and keep the updates of the weights."""
     adapter = load_adapter("pytorch")
     adapter.configure(1)
-    recipe = replace(recipe_for(run.workload, data, run.seed), dtype="float64")
+    recipe = replace(training_setup(run.workload, data, run.seed), dtype="float64")
     weights = dict(recipe.weights)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = run.topology.workers
-    orders = [list(order_for(run, rank, data.about)) for rank in range(workers)]
+    orders = [list(example_order(run, rank, data.description)) for rank in range(workers)]
     for shares in zip(*orders, strict=True):
         trainer = adapter.trainer(replace(recipe, weights=weights))
-        batches = trainer.batches(Examples(images, labels, shares))
-        gradients = [trainer.probe(batch).gradients for batch in batches]
+        batches = trainer.batches(InMemoryImages(images, labels, shares))
+        gradients = [trainer.forward_backward(batch).gradients for batch in batches]
         for name in weights:
             mean = sum(gradient[name] for gradient in gradients) / workers
             weights[name] = weights[name] - run.workload.optimizer.learning_rate * mean

@@ -12,21 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from horizont.data import load
+from horizont.config.input import READERS, InputPipeline
+from horizont.config.workload import OptimizerConfig, Workload
 from horizont.data.files import open_files
-from horizont.frameworks.base import Examples, Normalisation, OnDisk, Recipe
-from horizont.frameworks.registry import load_adapter
-from horizont.networks import initial_weights, network_for
-from horizont.spec import READERS, Input, Optimizer, Workload
+from horizont.data.prepared import load
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import ImagesOnDisk, InMemoryImages, Normalisation, TrainingSetup
+from horizont.networks.catalogue import network_for
+from horizont.networks.weights import initial_weights
 
 BATCH = 20
-OPTIMIZER = Optimizer(learning_rate=0.1)
+OPTIMIZER = OptimizerConfig(learning_rate=0.1)
 
 
 def ways(reader: str) -> list[dict[str, Any]]:
     """List the ways in which a reader can read."""
     traits = READERS[reader]
-    found: list[dict[str, Any]] = [{"cache": True, "prefetch": min(traits.ahead_alone, 2)}]
+    found: list[dict[str, Any]] = [{"cache": True, "prefetch": min(traits.max_prefetch_inline, 2)}]
     found += [{"cache": True}] if traits.always_cached else [{}]
     if traits.workers != "none":
         found += [{"workers": 2, "prefetch": 2}]
@@ -48,25 +50,25 @@ def main(framework: str, prepared: Path, folder: Path) -> None:
     adapter = load_adapter(framework)
     adapter.configure(1)
     data = load(prepared)
-    files = open_files(data.about, folder)
-    workload = Workload(network="lenet5", dataset=data.about.name, optimizer=OPTIMIZER)
-    network = network_for(workload, data.about.shape, data.about.classes)
-    scale = Normalisation(np.array(data.about.mean), np.array(data.about.std))
-    trainer = adapter.trainer(Recipe(network, initial_weights(network, 1), OPTIMIZER, scale))
+    files = open_files(data.description, folder)
+    workload = Workload(network="lenet5", dataset=data.description.name, optimizer=OPTIMIZER)
+    network = network_for(workload, data.description.shape, data.description.classes)
+    scale = Normalisation(np.array(data.description.mean), np.array(data.description.std))
+    trainer = adapter.trainer(TrainingSetup(network, initial_weights(network, 1), OPTIMIZER, scale))
     random, epoch = np.random.default_rng(3), len(files) // BATCH
     orders = [random.permutation(len(files))[: epoch * BATCH] for _ in range(2)]
     order = list(np.concatenate(orders).reshape(-1, BATCH)[: epoch + epoch // 2])
     by_number = list(np.resize(np.arange(len(files)), (len(order), BATCH)))
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     expected = {
-        True: content(trainer.batches(Examples(images, labels, order))),
-        False: content(trainer.batches(Examples(images, labels, by_number))),
+        True: content(trainer.batches(InMemoryImages(images, labels, order))),
+        False: content(trainer.batches(InMemoryImages(images, labels, by_number))),
     }
     found = {}
     for reader, traits in READERS.items():
         for way in ways(reader) if traits.framework == framework else []:
-            given = Input(source="files", reader=reader, **way)
-            read = content(trainer.batches(OnDisk(files, order, given, reader)))
+            given = InputPipeline(source="files", reader=reader, **way)
+            read = content(trainer.batches(ImagesOnDisk(files, order, given, reader)))
             found[f"{reader} {way}"] = read == expected[traits.ordered]
     print(json.dumps(found))
 

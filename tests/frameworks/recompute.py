@@ -18,17 +18,19 @@ from typing import Any, Literal
 import numpy as np
 from tests.frameworks.rules import RULES
 
-from horizont.data import ImageData, load, order_for
-from horizont.equivalence.distance import relative_distance
-from horizont.equivalence.replay import Replay
-from horizont.equivalence.rules import Moving
-from horizont.frameworks.base import Adapter, Examples, Recipe
-from horizont.frameworks.registry import load_adapter
-from horizont.records import Record, read_record
-from horizont.worker.session import recipe_for
+from horizont.data.prepared import ImageData, load
+from horizont.data.sharding import example_order
+from horizont.equivalence.compare import relative_distance
+from horizont.equivalence.replay import ReferenceOptimizer, Replay
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import FrameworkAdapter, InMemoryImages, TrainingSetup
+from horizont.records.record import Record, read_record
+from horizont.training.context import training_setup
 
 
-def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter) -> dict[str, Any]:
+def gradients(
+    record: Record, recipe: TrainingSetup, data: ImageData, adapter: FrameworkAdapter
+) -> dict[str, Any]:
     """Tell how far each recorded gradient is from the one computed again.
 
     Beside it stand what is rounding, and the distance from what the next version would give.
@@ -36,10 +38,10 @@ def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter)
     replay = Replay(record, recipe.weights, "float64")
     told = {}
     for worker in range(record.run.topology.workers):
-        order = list(order_for(record.run, worker, data.about))
+        order = list(example_order(record.run, worker, data.description))
         for step, indices in enumerate(order):
-            named, next_one = (replay.computed_on(worker, step, later) for later in (0, 1))
-            examples = Examples(data.train_images[indices], data.train_labels[indices],
+            named, next_one = (replay.weights_used_by(worker, step, later) for later in (0, 1))
+            examples = InMemoryImages(data.train_images[indices], data.train_labels[indices],
                                 [np.arange(len(indices))])  # fmt: skip
             exact, rounded, wrong = (
                 probe(adapter, replace(recipe, weights=weights, dtype=dtype), examples)
@@ -58,10 +60,10 @@ def gradients(record: Record, recipe: Recipe, data: ImageData, adapter: Adapter)
     return told
 
 
-def probe(adapter: Adapter, recipe: Recipe, examples: Examples) -> Any:
+def probe(adapter: FrameworkAdapter, recipe: TrainingSetup, examples: InMemoryImages) -> Any:
     """Compute the gradient of the one batch."""
     trainer = adapter.trainer(recipe)
-    found = trainer.probe(next(trainer.batches(examples))).gradients
+    found = trainer.forward_backward(next(trainer.batches(examples))).gradients
     return vector({name: found[name] for name in recipe.weights})
 
 
@@ -71,11 +73,16 @@ def vector(tensors: dict[str, Any]) -> Any:
 
 
 def rules(
-    recipe: Recipe, data: ImageData, adapter: Adapter, dtype: Literal["float32", "float64"]
+    recipe: TrainingSetup,
+    data: ImageData,
+    adapter: FrameworkAdapter,
+    dtype: Literal["float32", "float64"],
 ) -> dict[str, float]:
     """Tell how far NumPy's rules come from the framework's own after four steps."""
     order = np.arange(16).reshape(4, 4)
-    examples = Examples(np.array(data.train_images[:16]), np.array(data.train_labels[:16]), order)
+    examples = InMemoryImages(
+        np.array(data.train_images[:16]), np.array(data.train_labels[:16]), order
+    )
     told = {}
     for name, rule in RULES.items():
         trainer = adapter.trainer(replace(recipe, optimizer=rule, dtype=dtype))
@@ -84,11 +91,11 @@ def rules(
             for weight, value in recipe.weights.items()
         }
         start = vector(trainer.weights())
-        moving = Moving(rule, start, vector(decays))
+        moving = ReferenceOptimizer(rule, start, vector(decays))
         for batch in trainer.batches(examples):
-            found = trainer.probe(batch).gradients
+            found = trainer.forward_backward(batch).gradients
             moving.update(vector({weight: found[weight] for weight in recipe.weights}))
-            trainer.settle(trainer.step(batch))
+            trainer.synchronize(trainer.step(batch))
         end = vector(trainer.weights())
         told[name] = relative_distance(moving.weights, end, end - start)
     return told
@@ -98,7 +105,7 @@ def main(record: Record, data: ImageData) -> None:
     """Tell both as JSON."""
     adapter = load_adapter(record.run.system.framework)
     adapter.configure(1)
-    recipe = recipe_for(record.run.workload, data, record.run.seed)
+    recipe = training_setup(record.run.workload, data, record.run.seed)
     told: dict[str, Any] = {
         "rules": rules(recipe, data, adapter, "float64"),
         "float32_rules": rules(recipe, data, adapter, "float32"),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
-from horizont.worker.main import main
+from horizont.training.worker import main
 
 #: Each call takes this much longer: several steps of the network that is trained.
 DELAY_S = 0.08

@@ -16,19 +16,23 @@ import pytest
 from tests.conftest import ROOT, small_run
 from tests.frameworks.rules import RULES
 
-from horizont.analysis import staleness
-from horizont.cluster import Place, RunFailed, execute, plan_run
-from horizont.cluster.group import ProcessGroup, ending_all
-from horizont.cluster.hosts import open_hosts
-from horizont.cluster.plan import seats
-from horizont.cluster.updates import match
-from horizont.cluster.watch import watch
-from horizont.equivalence.bounds import float32_bound
+from horizont.analysis.communication import staleness
+from horizont.config.base import parse_config
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS, installed_version
+from horizont.equivalence.compare import float32_bound
 from horizont.equivalence.replay import compare_replay
 from horizont.errors import UserError
-from horizont.networks import build_network, initial_weights
-from horizont.records import Record, write_table
-from horizont.spec import SYSTEMS, Run, installed_version, validate
+from horizont.launchers.base import open_cluster
+from horizont.launchers.execute import RunPaths, execute
+from horizont.launchers.plan import plan_run, role_assignment
+from horizont.launchers.process import ProcessGroup, terminating
+from horizont.launchers.supervisor import RunFailed, supervise
+from horizont.launchers.update_order import match_updates
+from horizont.networks.catalogue import build_network
+from horizont.networks.weights import initial_weights
+from horizont.records.files import write_table
+from horizont.records.record import Record
 
 pytestmark = pytest.mark.framework
 
@@ -37,7 +41,7 @@ SHOWING = [
     ("pytorch/async/parameter_server", 2, "adam"),
     ("mxnet/async/parameter_server", 1, "nesterov"),
 ]
-STEPS = {"warmup": 1, "bare": 3, "instrumented": 2}
+STEPS = {"warmup": 1, "timed": 3, "instrumented": 2}
 EACH = sum(STEPS.values())
 
 #: Where the two largest values under a pooling window are within rounding of each other, either
@@ -64,7 +68,7 @@ def record(
         steps=STEPS,
         record_updates="gradients",
     )
-    place = Place(tmp_path_factory.mktemp("store"), small_cifar, {})
+    place = RunPaths(tmp_path_factory.mktemp("store"), small_cifar, {})
     made = execute(run, run.system.slug, place, lambda done, planned: None)
     assert made.ok, made.result.reason
     return made
@@ -85,7 +89,7 @@ def test_every_update_is_told_with_its_version(record: Record) -> None:
     assert set(updates["server"]) == set(range(record.run.topology.servers))
     counted = staleness([record])
     assert counted["updates"].sum() == len(updates)
-    assert counted["share"].sum() == pytest.approx(1)
+    assert counted["fraction"].sum() == pytest.approx(1)
 
 
 def test_the_servers_weights_are_those_of_the_replay(record: Record) -> None:
@@ -119,7 +123,7 @@ def test_every_gradient_was_computed_on_the_version_that_is_told(
     assert max(told["float32_rules"].values()) < 1e-5, told["float32_rules"]
 
 
-@pytest.mark.parametrize("mistake", ["twice", "order", "left out"])
+@pytest.mark.parametrize("description", ["twice", "order", "left out"])
 def test_a_wrong_order_is_no_replay(record: Record, mistake: str, tmp_path: Path) -> None:
     rows = record.updates().to_pylist()
     part = [place for place, row in enumerate(rows) if row["part"] == rows[0]["part"]]
@@ -146,7 +150,9 @@ APPLIED = [
 
 
 def test_updates_are_matched_by_content() -> None:
-    told = [(row["worker"], row["version"], row["staleness"]) for row in match(PUSHED, APPLIED)]
+    told = [
+        (row["worker"], row["version"], row["staleness"]) for row in match_updates(PUSHED, APPLIED)
+    ]
     assert told == [(0, 0, 0), (1, 0, 1)]
 
 
@@ -163,25 +169,25 @@ def test_updates_are_matched_by_content() -> None:
 )
 def test_what_fits_nowhere_fails_the_run(pushed: Any, applied: Any, words: str) -> None:
     with pytest.raises(RunFailed, match=words):
-        match(pushed, applied)
+        match_updates(pushed, applied)
 
 
-@pytest.mark.parametrize("name", [name for name in SYSTEMS if not SYSTEMS[name].shows_updates])
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if not SYSTEMS[name].records_updates])
 def test_updates_are_recorded_only_where_they_can_be_seen(name: str) -> None:
     values = small_run(name).model_dump() | {"record_updates": "order"}
     with pytest.raises(UserError, match="record_updates: 'order'"):
-        validate(Run, values)
+        parse_config(Run, values)
 
 
 def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifar: Path) -> None:
     if installed_version("tensorflow") is None:
         pytest.skip("tensorflow is not installed")
     workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES["momentum"]}
-    steps = {"warmup": 30, "bare": 1, "instrumented": 0}
+    steps = {"warmup": 30, "timed": 1, "instrumented": 0}
     run = small_run("tensorflow/async/parameter_server", workload=workload, steps=steps)
-    hosts = [host for _, _, host in seats(run)]
+    hosts = [host for _, _, host in role_assignment(run)]
     groups: list[ProcessGroup] = []
-    with open_hosts(run.topology, tmp_path) as machine, ending_all(groups):
+    with open_cluster(run.topology, tmp_path) as machine, terminating(groups):
         places = machine.endpoints(hosts)
         for process in plan_run(run, tmp_path, small_cifar.resolve(), places).processes:
             planned = process
@@ -191,7 +197,7 @@ def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifa
                 environment = {**process.environment, "PYTHONPATH": path}
                 planned = dataclasses.replace(process, argv=words, environment=environment)
             groups.append(ProcessGroup(planned, tmp_path / f"{process.name}.log"))
-        watch(groups, run.deadline_s, lambda: None)
+        supervise(groups, run.timeout_s, lambda: None)
     told = json.loads((tmp_path / "processes" / "chief-0" / "told.json").read_text())
     assert set(told["takers"]) == {0, 1}
     for tensor, (distance, noise) in told["tensors"].items():

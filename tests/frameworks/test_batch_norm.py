@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont.cluster import Place, execute
-from horizont.equivalence.distance import relative_distance
-from horizont.networks import build_network, initial_weights
-from horizont.spec import SYSTEMS, Run, installed_version
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS, installed_version
+from horizont.equivalence.compare import relative_distance
+from horizont.launchers.execute import RunPaths, execute
+from horizont.networks.catalogue import build_network
+from horizont.networks.weights import initial_weights
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -23,8 +25,8 @@ NORMED = {"network": "resnet18", "dataset": "cifar10", "optimizer": {"learning_r
 
 def normed_run(system: str) -> Run:
     """Describe two steps of a network with batch norm: more would drown in its rounding."""
-    steps = {"warmup": 1, "bare": 1, "instrumented": 0}
-    return small_run(system, workload=NORMED, steps=steps, keep_weights=True, global_batch=32)
+    steps = {"warmup": 1, "timed": 1, "instrumented": 0}
+    return small_run(system, workload=NORMED, steps=steps, save_weights=True, global_batch=32)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def test_each_worker_normalises_over_its_own_examples(
     run = normed_run(name)
     if installed_version(run.system.framework) is None:
         pytest.skip(f"{run.system.framework} is not installed")
-    record = execute(run, "key", Place(tmp_path, small_cifar, {}), lambda done, planned: None)
+    record = execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     network = build_network("resnet18", (3, 32, 32), 10)
     first = initial_weights(network, run.seed)

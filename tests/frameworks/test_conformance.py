@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from horizont.spec import BUILDS, PLAIN, all_systems, has_compiler, installed_version, parse_system
+from horizont.config.system import (
+    DEFAULT,
+    VARIANTS,
+    all_systems,
+    has_compiler,
+    installed_version,
+    parse_system,
+)
 
 pytestmark = pytest.mark.framework
 
@@ -29,10 +36,10 @@ def told(
     system = parse_system(request.param)
     if installed_version(system.framework) is None:
         pytest.skip(f"{system.framework} is not installed")
-    if system.build != PLAIN and BUILDS[system.build].compiles and not has_compiler():
+    if system.variant != DEFAULT and VARIANTS[system.variant].needs_compiler and not has_compiler():
         pytest.skip("no C++ compiler is here")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.build],
+        [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.variant],
         # A folder of its own: what is compiled is left there.
         cwd=tmp_path_factory.mktemp("alone"), env={**os.environ, "PYTHONPATH": PATH},
         capture_output=True, text=True, timeout=600, check=False,

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont.cluster import Place, execute
-from horizont.equivalence.distance import relative_distance
+from horizont.config.base import parse_config
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS, installed_version
+from horizont.equivalence.compare import relative_distance
 from horizont.errors import UserError
-from horizont.networks import build_network, initial_weights
-from horizont.spec import SYSTEMS, Run, installed_version, validate
+from horizont.launchers.execute import RunPaths, execute
+from horizont.networks.catalogue import build_network
+from horizont.networks.weights import initial_weights
 
 pytestmark = pytest.mark.framework
 
@@ -26,10 +29,10 @@ def apart(run: Run, folder: Path, data: Path) -> dict[str, float]:
     """Tell how far the weights of a run are from those of the same training by hand."""
     if installed_version("pytorch") is None:
         pytest.skip("pytorch is not installed")
-    record = execute(run, "key", Place(folder, data, {}), lambda done, planned: None)
+    record = execute(run, "key", RunPaths(folder, data, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     timed = record.steps().to_pandas().query("kind == 'instrumented'")
-    assert timed[[f"{phase}_s" for phase in run.system.traits.measures]].notna().all(axis=None)
+    assert timed[[f"{phase}_s" for phase in run.system.info.phases]].notna().all(axis=None)
     (folder / "run.json").write_text(run.model_dump_json())
     command = [sys.executable, "-m", "tests.frameworks.averaging", str(folder / "run.json")]
     subprocess.run([*command, str(data), str(folder / "out.npz")], cwd=ROOT, check=True)
@@ -44,16 +47,16 @@ def apart(run: Run, folder: Path, data: Path) -> dict[str, float]:
 
 
 def test_local_steps_are_averaged_now_and_then(tmp_path: Path, small_cifar: Path) -> None:
-    run = small_run(ABLE, keep_weights=True, exchange={"average_every": 3})
+    run = small_run(ABLE, save_weights=True, gradient_exchange={"local_steps": 3})
     assert run.steps.total % 3 == 1  # the last step is the worker's own
     assert max(apart(run, tmp_path, small_cifar).values()) < 1e-4
 
 
 def test_compressed_gradients_lose_what_16_bits_lose(tmp_path: Path, small_cifar: Path) -> None:
     # Few steps: later, moved weights let max pooling choose otherwise, which is no rounding.
-    steps = {"warmup": 1, "bare": 1, "instrumented": 1}
+    steps = {"warmup": 1, "timed": 1, "instrumented": 1}
     compressed = {"compression": "float16"}
-    run = small_run(ABLE, keep_weights=True, exchange=compressed, steps=steps)
+    run = small_run(ABLE, save_weights=True, gradient_exchange=compressed, steps=steps)
     found = apart(run, tmp_path, small_cifar).values()
     # A rounding to 11 bits, 5e-4 at most; uncompressed, the distance is some 1e-6.
     assert 2e-5 < max(found) < 1e-3
@@ -61,18 +64,18 @@ def test_compressed_gradients_lose_what_16_bits_lose(tmp_path: Path, small_cifar
 
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if name != ABLE])
 @pytest.mark.parametrize(
-    ("exchange", "words"),
+    ("gradient_exchange", "words"),
     [
-        ({"average_every": 2}, "exchange.average_every: 2 .* 1 for"),
-        ({"compression": "float16"}, "exchange.compression: 'float16' .* none for"),
+        ({"local_steps": 2}, "gradient_exchange.average_every: 2 .* 1 for"),
+        ({"compression": "float16"}, "gradient_exchange.compression: 'float16' .* none for"),
     ],
 )
 def test_other_systems_refuse(name: str, exchange: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        validate(Run, small_run(name).model_dump() | {"exchange": exchange})
+        parse_config(Run, small_run(name).model_dump() | {"gradient_exchange": exchange})
 
 
 def test_averaged_weights_are_not_compressed() -> None:
-    both = {"average_every": 2, "compression": "float16"}
-    with pytest.raises(UserError, match=r"exchange\.compression"):
-        validate(Run, small_run(ABLE).model_dump() | {"exchange": both})
+    both = {"local_steps": 2, "compression": "float16"}
+    with pytest.raises(UserError, match=r"gradient_exchange\.compression"):
+        parse_config(Run, small_run(ABLE).model_dump() | {"gradient_exchange": both})

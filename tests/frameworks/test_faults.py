@@ -8,13 +8,15 @@ import pytest
 import yaml
 from tests.conftest import ROOT
 
-from horizont.cluster import RunFailed
-from horizont.pipeline import Paths, prove, try_faults
-from horizont.pipeline.faults import FaultTried
-from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prover import PASSES, prover_of
-from horizont.spec import FAULT_INFOS, FRAMEWORKS, TracePass, installed_version
-from horizont.worker.faults import FAULTS
+from horizont.config.jobs import TraceRun
+from horizont.config.mutations import MUTATIONS
+from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.launchers.supervisor import RunFailed
+from horizont.training.mutations import MUTATION_FUNCTIONS
+from horizont.workflow.mutation_test import MutationResult, run_mutation_tests
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
+from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
 pytestmark = pytest.mark.framework
 
@@ -27,11 +29,11 @@ TENSORS = {
     "update": "conv1.weight",
     "statistics": "stem_norm.mean",
 }
-NORMED = {name for name, info in FAULT_INFOS.items() if info.needs == "batch norm"}
+NORMED = {name for name, info in MUTATIONS.items() if info.requires == "batch norm"}
 
 
 def test_every_fault_is_described() -> None:
-    assert set(FAULTS) == set(FAULT_INFOS)
+    assert set(MUTATION_FUNCTIONS) == set(MUTATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     root = tmp_path_factory.mktemp("study")
     shutil.copytree(ROOT / "profiles", root / "profiles")
     paths = Paths(root)
-    use_profile(paths, "tiny")
+    apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
     adam = {"name": "adam", "learning_rate": 1e-3}
     values["workloads"]["lenet5-cifar10"]["optimizer"] = adam
@@ -51,7 +53,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 
 
 def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
-    proof = prove("lenet5-cifar10", study_root)
+    proof = verify_workload("lenet5-cifar10", study_root)
     assert proof.ok, proof.verdict
     assert {row["pair"] for row in proof.rows} == {
         "mxnet-pytorch",
@@ -64,33 +66,35 @@ def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
 
 
 def test_every_fault_is_caught(study_root: Paths) -> None:
-    tried = try_faults("lenet5-cifar10", study_root)
-    assert len(tried) == sum(info.needs in ("", "images") for info in FAULT_INFOS.values())
+    tried = run_mutation_tests("lenet5-cifar10", study_root)
+    assert len(tried) == sum(info.requires in ("", "images") for info in MUTATIONS.values())
     check(tried)
 
 
 def test_every_fault_of_batch_norm_is_caught(study_root: Paths) -> None:
-    tried = try_faults("resnet18-cifar10", study_root, only=NORMED)
+    tried = run_mutation_tests("resnet18-cifar10", study_root, only=NORMED)
     assert len(tried) == len(NORMED)
     check(tried)
 
 
-def check(tried: list[FaultTried]) -> None:
+def check(tried: list[MutationResult]) -> None:
     for row in tried:
-        assert row.caught, row
-        first = "conv1.bias" if "decay" in row.mistake else TENSORS[row.quantity]
+        assert row.detected, row
+        first = "conv1.bias" if "decay" in row.description else TENSORS[row.quantity]
         assert row.tensor == first, row
 
 
 def test_a_proof_with_a_fault_is_not_kept(
     study_folder: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("horizont.pipeline.prover.PASSES", PASSES[:1])
-    assert not prove("lenet5-cifar10", study_folder, faults={"pytorch": "label_shift"}).ok
-    assert not study_folder.proof("lenet5-cifar10").exists()
+    monkeypatch.setattr("horizont.workflow.verify.PASSES", TRACE_RUNS[:1])
+    assert not verify_workload(
+        "lenet5-cifar10", study_folder, mutations={"pytorch": "label_shift"}
+    ).ok
+    assert not study_folder.certificate("lenet5-cifar10").exists()
 
 
 def test_an_unknown_fault_is_named(study_root: Paths) -> None:
-    gremlin = [TracePass(dtype="float64", fault="gremlin")]
+    gremlin = [TraceRun(dtype="float64", mutation="gremlin")]
     with pytest.raises(RunFailed, match="'gremlin'"):
-        prover_of("lenet5-cifar10", study_root).train({"pytorch": gremlin}, "tried")
+        checker_for("lenet5-cifar10", study_root).train({"pytorch": gremlin}, "tried")

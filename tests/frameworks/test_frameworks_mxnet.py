@@ -19,28 +19,24 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from horizont.cluster.group import ProcessGroup, ending_all, wait_for
-from horizont.cluster.hosts import open_hosts
-from horizont.cluster.plan import PlannedProcess, plan_run, seats
-from horizont.cluster.watch import RunFailed, watch
+from horizont.config.base import parse_config
+from horizont.config.jobs import WorkerJob
+from horizont.config.run import Run, StepCounts
+from horizont.config.system import installed_version, parse_system
+from horizont.config.workload import OptimizerConfig
 from horizont.errors import UserError
-from horizont.frameworks.base import Examples, Normalisation, Recipe, Trainer
-from horizont.frameworks.mxnet import ADAPTER
-from horizont.frameworks.mxnet.adapter import settings
-from horizont.frameworks.mxnet.roles import role_variables
-from horizont.measure.progress import ProgressWriter
-from horizont.networks import Flatten, build_network, initial_weights
-from horizont.spec import (
-    Optimizer,
-    ProcessJob,
-    Run,
-    Steps,
-    installed_version,
-    parse_system,
-    validate,
-)
-from horizont.worker.lifeline import die_with_parent
-from horizont.worker.loop import StepLoop
+from horizont.frameworks.base import InMemoryImages, Normalisation, Trainer, TrainingSetup
+from horizont.frameworks.mxnet.adapter import ADAPTER, library_environment, role_environment
+from horizont.launchers.base import open_cluster
+from horizont.launchers.plan import ProcessPlan, plan_run, role_assignment
+from horizont.launchers.process import ProcessGroup, terminating, wait_for
+from horizont.launchers.supervisor import RunFailed, supervise
+from horizont.monitoring.process_control import exit_with_parent
+from horizont.monitoring.progress import StepCounter
+from horizont.networks.catalogue import build_network
+from horizont.networks.layers import Flatten
+from horizont.networks.weights import initial_weights
+from horizont.training.loop import TrainingLoop
 
 pytestmark = [
     pytest.mark.framework,
@@ -56,13 +52,13 @@ GLOBAL_BATCH = 12
 DEADLINE_S = 240
 
 
-def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> Recipe:
+def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> TrainingSetup:
     network = build_network("lenet5", (3, 32, 32), 10)
     return dataclasses.replace(
-        Recipe(
+        TrainingSetup(
             network=network,
             weights=initial_weights(network, seed=3),
-            optimizer=Optimizer(learning_rate=RATE),
+            optimizer=OptimizerConfig(learning_rate=RATE),
             normalisation=Normalisation(np.array([0.5, 0.4, 0.3]), np.array([0.2, 0.25, 0.3])),
         ),
         dtype=dtype,
@@ -70,7 +66,7 @@ def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> 
     )
 
 
-def flattened_wrongly(right: Recipe) -> Recipe:
+def flattened_wrongly(right: TrainingSetup) -> TrainingSetup:
     layers = tuple(
         dataclasses.replace(layer, order="hwc") if isinstance(layer, Flatten) else layer
         for layer in right.network.layers
@@ -78,11 +74,11 @@ def flattened_wrongly(right: Recipe) -> Recipe:
     return dataclasses.replace(right, network=dataclasses.replace(right.network, layers=layers))
 
 
-def examples(sizes: tuple[int, ...] = SIZES) -> Examples:
+def examples(sizes: tuple[int, ...] = SIZES) -> InMemoryImages:
     random = np.random.default_rng(5)
     images = random.integers(0, 256, (64, 3, 32, 32), dtype=np.uint8)
     labels = random.integers(0, 10, 64)
-    return Examples(images, labels, [random.integers(0, 64, size) for size in sizes])
+    return InMemoryImages(images, labels, [random.integers(0, 64, size) for size in sizes])
 
 
 # --- what the processes do -----------------------------------------------------------------
@@ -99,7 +95,7 @@ def tell_facts() -> Arrays:
     wrong = ADAPTER.trainer(flattened_wrongly(recipe()))
     facts["hwc/logits"] = wrong.predict(examples().images)
     summed = ADAPTER.trainer(recipe(loss_reduction="sum"))
-    probe = summed.probe(next(summed.batches(examples())))
+    probe = summed.forward_backward(next(summed.batches(examples())))
     facts["sum/loss"] = np.array(probe.loss)
     facts["sum/gradient"] = probe.gradients["fc3.bias"]
     facts |= named("alone", trained_together(ADAPTER.trainer(recipe("float32")), 0, 1))
@@ -127,7 +123,7 @@ def noting(phases: list[str]) -> Callable[..., None]:
     return lambda phase, spent_s: phases.append(phase)
 
 
-def trained(given: Recipe) -> Arrays:
+def trained(given: TrainingSetup) -> Arrays:
     """Make the same steps without and with marks."""
     bare, timed = ADAPTER.trainer(given), ADAPTER.trainer(given)
     facts = named("initial", bare.weights())
@@ -138,19 +134,19 @@ def trained(given: Recipe) -> Arrays:
         if step < len(SIZES) - 1:
             facts |= named(f"after{step + 1}", bare.weights())
     for batch in timed.batches(examples()):
-        timed.settle(timed.timed_step(batch, noting(marks)))
-    bare.settle(losses[-1])
+        timed.synchronize(timed.instrumented_step(batch, noting(marks)))
+    bare.synchronize(losses[-1])
     facts["losses"] = np.array([bare.loss_value(loss) for loss in losses])
     facts["marks"] = np.array(marks)
-    facts |= named("bare", bare.weights()) | named("timed", timed.weights())
+    facts |= named("timed", bare.weights()) | named("timed", timed.weights())
     bare.close()
     return facts
 
 
-def probed(given: Recipe) -> Arrays:
+def probed(given: TrainingSetup) -> Arrays:
     """Look at the first batch, without and with learning."""
     trainer = ADAPTER.trainer(given)
-    probe = trainer.probe(next(trainer.batches(examples())))
+    probe = trainer.forward_backward(next(trainer.batches(examples())))
     facts = named("gradient", probe.gradients) | named("unlearned", trainer.weights())
     facts["logits"] = probe.logits
     facts["loss"] = np.array(probe.loss)
@@ -190,10 +186,10 @@ def timing(trainer: Any) -> Arrays:
 
 def looped(trainer: Trainer) -> Arrays:
     """Make timed steps as a worker does, after one step to warm up and a bare one."""
-    steps = Steps(warmup=1, bare=1, instrumented=4)
+    steps = StepCounts(warmup=1, timed=1, instrumented=4)
     given = trainer.batches(examples((12,) * steps.total))
-    with ProgressWriter(Path("progress"), steps.total) as progress:
-        loop = StepLoop(trainer, steps, 0, progress)
+    with StepCounter(Path("progress"), steps.total) as progress:
+        loop = TrainingLoop(trainer, steps, 0, progress)
         loop.run(given, lambda: None)
     table = loop.log.table()
     return {name: np.array(table[name].to_pylist()) for name in table.column_names}
@@ -209,15 +205,15 @@ def readings(holding: bool) -> NDArray[Any]:
     """
     import mxnet
 
-    from horizont.frameworks.mxnet.stamps import StampedStep
+    from horizont.frameworks.mxnet.train import EngineTimestamps
 
     large, gate = mxnet.nd.ones((2000, 2000)), mxnet.nd.ones(1)
     mxnet.nd.waitall()
-    way, short = StampedStep(), StampedStep()
+    way, short = EngineTimestamps(), EngineTimestamps()
     result = mxnet.nd.dot(mxnet.nd.dot(large, large), large)
-    way.ends("forward", after=[result], holding=[gate] if holding else [])
-    short.ends("forward", after=[gate * 2])
-    return np.array([end_s for step in (way, short) for _, end_s in step.told()])
+    way.end_phase("forward", after=[result], blocking=[gate] if holding else [])
+    short.end_phase("forward", after=[gate * 2])
+    return np.array([end_s for step in (way, short) for _, end_s in step.phase_ends()])
 
 
 def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = False) -> Arrays:
@@ -231,8 +227,10 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
         if failing and step == 2:
             raise UserError("a setting", "wrong", "right")
         even = step % 2 == 0
-        losses.append(trainer.step(batch) if even else trainer.timed_step(batch, noting(marks)))
-    trainer.settle(losses[-1])
+        losses.append(
+            trainer.step(batch) if even else trainer.instrumented_step(batch, noting(marks))
+        )
+    trainer.synchronize(losses[-1])
     arrays |= named("final", trainer.weights())
     arrays["losses"] = np.array([trainer.loss_value(loss) for loss in losses])
     arrays["marks"] = np.array(marks)
@@ -240,7 +238,7 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
     return arrays
 
 
-def take_part(job: ProcessJob, failing: bool) -> None:
+def take_part(job: WorkerJob, failing: bool) -> None:
     """Do the work of one process of a distributed run; the second worker may fail at it."""
     ADAPTER.configure(job.run.topology.threads)
     if job.role != "worker":
@@ -273,7 +271,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
     ended = subprocess.run(
         [sys.executable, __file__, "facts"],
         cwd=folder,
-        env={**os.environ, "HORIZONT_PARENT": str(os.getpid())},
+        env={**os.environ, "HORIZONT_PARENT_PID": str(os.getpid())},
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -445,39 +443,41 @@ def distributed(system: str) -> Run:
             },
             "system": parse_system(system),
             "topology": {"workers": 2, "servers": 1},
-            "steps": {"warmup": 1, "bare": STEPS - 2, "instrumented": 1},
+            "steps": {"warmup": 1, "timed": STEPS - 2, "instrumented": 1},
             "global_batch": GLOBAL_BATCH,
             "block": 0,
             "seed": 0,
             "sampler_hz": 0,
             "evaluate_examples": 0,
-            "deadline_s": DEADLINE_S,
+            "timeout_s": DEADLINE_S,
         }
     )
 
 
 @contextlib.contextmanager
-def planning(system: str, folder: Path, word: str = "train") -> Iterator[list[PlannedProcess]]:
+def planning(system: str, folder: Path, word: str = "train") -> Iterator[list[ProcessPlan]]:
     run = distributed(system)
     argv = (sys.executable, __file__, word)
-    with open_hosts(run.topology, folder) as hosts:
-        plan = plan_run(run, folder, folder, hosts.endpoints([host for _, _, host in seats(run)]))
+    with open_cluster(run.topology, folder) as hosts:
+        plan = plan_run(
+            run, folder, folder, hosts.endpoints([host for _, _, host in role_assignment(run)])
+        )
         yield [dataclasses.replace(process, argv=argv) for process in plan.processes]
 
 
 def carried_out(system: str, folder: Path, word: str = "train") -> list[Arrays]:
     """Do a run to the end of all of its processes and hand back what the workers told."""
     groups: list[ProcessGroup] = []
-    with planning(system, folder, word) as processes, ending_all(groups):
+    with planning(system, folder, word) as processes, terminating(groups):
         for process in processes:
             process.folder.mkdir(parents=True)
             groups.append(ProcessGroup(process, folder / f"{process.name}.log"))
-        watch(groups, DEADLINE_S, lambda: None)
+        supervise(groups, DEADLINE_S, lambda: None)
         passive = [group for group in groups if group.process.returncode is None]
         assert len(wait_for(passive, timeout_s=10)) == len(passive), "a server did not end"
         assert all(group.reap() == 0 for group in passive)
         assert all(group.log.read_text() == "" for group in groups)
-    workers = [group.planned for group in groups if not group.planned.passive]
+    workers = [group.plan for group in groups if not group.plan.is_service]
     told = [dict(np.load(worker.folder / "told.npz")) for worker in workers]
     assert all(arrays.pop("listeners").tolist() == ["127.0.0.1"] for arrays in told)
     return told
@@ -519,7 +519,7 @@ def test_a_failing_worker_ends_with_its_reason(tmp_path: Path) -> None:
 
 def test_each_role_is_told_where_it_is(tmp_path: Path) -> None:
     with planning("mxnet/sync/parameter_server", tmp_path) as processes:
-        variables = [role_variables(p.job) for p in processes if isinstance(p.job, ProcessJob)]
+        variables = [role_environment(p.job) for p in processes if isinstance(p.job, WorkerJob)]
     assert [told["DMLC_ROLE"] for told in variables] == ["scheduler", "server", "worker", "worker"]
     assert len({told["PORT"] for told in variables}) == 4
     assert {told["DMLC_NODE_HOST"] for told in variables} == {"127.0.0.1"}
@@ -531,19 +531,19 @@ def test_each_role_is_told_where_it_is(tmp_path: Path) -> None:
 
 def test_nothing_is_loaded_before_it_is_needed(tmp_path: Path) -> None:
     assert "mxnet" not in sys.modules
-    assert settings(3)["OMP_NUM_THREADS"] == "3"
+    assert library_environment(3)["OMP_NUM_THREADS"] == "3"
     with planning("mxnet/sync/parameter_server", tmp_path) as processes:
         job = processes[0].job
-    assert isinstance(job, ProcessJob)
+    assert isinstance(job, WorkerJob)
     with pytest.raises(UserError, match="role"):
-        ADAPTER.coordinate(recipe(), job, examples())
+        ADAPTER.coordinator(recipe(), job, examples())
     assert "mxnet" not in sys.modules
 
 
 if __name__ == "__main__":
-    die_with_parent()
+    exit_with_parent()
     if sys.argv[1] == "facts":
         np.savez("told.npz", **tell_facts())
     else:
         told = json.loads(Path("job.json").read_text())
-        take_part(validate(ProcessJob, told, "job"), failing=sys.argv[1] == "fail")
+        take_part(parse_config(WorkerJob, told, "job"), failing=sys.argv[1] == "fail")

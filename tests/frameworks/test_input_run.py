@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from tests.conftest import small_run
 
-from horizont.analysis import inputs
-from horizont.cluster import Place, execute
-from horizont.data import ImageData, load
-from horizont.data.files import ensure_files
-from horizont.data.order import order_for
-from horizont.spec import ProcessJob, installed_version
-from horizont.spec.job import Endpoints
-from horizont.worker.session import order_of
+from horizont.analysis.input import input_pipelines
+from horizont.config.jobs import Endpoints, WorkerJob
+from horizont.config.system import installed_version
+from horizont.data.files import write_files_if_missing
+from horizont.data.prepared import ImageData, load
+from horizont.data.sharding import example_order
+from horizont.launchers.execute import RunPaths, execute
+from horizont.training.context import worker_example_order
 
 #: Two epochs of 32 batches but one are drained.
-STEPS = {"warmup": 1, "bare": 3, "instrumented": 2, "drained": 63}
+STEPS = {"warmup": 1, "timed": 3, "instrumented": 2, "input_batches": 63}
 
 
 @pytest.mark.framework
@@ -29,33 +29,35 @@ def test_a_run_reads_from_files(tmp_path: Path, small_cifar: Path) -> None:
     data = load(small_cifar)
     assert isinstance(data, ImageData)
     way = {"source": "files", "cache": True, "workers": 1, "prefetch": 2, "page_cache": "cold"}
-    run = small_run("pytorch/local", input=way, steps=STEPS, deadline_s=90)
+    run = small_run("pytorch/local", input=way, steps=STEPS, timeout_s=90)
     # In a folder whose name is too long for a socket, of which loader processes need one.
     deep = tmp_path / ("a-long-name-" * 6)
-    place = Place(deep, small_cifar, {}, ensure_files(data, tmp_path / "files"))
+    place = RunPaths(deep, small_cifar, {}, write_files_if_missing(data, tmp_path / "files"))
     record = execute(run, "key", place, lambda done, planned: None)
     assert record.ok, record.result.reason
-    assert "drained" in record.result.startup_s
-    drained = record.input()
+    assert "input_batches" in record.result.startup_s
+    drained = record.input_batches()
     assert drained is not None
     assert drained["epoch"].to_pylist() == [0] * 32 + [1] * 31
-    (row,) = inputs([record]).to_dict(orient="records")
+    (row,) = input_pipelines([record]).to_dict(orient="records")
     assert row["input"] == "DataLoader, cache, 1 worker, 2 ahead, cold"
-    assert all(row[name] > 0 for name in ("first_s", "first_epoch_s", "later_s", "wait_s"))
+    assert all(
+        row[name] > 0 for name in ("first_batch_s", "first_epoch_s", "later_epochs_s", "wait_s")
+    )
     assert row["memory_bytes"] > 0
-    assert 0 <= row["resident_share"] <= 1
-    assert np.isnan(row["extra_s"])  # nothing was read from memory to compare it with
+    assert 0 <= row["page_cache_fraction"] <= 1
+    assert np.isnan(row["extra_over_memory_s"])  # nothing was read from memory to compare it with
 
 
 @pytest.mark.parametrize("profiled", [0, 5])
 def test_training_sees_the_same_examples_after_a_drain(
     tmp_path: Path, small_cifar: Path, profiled: int
 ) -> None:
-    about = load(small_cifar).about
+    about = load(small_cifar).description
     run = small_run("pytorch/local", steps={**STEPS, "profiled": profiled})
     folders = {"data_folder": small_cifar, "folder": tmp_path, "progress": tmp_path / "progress"}
-    job = ProcessJob(run=run, role="worker", rank=0, endpoints=Endpoints(), **folders)
-    order, training = order_of(job, about), order_for(run, 0, about)
+    job = WorkerJob(run=run, role="worker", rank=0, endpoints=Endpoints(), **folders)
+    order, training = worker_example_order(job, about), example_order(run, 0, about)
     assert len(order) == 63 + 6 + profiled
     assert np.array_equal(order[63:], training)
     assert np.array_equal(order[:6], training[:6])  # an order of its own, from the same beginning

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 from tests.conftest import small_run
 
-from horizont.analysis import looks
-from horizont.cluster import Place, execute
-from horizont.records import Record
-from horizont.spec import installed_version, parse_system
+from horizont.analysis.learning import evaluations
+from horizont.config.system import installed_version, parse_system
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
-STEPS = {"warmup": 1, "bare": 5, "instrumented": 0}
+STEPS = {"warmup": 1, "timed": 5, "instrumented": 0}
 
 
 def carried_out(system: str, store: Path, data: Path, every: int) -> Record:
     if installed_version(parse_system(system).framework) is None:
         pytest.skip(f"{system} cannot run")
     run = small_run(
-        system, steps=STEPS, evaluate_examples=64, evaluate_every=every, keep_weights=True
+        system, steps=STEPS, evaluate_examples=64, evaluate_every=every, save_weights=True
     )
-    record = execute(run, f"looks-{every}", Place(store, data, {}), lambda done, planned: None)
+    record = execute(run, f"looks-{every}", RunPaths(store, data, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
 
@@ -32,7 +32,7 @@ def carried_out(system: str, store: Path, data: Path, every: int) -> Record:
 @pytest.mark.parametrize("system", ["mxnet/local", "tensorflow/async/parameter_server"])
 def test_looks_are_taken_on_the_way(system: str, tmp_path: Path, small_cifar: Path) -> None:
     record = carried_out(system, tmp_path, small_cifar, every=2)
-    told = looks([record])
+    told = evaluations([record])
     # After 2, 4 and all 5 bare steps, behind one of warm-up.
     assert (told["examples"] / record.run.global_batch).tolist() == [3, 5, 6]
     assert told["time_s"].is_monotonic_increasing
@@ -40,7 +40,7 @@ def test_looks_are_taken_on_the_way(system: str, tmp_path: Path, small_cifar: Pa
     assert told["value"].iloc[-1] == record.result.test_accuracy
     if "local" in system:
         unseen = carried_out(system, tmp_path, small_cifar, every=0)
-        assert looks([unseen]).empty
+        assert evaluations([unseen]).empty
         one, other = (np.load(each.folder / "weights.npz") for each in (record, unseen))
         assert all(np.array_equal(one[name], other[name]) for name in one)
 

@@ -11,16 +11,17 @@ import pandas as pd
 import pytest
 from tests.conftest import small_run
 
-from horizont.cluster.execute import Place, execute
-from horizont.frameworks.operations import (
-    Operation,
-    ProfileNotUnderstood,
+from horizont.config.system import installed_version
+from horizont.frameworks.operators import (
+    OperatorCall,
+    ProfileError,
     check_profile,
     operator_table,
     self_times,
 )
-from horizont.records import Record
-from horizont.spec import OPERATOR_CLASSES, OTHER, installed_version
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
+from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
 
 SYSTEMS = ("tensorflow/local", "pytorch/local", "mxnet/local")
 
@@ -37,11 +38,11 @@ CONVOLUTIONS = {
 def profiled(
     request: pytest.FixtureRequest, small_cifar: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Record:
-    steps = {"warmup": 1, "bare": 3, "instrumented": 0, "profiled": 3}
+    steps = {"warmup": 1, "timed": 3, "instrumented": 0, "profiled": 3}
     run = small_run(request.param, steps=steps)
     if installed_version(run.system.framework) is None:
         pytest.skip(f"{run.system.framework} is not installed")
-    place = Place(tmp_path_factory.mktemp("profiles"), small_cifar, {})
+    place = RunPaths(tmp_path_factory.mktemp("profiles"), small_cifar, {})
     record = execute(run, "profiled", place, lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
@@ -65,7 +66,7 @@ def test_every_operator_has_its_place(profiled: Record) -> None:
     sums = table.groupby("operator_class")["self_s"].sum()
     for name in ("convolution", "convolution backward", "pooling", "weight update", "loss"):
         assert sums[name] > 0
-    assert sums.get(OTHER, 0.0) < 0.05 * sums.sum()
+    assert sums.get(OTHER_CLASS, 0.0) < 0.05 * sums.sum()
     assert set(table["phase"]) == {"forward", "backward", "update"}
 
 
@@ -116,7 +117,7 @@ def test_self_time_leaves_out_what_is_called() -> None:
 
 @pytest.mark.framework
 def test_a_dense_layer_merged_with_its_activation_is_no_activation() -> None:
-    names = pytest.importorskip("horizont.frameworks.tensorflow.profile")
+    names = pytest.importorskip("horizont.frameworks.tensorflow.profiler")
     kinds = {"fc1": "fully connected", "tanh3": "activation", "conv1": "convolution"}
 
     def found(node: str, kind: str) -> str:
@@ -129,15 +130,15 @@ def test_a_dense_layer_merged_with_its_activation_is_no_activation() -> None:
 
 @pytest.mark.framework
 def test_statistics_assigned_on_the_way_forward_are_no_update() -> None:
-    names = pytest.importorskip("horizont.frameworks.tensorflow.profile")
+    names = pytest.importorskip("horizont.frameworks.tensorflow.profiler")
     step = ["Conv2D", "AssignVariableOp", "Relu", "ReluGrad", "Conv2DBackpropFilter"]
     phases = names.phases_in_order([*step, "AssignSubVariableOp", "Mul", *step])
     one = ["forward"] * 3 + ["backward"] * 2
     assert phases == [*one, "update", "update", *one]
 
 
-def operation(phase: str, self_s: float = 1.0, name: str = "mul") -> Operation:
-    return Operation(name, "element-wise", phase, 0.0, self_s, self_s)
+def operation(phase: str, self_s: float = 1.0, name: str = "mul") -> OperatorCall:
+    return OperatorCall(name, "element-wise", phase, 0.0, self_s, self_s)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,10 @@ def operation(phase: str, self_s: float = 1.0, name: str = "mul") -> Operation:
         ([operation("forward"), operation("backward"), operation("update", 0.0)], "update"),
     ],
 )
-def test_a_profile_without_a_phase_is_an_error(operations: list[Operation], missing: str) -> None:
-    with pytest.raises(ProfileNotUnderstood, match=missing):
+def test_a_profile_without_a_phase_is_an_error(
+    operations: list[OperatorCall], missing: str
+) -> None:
+    with pytest.raises(ProfileError, match=missing):
         check_profile(operations)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tests.conftest import ROOT
 
-from horizont.data import ImageData, load
-from horizont.data.files import ensure_files
-from horizont.spec import FRAMEWORKS, READERS, installed_version
+from horizont.config.input import READERS
+from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.data.files import write_files_if_missing
+from horizont.data.prepared import ImageData, load
 
 pytestmark = pytest.mark.framework
 
@@ -23,7 +24,7 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
         pytest.skip(f"{framework} is not installed")
     data = load(small_cifar)
     assert isinstance(data, ImageData)
-    folder = ensure_files(data, tmp_path / "files")
+    folder = write_files_if_missing(data, tmp_path / "files")
     command = [sys.executable, "-m", "tests.frameworks.reading", framework, str(small_cifar)]
     told = subprocess.run(
         [*command, str(folder)],

@@ -9,16 +9,18 @@ import pytest
 import yaml
 from tests.conftest import ROOT
 
-from horizont.pipeline import Paths, try_faults
-from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prover import PASSES, Prover, prover_of
-from horizont.spec import FAULT_INFOS, FRAMEWORKS, installed_version
+from horizont.config.mutations import MUTATIONS
+from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.workflow.mutation_test import run_mutation_tests
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
+from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 WORKLOAD = "lstm-ptb"
 #: Float64, and float32 with the examples reversed beside it.
-PROOF = [PASSES[0], *PASSES[2:4]]
+PROOF = [TRACE_RUNS[0], *TRACE_RUNS[2:4]]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     root = tmp_path_factory.mktemp("study")
     shutil.copytree(ROOT / "profiles", root / "profiles")
     paths = Paths(root)
-    use_profile(paths, "tiny")
+    apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
     values["equivalence"] = {"batch": 4, "at_steps": [1, 4], "workloads": {}}
     # So low that the gradients of this short training are clipped.
@@ -63,26 +65,26 @@ def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
 
 
 def test_all_frameworks_train_the_same_language_model(study_root: Paths) -> None:
-    prover = prover_of(WORKLOAD, study_root)
+    prover = checker_for(WORKLOAD, study_root)
     told = prover.train(dict.fromkeys(FRAMEWORKS, PROOF), "compared")
-    proof = prover.proof(told)
+    proof = prover.certificate(told)
     assert proof.ok, proof.verdict
     assert {"state", "update"} <= {row["quantity"] for row in proof.rows}
-    exact = told["pytorch"][PASSES[0]]
+    exact = told["pytorch"][TRACE_RUNS[0]]
     weights = {n[len("initial/0/") :]: v for n, v in exact.items() if n.startswith("initial/")}
     expected = forward(weights, first_words(prover))
     np.testing.assert_allclose(exact["logits/0/logits"], expected, rtol=0, atol=1e-14)
 
 
-def first_words(prover: Prover) -> np.ndarray:
+def first_words(prover: EquivalenceChecker) -> np.ndarray:
     tokens = np.load(prover.data_folder / "train_tokens.npy")
     return np.stack([tokens[row * ((len(tokens) - 1) // 4) :][:10] for row in range(4)])
 
 
 def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
-    only = {name for name, info in FAULT_INFOS.items() if info.needs == "a text"}
-    tried = try_faults(WORKLOAD, study_root, only=only)
+    only = {name for name, info in MUTATIONS.items() if info.requires == "text"}
+    tried = run_mutation_tests(WORKLOAD, study_root, only=only)
     assert len(tried) == len(only)
     for row in tried:
-        assert row.caught, row
+        assert row.detected, row
         assert row.tensor in ("logits", "embedding.weight"), row

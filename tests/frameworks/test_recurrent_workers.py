@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.conftest import small_run
 
-from horizont.cluster import Place, execute
-from horizont.data import prepare
-from horizont.records import Record
-from horizont.spec import SYSTEMS, installed_version, parse_system
+from horizont.config.system import SYSTEMS, installed_version, parse_system
+from horizont.data.preparation import prepare
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -35,9 +35,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def carried_out(system: str, store: Path, text: Path, **changes: object) -> Record:
     if installed_version(parse_system(system).framework) is None:
         pytest.skip(f"{system} cannot run")
-    values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "keep_weights": True, **changes}
+    values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "save_weights": True, **changes}
     run = small_run(system, **values)
-    record = execute(run, run.system.slug, Place(store, text, {}), lambda done, planned: None)
+    record = execute(run, run.system.slug, RunPaths(store, text, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
 
@@ -54,7 +54,7 @@ def test_workers_that_share_the_rows_train_as_one_process(
 
 
 def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
-    steps = {"warmup": 2, "bare": 30, "instrumented": 4}
+    steps = {"warmup": 2, "timed": 30, "instrumented": 4}
     record = carried_out(
         "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluate_examples=40
     )

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from tests.conftest import ROOT
 
-from horizont.equivalence import write_proof
-from horizont.networks import NETWORKS
-from horizont.pipeline import Paths
-from horizont.pipeline.profile import use_profile
-from horizont.pipeline.prover import BUILT, PASSES, builds_of, prover_of
-from horizont.pipeline.published import proof_status
-from horizont.spec import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.equivalence.certificate import write_certificate
+from horizont.networks.catalogue import NETWORKS
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
+from horizont.workflow.publish import certificate_status
+from horizont.workflow.verify import TRACE_RUNS, VARIANT_TRACE_RUNS, checker_for, variants_of
 
 pytestmark = pytest.mark.framework
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.framework
 #: longer. A deep one needs its own noise beside it: passes, and the rule it learns by. That of
 #: AlexNet, whose weights fill half a gigabyte, remembers nothing.
 SMALL = {
-    "alexnet-small": (PASSES[:1], {"learning_rate": 1e-3}),
-    "inception": (PASSES[:2], {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}),
+    "alexnet-small": (TRACE_RUNS[:1], {"learning_rate": 1e-3}),
+    "inception": (TRACE_RUNS[:2], {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}),
 }
 
 
@@ -36,7 +36,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     root = tmp_path_factory.mktemp("study")
     shutil.copytree(ROOT / "profiles", root / "profiles")
     paths = Paths(root)
-    use_profile(paths, "tiny")
+    apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
     values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": {}}
     for network, (_, rule) in SMALL.items():
@@ -47,9 +47,9 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 
 @pytest.mark.parametrize("network", SMALL)
 def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
-    prover = prover_of(f"{network}-cifar10", study_root)
+    prover = checker_for(f"{network}-cifar10", study_root)
     passes, rule = SMALL[network]
-    proof = prover.proof(prover.train(dict.fromkeys(FRAMEWORKS, passes), "compared"))
+    proof = prover.certificate(prover.train(dict.fromkeys(FRAMEWORKS, passes), "compared"))
     assert proof.ok, proof.verdict
     quantities = {row["quantity"] for row in proof.rows}
     assert {"gradient", "update"} <= quantities
@@ -61,12 +61,14 @@ def test_a_build_is_proven_for_itself(study_root: Paths) -> None:
     values = yaml.safe_load(study_root.params.read_text())
     values["local"]["systems"] += ["mxnet/local+dynamic_alloc", "pytorch/local+channels_last"]
     study_root.params.write_text(yaml.safe_dump(values))
-    prover = prover_of("lenet5-cifar10", study_root)
-    assert builds_of(prover.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
-    told = prover.train(dict.fromkeys([*FRAMEWORKS, "mxnet+dynamic_alloc"], BUILT[:1]), "compared")
-    write_proof(study_root.proof("lenet5-cifar10"), prover.proof(told))
-    status = proof_status("lenet5-cifar10", study_root)
-    assert status["mxnet+dynamic_alloc"] == "proven"
+    prover = checker_for("lenet5-cifar10", study_root)
+    assert variants_of(prover.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
+    told = prover.train(
+        dict.fromkeys([*FRAMEWORKS, "mxnet+dynamic_alloc"], VARIANT_TRACE_RUNS[:1]), "compared"
+    )
+    write_certificate(study_root.certificate("lenet5-cifar10"), prover.certificate(told))
+    status = certificate_status("lenet5-cifar10", study_root)
+    assert status["mxnet+dynamic_alloc"] == "verified"
     assert status["pytorch+channels_last"] == "not comparable: no proof for this build"
 
 

@@ -14,21 +14,22 @@ import pandas as pd
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont import analysis, report
+from horizont import analysis, reporting
 from horizont.cli import main
-from horizont.cluster import Place, execute, plan
-from horizont.records import Record
-from horizont.spec import installed_version
+from horizont.config.system import installed_version
+from horizont.launchers import plan
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
 
 pytestmark = pytest.mark.framework
 
 MXNET, PYTORCH = "mxnet/local", "pytorch/local"
-PROOF = {"mxnet": "proven", "pytorch": "proven"}
+PROOF = {"mxnet": "verified", "pytorch": "verified"}
 #: The operator that is slowed, and by how much in each call; see `tests.frameworks.slowed`.
 OPERATOR, DELAY_S = "aten::max_pool2d_with_indices", 0.08
 #: How often LeNet-5 pools.
 POOLINGS = 2
-STEPS = {"warmup": 1, "bare": 3, "instrumented": 3}
+STEPS = {"warmup": 1, "timed": 3, "instrumented": 3}
 #: Of the first block, from which the operators are known.
 PROFILED = {"profiled": 2}
 #: Kind of run -> how many blocks it is in. Certain differences need three.
@@ -51,7 +52,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Runs:
     for framework in ("mxnet", "pytorch"):
         if installed_version(framework) is None:
             pytest.skip(f"{framework} is not installed")
-    folder = tmp_path_factory.mktemp("slowed")
+    folder = tmp_path_factory.mktemp("throttle")
     found: dict[str, list[Record]] = {kind: [] for kind in BLOCKS}
     for block in range(max(BLOCKS.values())):
         for kind in (kind for kind, blocks in BLOCKS.items() if block < blocks):
@@ -69,7 +70,7 @@ def one_run(store: Path, kind: str, block: int, data: Path) -> Record:
             path = os.environ.get("PYTHONPATH", "")
             patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, [path])]))
             patch.setattr(plan, "WORKER_MODULE", "tests.frameworks.slowed")
-        place = Place(store, data, {})
+        place = RunPaths(store, data, {})
         record = execute(run, f"{run.system.slug}-b{block}", place, lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
@@ -78,18 +79,18 @@ def one_run(store: Path, kind: str, block: int, data: Path) -> Record:
 def test_only_time_is_changed(runs: Runs) -> None:
     plain, slowed = (side[1].steps().to_pandas() for side in (runs.plain, runs.slowed))
     pd.testing.assert_series_equal(plain["loss"], slowed["loss"])
-    measured = slowed["kind"].isin(["bare", "instrumented"])
+    measured = slowed["kind"].isin(["timed", "instrumented"])
     assert slowed.loc[measured, "step_s"].min() > POOLINGS * DELAY_S
 
 
 def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     records = [*runs.slowed, *runs.mxnet]
-    (drill,) = analysis.drilldowns(records, analysis.operators(records))
+    (drill,) = analysis.drilldowns(records, analysis.operator_table(records))
     assert [part.part for part in drill.path] == ["local", "forward", "pooling", OPERATOR]
-    assert not drill.end
+    assert not drill.stop_reason
     table = drill.table().set_index("part")
-    assert table.loc[["local", "forward", "pooling"], "share"].min() > 0.5
-    (said,) = report.explanations(analysis.verdicts(records, PROOF), [drill])
+    assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
+    (said,) = reporting.explain_verdicts(analysis.pairwise_verdicts(records, PROOF), [drill])
     assert "MXNet is" in said.text
     assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
     assert {record.folder.name for record in records} == {

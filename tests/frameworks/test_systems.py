@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from tests.conftest import assert_nothing_left, small_run
 
-from horizont.cluster import Place, execute
-from horizont.measure import PHASES
-from horizont.records import Record
-from horizont.spec import SYSTEMS, Run, all_systems, installed_version, parse_system
+from horizont.config.run import Run
+from horizont.config.system import SYSTEMS, all_systems, installed_version, parse_system
+from horizont.launchers.execute import RunPaths, execute
+from horizont.monitoring.step_log import PHASES
+from horizont.records.record import Record
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -36,7 +37,7 @@ def carried_out(run: Run, store: Path, data: Path) -> Record:
     if installed_version(run.system.framework) is None:
         pytest.skip(f"{run.system.framework} is not installed")
     key = run.workload.optimizer.name + run.system.slug
-    record = execute(run, key, Place(store, data, {}), lambda done, planned: None)
+    record = execute(run, key, RunPaths(store, data, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     return record
 
@@ -49,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Carr
     @functools.cache
     def carry_out(name: str, rule: str) -> Record:
         workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
-        asked = {"evaluate_examples": 64, "sampler_hz": 5, "keep_weights": True}
+        asked = {"evaluate_examples": 64, "sampler_hz": 5, "save_weights": True}
         record = carried_out(small_run(name, workload=workload, **asked), store, small_cifar)
         assert_nothing_left(store)
         return record
@@ -90,7 +91,7 @@ def check_exchange(record: Record) -> None:
 def check_counts(run: Run, steps: pd.DataFrame) -> None:
     """All steps of all segments were made; where workers are free, by whichever was."""
     counts = steps.groupby("kind")["step"].count()
-    for kind, asked in run.steps.kinds():
+    for kind, asked in run.steps.segments():
         assert counts.get(kind, 0) == asked * run.topology.workers
     assert (steps["examples"] == run.local_batch).all()
     assert (steps["step_s"] > 0).all()
@@ -101,7 +102,7 @@ def check_start(run: Run, steps: pd.DataFrame) -> None:
     if run.system.sync == "async":
         ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
         warmed_up_s = ends.loc[ends["kind"] == "warmup", "end_s"].max()
-        assert (ends.loc[ends["kind"] == "bare", "start_s"] >= warmed_up_s).all()
+        assert (ends.loc[ends["kind"] == "timed", "start_s"] >= warmed_up_s).all()
 
 
 def check_phases(run: Run, steps: pd.DataFrame) -> None:
@@ -109,25 +110,25 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
     timed = steps[steps["kind"] == "instrumented"]
     for phase in PHASES:
         measured = timed[f"{phase}_s"].notna()
-        if phase in run.system.traits.measures:
+        if phase in run.system.info.phases:
             assert measured.all(), phase
         else:
             assert not measured.any(), phase
     total = timed[[f"{phase}_s" for phase in PHASES]].sum(axis=1)
     assert (total <= timed["step_s"] * 1.001).all()
-    if "waiting" in run.system.traits.measures:
+    if "waiting" in run.system.info.phases:
         check_waiting(timed)
 
 
 def check_waiting(timed: pd.DataFrame) -> None:
     """In each step somebody is the last, for whom nobody waits; no transfer is before that."""
     for _, rows in timed.groupby("step"):
-        behind_s = rows["ready_s"].max() - rows["ready_s"]
+        behind_s = rows["gradients_ready_s"].max() - rows["gradients_ready_s"]
         exchange_s = rows["waiting_s"] + rows["communication_s"]
         assert np.allclose(rows["waiting_s"], np.minimum(behind_s, exchange_s), atol=1e-9)
         assert (exchange_s > 0).all()
         computed_s = rows[["load_s", "forward_s", "backward_s"]].sum(axis=1)
-        assert np.allclose(rows["ready_s"], rows["start_s"] + computed_s, atol=1e-6)
+        assert np.allclose(rows["gradients_ready_s"], rows["start_s"] + computed_s, atol=1e-6)
 
 
 @pytest.mark.parametrize(

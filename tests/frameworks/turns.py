@@ -16,25 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from horizont.data import load, order_for
-from horizont.equivalence.distance import relative_distance
-from horizont.frameworks.base import Examples
-from horizont.frameworks.registry import load_adapter
-from horizont.spec import ProcessJob, validate
-from horizont.worker.lifeline import die_with_parent
-from horizont.worker.session import recipe_for
+from horizont.config.base import parse_config
+from horizont.config.jobs import WorkerJob
+from horizont.data.prepared import load
+from horizont.data.sharding import example_order
+from horizont.equivalence.compare import relative_distance
+from horizont.frameworks import load_adapter
+from horizont.frameworks.base import InMemoryImages
+from horizont.monitoring.process_control import exit_with_parent
+from horizont.training.context import training_setup
 
 #: Steps at least, and at most: until both workers have had turns.
 LEAST, MOST = 6, 30
 
 
-def main(job: ProcessJob) -> None:
+def main(job: WorkerJob) -> None:
     """Lead the turns, make the same steps alone, and tell how far apart they end."""
     adapter = load_adapter("tensorflow")
     adapter.configure(1)
     data: Any = load(job.data_folder)
-    recipe = recipe_for(job.run.workload, data, job.run.seed)
-    coordinator: Any = adapter.coordinate(recipe, job, Examples(data.train_images, None, []))
+    recipe = training_setup(job.run.workload, data, job.run.seed)
+    coordinator: Any = adapter.coordinator(recipe, job, InMemoryImages(data.train_images, None, []))
     takers: list[int] = []
     while len(takers) < LEAST or (len(set(takers)) < 2 and len(takers) < MOST):
         step = coordinator.bare_step if len(takers) % 2 else coordinator.timed_step
@@ -43,9 +45,9 @@ def main(job: ProcessJob) -> None:
         takers.append(int(coordinator.cluster.fetch(promise)[0]))
     served = coordinator.weights()
     coordinator.close()
-    orders = {rank: iter(order_for(job.run, rank, data.about)) for rank in (0, 1)}
+    orders = {rank: iter(example_order(job.run, rank, data.about)) for rank in (0, 1)}
     order = [next(orders[rank]) for rank in takers]
-    examples = Examples(np.array(data.train_images), np.array(data.train_labels), order)
+    examples = InMemoryImages(np.array(data.train_images), np.array(data.train_labels), order)
     exact, rounded = (
         alone(adapter.trainer(replace(recipe, dtype=dtype)), examples)
         for dtype in ("float64", "float32")
@@ -58,7 +60,7 @@ def main(job: ProcessJob) -> None:
     Path("told.json").write_text(json.dumps({"takers": takers, "tensors": tensors}))
 
 
-def alone(trainer: Any, examples: Examples) -> Any:
+def alone(trainer: Any, examples: InMemoryImages) -> Any:
     """Train in this process."""
     for batch in trainer.batches(examples):
         trainer.settle(trainer.step(batch))
@@ -66,5 +68,5 @@ def alone(trainer: Any, examples: Examples) -> Any:
 
 
 if __name__ == "__main__":
-    die_with_parent()
-    main(validate(ProcessJob, json.loads(Path(sys.argv[1]).read_text()), "job"))
+    exit_with_parent()
+    main(parse_config(WorkerJob, json.loads(Path(sys.argv[1]).read_text()), "job"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from horizont.spec import FRAMEWORKS
+from horizont.config.system import FRAMEWORKS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -154,11 +154,11 @@ def test_no_framework_is_loaded_outside_of_workers() -> None:
 
 
 def test_every_verb_of_the_pipeline_is_there() -> None:
-    from horizont import pipeline
+    from horizont import workflow
 
-    assert set(pipeline.__all__) == set(pipeline._MODULES)
-    for verb in pipeline.__all__:
-        assert getattr(pipeline, verb).__module__.startswith("horizont.pipeline.")
+    assert set(workflow.__all__) == set(workflow._MODULES)
+    for verb in workflow.__all__:
+        assert getattr(pipeline, verb).__module__.startswith("horizont.workflow.")
         assert not (SOURCE / "pipeline" / f"{verb}.py").exists(), "would hide the verb"
 
 

@@ -2,7 +2,7 @@ import subprocess
 import sys
 import time
 
-from horizont.measure import now_s
+from horizont.monitoring.clock import now_s
 
 
 def test_the_clock_cannot_be_set_back():

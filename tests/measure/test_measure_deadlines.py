@@ -1,6 +1,6 @@
 import pytest
 
-from horizont.measure.deadlines import Deadlines
+from horizont.monitoring.deadlines import Deadlines
 
 
 def test_lateness_does_not_shift_what_follows():

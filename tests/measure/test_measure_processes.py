@@ -5,9 +5,9 @@ import sys
 import psutil
 import pytest
 
-from horizont.measure.groups import Groups
-from horizont.measure.host import HostReader
-from horizont.measure.processes import ProcessReader
+from horizont.monitoring.groups import Groups
+from horizont.monitoring.host import HostReader
+from horizont.monitoring.processes import ProcessReader
 
 
 def test_counters_agree_with_psutil(tree):

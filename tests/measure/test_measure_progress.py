@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from horizont.measure import Progress, ProgressWriter, read_progress
+from horizont.monitoring.progress import StepCount, StepCounter, read_step_count
 
 _WORKER = """
 import sys, time
@@ -17,13 +17,13 @@ sys.stdin.read()
 
 def test_a_watcher_sees_each_step(tmp_path):
     path = tmp_path / "progress"
-    with ProgressWriter(path, 7) as writer:
-        assert read_progress(path) == Progress(0, 7)
+    with StepCounter(path, 7) as writer:
+        assert read_step_count(path) == StepCount(0, 7)
         writer.set(3)
-        assert read_progress(path) == Progress(3, 7)
+        assert read_step_count(path) == StepCount(3, 7)
         writer.set(2**40)
-        assert read_progress(path) == Progress(2**40, 7)
-    assert read_progress(path) == Progress(2**40, 7)
+        assert read_step_count(path) == StepCount(2**40, 7)
+    assert read_step_count(path) == StepCount(2**40, 7)
 
 
 def test_the_count_outlives_a_killed_worker(tmp_path):
@@ -33,18 +33,18 @@ def test_the_count_outlives_a_killed_worker(tmp_path):
     )
     with worker:
         assert worker.stdout.readline() == b"set\n"
-        assert read_progress(path) == Progress(42, 100)
+        assert read_step_count(path) == StepCount(42, 100)
         worker.kill()
-    assert read_progress(path) == Progress(42, 100)
+    assert read_step_count(path) == StepCount(42, 100)
 
 
 def test_nothing_is_read_from_a_missing_or_cut_file(tmp_path):
     path = tmp_path / "progress"
-    assert read_progress(path) is None
+    assert read_step_count(path) is None
     path.write_bytes(b"1234567")
-    assert read_progress(path) is None
+    assert read_step_count(path) is None
 
 
 def test_only_the_file_itself_is_left(tmp_path):
-    ProgressWriter(tmp_path / "progress").close()
+    StepCounter(tmp_path / "progress").close()
     assert [path.name for path in tmp_path.iterdir()] == ["progress"]

@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from horizont.errors import UserError
-from horizont.measure import read_samples, start_sampler
-from horizont.measure.control import ControlReader
-from horizont.measure.rows import SCHEMA, Row, Spill, read_spill
-from horizont.measure.samplerspec import SamplerSpec, read_spec
+from horizont.monitoring.control import ControlReader
+from horizont.monitoring.handle import start_sampler
+from horizont.monitoring.rows import SCHEMA, Row, Spill, read_spill
+from horizont.monitoring.samplerspec import SamplerSpec, read_spec
+from horizont.monitoring.samples import read_samples
 
 QUICK = {"scan_s": 0.05, "spill_s": 0.05}
 

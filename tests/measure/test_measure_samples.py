@@ -8,16 +8,11 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from horizont.measure import (
-    background_of,
-    describe_environment,
-    read_samples,
-    start_sampler,
-    watch_background,
-    with_rates,
-)
-from horizont.measure.environment import versions
-from horizont.measure.rows import SCHEMA
+from horizont.monitoring.background import background_from_samples, measure_background
+from horizont.monitoring.environment import describe_environment, installed_versions
+from horizont.monitoring.handle import start_sampler
+from horizont.monitoring.rows import SCHEMA
+from horizont.monitoring.samples import read_samples, with_rates
 
 
 def table(*rows):
@@ -82,27 +77,27 @@ def machine(others, own, steal=0.0, first=0, count=20):
 
 
 def test_the_work_of_others_is_what_ours_does_not_explain():
-    load = background_of(machine(others=0.5, own=1.25), cores=2)
-    assert load.share == pytest.approx(0.25)
-    assert load.stolen_share == 0
+    load = background_from_samples(machine(others=0.5, own=1.25), cores=2)
+    assert load.cpu_fraction == pytest.approx(0.25)
+    assert load.steal_fraction == 0
     assert load.disturbed
-    assert not background_of(machine(others=0.05, own=1.9), cores=2).disturbed
+    assert not background_from_samples(machine(others=0.05, own=1.9), cores=2).disturbed
 
 
 def test_time_taken_by_the_hypervisor_disturbs_too():
-    load = background_of(machine(others=0.0, own=1.0, steal=0.1), cores=2)
-    assert load.stolen_share == pytest.approx(0.1)
+    load = background_from_samples(machine(others=0.0, own=1.0, steal=0.1), cores=2)
+    assert load.steal_fraction == pytest.approx(0.1)
     assert load.disturbed
 
 
 def test_a_process_found_late_is_not_mistaken_for_others():
-    load = background_of(machine(others=0.0, own=2.0, first=3), cores=2)
-    assert load.share == pytest.approx(0.0, abs=1e-9)
+    load = background_from_samples(machine(others=0.0, own=2.0, first=3), cores=2)
+    assert load.cpu_fraction == pytest.approx(0.0, abs=1e-9)
 
 
 def test_too_few_samples_tell_nothing():
-    assert np.isnan(background_of(SCHEMA.empty_table(), cores=2).share)
-    assert np.isnan(background_of(machine(0.5, 1.0, count=1), cores=2).share)
+    assert np.isnan(background_from_samples(SCHEMA.empty_table(), cores=2).cpu_fraction)
+    assert np.isnan(background_from_samples(machine(0.5, 1.0, count=1), cores=2).cpu_fraction)
 
 
 def test_a_real_stranger_is_noticed_and_an_own_process_is_not(tmp_path, plant):
@@ -113,20 +108,20 @@ def test_a_real_stranger_is_noticed_and_an_own_process_is_not(tmp_path, plant):
         ours.tell("burn", 1.0)
         # At the same time, for others may be busy, too, and not always equally.
         with ThreadPoolExecutor(1) as beside:
-            promised = beside.submit(watch_background, 0.3)
-            without = watch_background(0.3, own=[stranger.pid])
+            promised = beside.submit(measure_background, 0.3)
+            without = measure_background(0.3, own_pids=[stranger.pid])
             with_stranger = promised.result()
     cores = psutil.cpu_count()
-    load = background_of(read_samples(tmp_path), cores)
+    load = background_from_samples(read_samples(tmp_path), cores)
     # Others on a busy machine only add to the first two; a loaded one may halve the stranger.
-    assert load.share * cores > 0.3
-    assert with_stranger.share * cores > 0.3
-    assert without.share < with_stranger.share
+    assert load.cpu_fraction * cores > 0.3
+    assert with_stranger.cpu_fraction * cores > 0.3
+    assert without.cpu_fraction < with_stranger.cpu_fraction
 
 
 def test_a_process_that_is_gone_does_not_disturb_the_watch(tree):
     tree.kill()
-    assert watch_background(0.01, own=[tree.pid]).share >= 0
+    assert measure_background(0.01, own_pids=[tree.pid]).cpu_fraction >= 0
 
 
 def test_the_environment_tells_the_machine_and_not_whose_it_is():
@@ -140,7 +135,7 @@ def test_the_environment_tells_the_machine_and_not_whose_it_is():
 
 
 def test_a_package_that_is_not_there_has_no_version():
-    assert versions(["no-such-package"]) == {"no-such-package": None}
+    assert installed_versions(["no-such-package"]) == {"no-such-package": None}
 
 
 def test_looking_up_versions_loads_no_framework():

@@ -3,7 +3,15 @@ import math
 import numpy as np
 import pytest
 
-from horizont.measure import BACKWARD, COMMUNICATION, FORWARD, LOAD, PHASES, WAITING, StepLog
+from horizont.monitoring.step_log import (
+    BACKWARD,
+    COMMUNICATION,
+    FORWARD,
+    LOAD,
+    PHASES,
+    WAITING,
+    StepLog,
+)
 
 PHASE_COLUMNS = [f"{phase}_s" for phase in PHASES]
 
@@ -18,7 +26,7 @@ def test_a_bare_step_has_no_phases_and_no_loss():
     log.end(42)
     row = log.table().to_pylist()[0]
     assert (row["step"], row["worker"], row["examples"]) == (0, 3, 42)
-    assert row["kind"] == "bare"
+    assert row["kind"] == "timed"
     assert all(math.isnan(row[name]) for name in [*PHASE_COLUMNS, "loss"])
     assert row["step_s"] > 0
     assert log.table()["load_s"].null_count == 0
@@ -40,7 +48,7 @@ def test_marked_phases_fill_the_step_and_the_others_stay_nan():
 
 def test_a_phase_may_come_in_parts(monkeypatch):
     ticks = iter([10.0, 11.0, 13.0, 16.0, 25.0])
-    monkeypatch.setattr("horizont.measure.steps.now_s", lambda: next(ticks))
+    monkeypatch.setattr("horizont.monitoring.step_log.now_s", lambda: next(ticks))
     log = StepLog(1)
     log.begin()
     log.mark(WAITING)  # 1
@@ -63,8 +71,8 @@ def test_what_another_clock_has_read_is_taken_as_told():
     row, bare = log.table().to_pylist()
     assert (row["load_s"], row["forward_s"], row["backward_s"]) == (0.0, 0.5, 1.5)
     assert (row["start_s"], row["step_s"], row["communication_s"]) == (5.0, 5.25, 3.0)
-    assert row["ready_s"] == 7.0
-    assert math.isnan(bare["ready_s"])
+    assert row["gradients_ready_s"] == 7.0
+    assert math.isnan(bare["gradients_ready_s"])
 
 
 def test_a_phase_does_not_leak_into_the_next_step():

@@ -12,8 +12,9 @@ import time
 import numpy as np
 import pytest
 
-from horizont.measure import read_samples, start_sampler
-from horizont.measure.deadlines import Deadlines
+from horizont.monitoring.deadlines import Deadlines
+from horizont.monitoring.handle import start_sampler
+from horizont.monitoring.samples import read_samples
 
 CROWD = 500
 

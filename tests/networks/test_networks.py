@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from horizont.errors import UserError
-from horizont.networks import (
+from horizont.networks.catalogue import NETWORKS, build_network
+from horizont.networks.layers import (
     GATES,
     LSTM,
-    NETWORKS,
     Add,
     BatchNorm,
     Concat,
@@ -19,12 +19,13 @@ from horizont.networks import (
     Dense,
     Embedding,
     Flatten,
-    Network,
-    build_network,
+)
+from horizont.networks.network import Network
+from horizont.networks.weights import (
     initial_statistics,
     initial_weights,
     parameter_count,
-    rearranged,
+    reorder_gates,
     weight_shapes,
 )
 
@@ -94,7 +95,11 @@ def test_inception_modules_are_as_large_as_published(module: str, thousands: int
 
 def test_a_residual_block_adds_what_its_path_and_its_shortcut_give() -> None:
     network = build_network("resnet18", (3, 32, 32), 10)
-    sums = {place.layer.name: place.sources for place in network.places if len(place.sources) > 1}
+    sums = {
+        place.layer.name: place.sources
+        for place in network.layer_contexts
+        if len(place.sources) > 1
+    }
     assert sums["stage1_block1_sum"] == ("stage1_block1_b_norm", "stem_pool")
     assert sums["stage2_block1_sum"] == ("stage2_block1_b_norm", "stage2_block1_short_norm")
     assert len(sums) == 8
@@ -126,9 +131,9 @@ def test_the_language_model_scores_every_word_at_every_time_step() -> None:
 
 def test_gates_change_places_and_come_back() -> None:
     rows = np.repeat(np.arange(4), 3)[:, None] * np.ones(2)
-    turned = rearranged(rows, GATES, "icfo")
+    turned = reorder_gates(rows, GATES, "icfo")
     assert turned[:, 0].tolist() == [0] * 3 + [2] * 3 + [1] * 3 + [3] * 3
-    np.testing.assert_array_equal(rearranged(turned, "icfo", GATES), rows)
+    np.testing.assert_array_equal(reorder_gates(turned, "icfo", GATES), rows)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("lstm", (3, 32, 32)), ("lenet5", (30,))])

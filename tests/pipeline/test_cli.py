@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tests.conftest import horizont_processes, wait_for
 
-from horizont.pipeline import Paths
+from horizont.workflow.paths import Paths
 
 
 def horizont(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ def test_good_settings_are_said_to_be_good(study_folder: Paths) -> None:
         ("distributed.systems", ["pytorch/sync/gossip"], "pytorch/sync/gossip"),
         ("distributed.topology.workers", 0, "workers"),
         ("distributed.global_batch", 43, "multiple of the 2 workers"),
-        ("distributed.topology.hosts", ["a", "b", "c"], "hosts"),
+        ("distributed.topology.hosts", ["a", "b", "c"], "addresses"),
     ],
 )
 def test_wrong_settings_start_nothing(

@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 from tests.conftest import small_run
 
-from horizont.cluster.emulated import _lacking
-from horizont.data import load
-from horizont.pipeline import experiment
-from horizont.pipeline.feasible import grounded, obstacle
-from horizont.pipeline.ground import run_ground
-from horizont.pipeline.paths import Paths
-from horizont.records import RecordWriter, Result, run_key
-from horizont.spec import Run, Topology
+from horizont.config.run import Run
+from horizont.config.topology import Topology
+from horizont.data.prepared import load
+from horizont.launchers.emulated import _try_unavailable_reason
+from horizont.records.provenance import run_key
+from horizont.records.record import RecordWriter
+from horizont.records.results import RunResult
+from horizont.workflow import measure
+from horizont.workflow.check import skip_reason, with_local_fallback
+from horizont.workflow.paths import Paths
+from horizont.workflow.provenance import run_provenance
 
 NOBODY = 65534
 
-FREE = Topology(engine="emulated", workers=2)
-LIMITED = Topology(engine="emulated", workers=2, host_cpus=0.5)
+FREE = Topology(launcher="emulated", workers=2)
+LIMITED = Topology(launcher="emulated", workers=2, cpus_per_host=0.5)
 
 
 def of(topology: Topology) -> Run:
@@ -34,7 +37,7 @@ def as_nobody(ask: Callable[[], str]) -> str:
     child = os.fork()
     if not child:
         try:
-            _lacking.cache_clear()
+            _try_unavailable_reason.cache_clear()
             if os.geteuid() == 0:
                 os.seteuid(NOBODY)
             os.write(writer, ask().encode())
@@ -49,29 +52,31 @@ def as_nobody(ask: Callable[[], str]) -> str:
 
 def test_a_user_without_rights_is_told_what_is_left_out() -> None:
     run = of(LIMITED)
-    obstacle(run)  # asks for the framework, too, as long as all files may be read
-    assert as_nobody(lambda: obstacle(run)) == "emulated hosts need root"
+    skip_reason(run)  # asks for the framework, too, as long as all files may be read
+    assert as_nobody(lambda: skip_reason(run)) == "emulated hosts need root"
 
 
 def test_without_rights_free_hosts_become_the_loopback_and_the_record_says_so() -> None:
     engines = "{0.topology.engine} {1.topology.engine} {0.topology.workers}"
-    told = as_nobody(lambda: engines.format(grounded(of(FREE)), grounded(of(LIMITED))))
+    told = as_nobody(
+        lambda: engines.format(with_local_fallback(of(FREE)), with_local_fallback(of(LIMITED)))
+    )
     assert told == "local emulated 2"
 
 
 def test_a_finished_record_is_kept_where_the_run_could_not_be_made_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_cifar: Path
 ) -> None:
-    run, about, paths = of(LIMITED), load(small_cifar).about, Paths(tmp_path)
-    key = run_key(run, run_ground(run.system.framework, about))
+    run, about, paths = of(LIMITED), load(small_cifar).description, Paths(tmp_path)
+    key = run_key(run, run_provenance(run.system.framework, about))
     store = paths.records(run.experiment, run.workload_name)
     monkeypatch.setattr(experiment, "obstacle", lambda run: "emulated hosts need root")
-    assert experiment.carry_out([run], about, paths)[0].result.status == "skipped"
+    assert measure.execute_runs([run], about, paths)[0].result.status == "skipped"
     writer = RecordWriter(store, key)
     writer.start(run, {})
-    writer.finish(Result(status="ok", wall_s=7.0))
-    (kept,) = experiment.carry_out([run], about, paths)
-    assert kept.result == Result(status="ok", wall_s=7.0)
+    writer.finish(RunResult(status="ok", wall_s=7.0))
+    (kept,) = measure.execute_runs([run], about, paths)
+    assert kept.result == RunResult(status="ok", wall_s=7.0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
@@ -79,8 +84,8 @@ def test_commands_that_are_not_there_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    _lacking.cache_clear()
+    _try_unavailable_reason.cache_clear()
     try:
-        assert obstacle(of(FREE)).startswith("emulated hosts need the commands ip, ")
+        assert skip_reason(of(FREE)).startswith("emulated hosts need the commands ip, ")
     finally:
-        _lacking.cache_clear()
+        _try_unavailable_reason.cache_clear()

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from tests.conftest import ROOT
 
-from horizont.cluster.ports import holding_ports
-from horizont.pipeline.lab import lab_command
-from horizont.pipeline.paths import Paths
-from horizont.pipeline.progress import _NotebookSink
-from horizont.pipeline.sliders import _panel
+from horizont.launchers.local import reserve_ports
+from horizont.workflow.lab import _control_panel, lab_command
+from horizont.workflow.paths import Paths
+from horizont.workflow.progress import _NotebookSink
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
 
@@ -27,7 +26,7 @@ NOTIFICATION = "@jupyterlab/apputils-extension:notification"
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """Start JupyterLab on this project, as `horizont lab` does, without a browser."""
-    with holding_ports(["127.0.0.1"], 0) as (port,):
+    with reserve_ports(["127.0.0.1"], 0) as (port,):
         pass
     words = ["--no-browser", f"--port={port}", "--IdentityProvider.token="]
     folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
@@ -86,7 +85,7 @@ def test_a_button_waits_and_then_draws() -> None:
 
     drawn: list[dict[str, Any]] = []
     controls = {"batch": IntSlider(8, 2, 64), "network": Dropdown(options=("lenet5", "lenet"))}
-    panel = _panel(lambda **values: drawn.append(values), "Compare", controls)
+    panel = _control_panel(lambda **values: drawn.append(values), "Compare", controls)
     (button,) = [child for child in panel.children if isinstance(child, Button)]
     controls["batch"].value = 16
     assert not drawn
@@ -97,7 +96,7 @@ def test_a_button_waits_and_then_draws() -> None:
 def test_progress_is_a_bar_and_in_the_end_a_line() -> None:
     shown: list[tuple[str, str]] = []
     sink = _NotebookSink(lambda plain, page: shown.append((plain, page)))
-    sink.tell("run 1/2 <first>", 0.25, whole=False)
+    sink.write("run 1/2 <first>", 0.25, permanent=False)
     sink.close("2 runs done.")
     assert shown[0][0] == "run 1/2 <first>"
     assert 'value="0.250"' in shown[0][1]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from horizont.pipeline.lock import measuring_alone
+from horizont.workflow.measure import exclusive_measurement
 
 HOLDER = """
 import sys
@@ -34,8 +34,8 @@ def test_a_second_one_waits_until_the_first_has_ended_however(tmp_path: Path) ->
             said.append(text)
             holder.kill()
 
-        with measuring_alone(waiting):
+        with exclusive_measurement(waiting):
             assert said == ["waiting for another measurement on this machine to end"]
             assert holder.wait(20) != 0
-    with measuring_alone(said.append):
+    with exclusive_measurement(said.append):
         assert len(said) == 1

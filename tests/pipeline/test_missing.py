@@ -6,9 +6,11 @@ import pytest
 import yaml
 
 from horizont import analysis
-from horizont.pipeline import Paths, measure, proof_status, prove
-from horizont.spec import FRAMEWORKS
-from horizont.spec.framework import FrameworkInfo
+from horizont.config.system import FRAMEWORKS, FrameworkInfo
+from horizont.workflow.measure import run_experiment
+from horizont.workflow.paths import Paths
+from horizont.workflow.publish import certificate_status
+from horizont.workflow.verify import verify_workload
 
 pytestmark = pytest.mark.framework
 
@@ -27,21 +29,21 @@ def without_mxnet(study_folder: Paths, monkeypatch: pytest.MonkeyPatch) -> Paths
 
 
 def test_its_runs_are_rows_with_a_reason(without_mxnet: Paths) -> None:
-    records = measure("local", WORKLOAD, without_mxnet)
+    records = run_experiment("local", WORKLOAD, without_mxnet)
     status = {record.run.system.name: record.result for record in records}
     assert status["pytorch/local"].status == "ok"
     assert status["mxnet/local"].status == "skipped"
     assert status["mxnet/local"].reason == "mxnet is not installed"
-    table = analysis.printable(analysis.summary(records)).set_index("system")
+    table = analysis.format_summary(analysis.summary(records)).set_index("system")
     assert "mxnet is not installed" in table.loc["mxnet/local", "note"]
     assert table.loc["pytorch/local", "examples/s"] != "–"
 
 
 def test_it_has_no_part_in_the_proof(without_mxnet: Paths) -> None:
-    proof = prove(WORKLOAD, without_mxnet)
+    proof = verify_workload(WORKLOAD, without_mxnet)
     assert proof.ok, proof.verdict
     assert proof.frameworks == ("tensorflow", "pytorch")
     assert proof.missing == {"mxnet": "mxnet is not installed"}
-    status = proof_status(WORKLOAD, without_mxnet)
-    assert status["pytorch"] == "proven"
+    status = certificate_status(WORKLOAD, without_mxnet)
+    assert status["pytorch"] == "verified"
     assert status["mxnet"].startswith("not comparable")

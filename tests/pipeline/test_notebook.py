@@ -12,10 +12,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from horizont.errors import UserError
-from horizont.pipeline import Paths, run_notebook
-from horizont.pipeline.notebook import NotebookFailed
-from horizont.pipeline.progress import VARIABLE, Progress
-from horizont.pipeline.terminal import following
+from horizont.workflow.notebooks import NotebookFailed, run_notebook
+from horizont.workflow.paths import Paths
+from horizont.workflow.progress import PROGRESS_VARIABLE, Progress, echoed_progress
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_a_failure_is_raised_and_kept(paths: Paths) -> None:
     run_notebook("demo", {"number": 9 - 5}, paths)
     with pytest.raises(NotebookFailed, match="too large") as failure:
         run_notebook("demo", {"number": 9}, paths)
-    assert "too large" in failure.value.kept.read_text()
+    assert "too large" in failure.value.path.read_text()
 
 
 def test_unknown_names_are_refused(paths: Paths) -> None:
@@ -56,23 +55,23 @@ def test_unknown_names_are_refused(paths: Paths) -> None:
         run_notebook("demo", {"numbr": 3}, paths)
     with pytest.raises(UserError, match=r"notebook: 'demos'.*demo"):
         run_notebook("demos", {}, paths)
-    assert not paths.executed.exists()
+    assert not paths.executed_notebooks.exists()
 
 
 def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoken = tmp_path / "spoken"
     spoken.touch()
-    monkeypatch.setenv(VARIABLE, str(spoken))
+    monkeypatch.setenv(PROGRESS_VARIABLE, str(spoken))
     shown = io.StringIO()
-    with following(spoken, shown):
+    with echoed_progress(spoken, shown):
         progress = Progress("run", 2)
-        progress.begin("first")
+        progress.start("first")
         time.sleep(0.1)
-        progress.step(5, 10)
-        progress.end("1.0 s")
+        progress.update(5, 10)
+        progress.finish("1.0 s")
         time.sleep(0.5)
-        progress.begin("second")
-        progress.end("found finished", counted=False)
+        progress.start("second")
+        progress.finish("found finished", executed=False)
         progress.close()
     text = shown.getvalue()
     assert "run 1/2" in text

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from horizont.pipeline.experiment import interleaved
-from horizont.spec import read_study
+from horizont.config.study import read_study
+from horizont.workflow.measure import randomise_blocks
 
 STUDY = read_study(Path(__file__).parents[2] / "params.yaml")
 
 
 def test_every_block_holds_every_system_once() -> None:
     runs = list(STUDY.runs("distributed", "lenet5-cifar10"))
-    ordered = interleaved(runs, STUDY.seed)
+    ordered = randomise_blocks(runs, STUDY.seed)
     assert sorted(map(repr, ordered)) == sorted(map(repr, runs))
     size = len(STUDY.distributed.systems)
     for place in range(0, len(ordered), size):
@@ -23,12 +23,12 @@ def test_every_block_holds_every_system_once() -> None:
 
 def test_the_order_differs_by_block_and_seed_and_repeats() -> None:
     runs = list(STUDY.runs("distributed", "lenet5-cifar10"))
-    ordered = interleaved(runs, 1)
+    ordered = randomise_blocks(runs, 1)
     size = len(STUDY.distributed.systems)
     blocks = {
         tuple(run.system.name for run in ordered[place : place + size])
         for place in range(0, len(ordered), size)
     }
     assert len(blocks) > 1
-    assert interleaved(runs, 1) == ordered
-    assert interleaved(runs, 2) != ordered
+    assert randomise_blocks(runs, 1) == ordered
+    assert randomise_blocks(runs, 2) != ordered

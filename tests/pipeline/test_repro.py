@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.conftest import ROOT, horizont_processes, wait_for
 
-from horizont.pipeline.paths import Paths
-from horizont.pipeline.repro import planned, read_metas
+from horizont.workflow.paths import Paths
+from horizont.workflow.repro import read_stage_meta, schedule_stages
 
 NAMES = [
     "prepare@cifar10",
@@ -28,7 +28,7 @@ NAMES = [
 
 
 def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
-    measuring, pages, rest = planned(NAMES, read_metas(ROOT))
+    measuring, pages, rest = schedule_stages(NAMES, read_stage_meta(ROOT))
     assert measuring == [
         [
             "--single-item",
@@ -46,7 +46,11 @@ def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
 
 
 def test_a_stage_that_says_nothing_measures() -> None:
-    assert planned(["new@a", "other"], {}) == [[["--single-item", "new@a", "other"]], [], [[]]]
+    assert schedule_stages(["new@a", "other"], {}) == [
+        [["--single-item", "new@a", "other"]],
+        [],
+        [[]],
+    ]
 
 
 #: A stage that clears away for some seconds when it is interrupted, and once only.

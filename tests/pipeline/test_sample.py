@@ -14,14 +14,13 @@ import pytest
 from tests.conftest import horizont_processes
 
 from horizont.errors import UserError
-from horizont.measure import read_samples
-from horizont.pipeline.attended import run_attended
-from horizont.pipeline.sample import sample_command
+from horizont.monitoring.samples import read_samples
+from horizont.workflow.monitor import monitor_command, run_foreground
 
 
 def test_a_tree_is_sampled_and_its_status_handed_back(tmp_path, capfd):
     script = "sleep 0.5 & sleep 0.5 & echo said; wait; exit 7"
-    assert sample_command(["sh", "-c", script], tmp_path / "record", 50.0) == 7
+    assert monitor_command(["sh", "-c", script], tmp_path / "record", 50.0) == 7
     said = capfd.readouterr()
     assert said.out == "said\n"
     assert "chart.svg" in said.err
@@ -33,7 +32,7 @@ def test_a_tree_is_sampled_and_its_status_handed_back(tmp_path, capfd):
     assert "process-2" in chart
     assert json.loads((tmp_path / "record" / "command.json").read_text())["status"] == 7
     with pytest.raises(UserError, match="without samples"):
-        sample_command(["true"], tmp_path / "record")
+        monitor_command(["true"], tmp_path / "record")
 
 
 def test_an_interrupt_is_the_commands_and_what_was_sampled_is_kept(tmp_path):
@@ -57,12 +56,12 @@ def test_an_interrupt_is_the_commands_and_what_was_sampled_is_kept(tmp_path):
 
 
 def test_a_command_ended_by_a_signal_has_a_shells_status():
-    assert run_attended(["sh", "-c", "kill -TERM $$"], lambda pid: None) == 143
+    assert run_foreground(["sh", "-c", "kill -TERM $$"], lambda pid: None) == 143
 
 
 def test_a_folder_that_the_command_removes_does_not_hide_its_status(tmp_path, capfd):
     record = tmp_path / "record"
-    assert sample_command(["sh", "-c", f"rm -r {record}; exit 3"], record, 50.0) == 3
+    assert monitor_command(["sh", "-c", f"rm -r {record}; exit 3"], record, 50.0) == 3
     assert "removed" in capfd.readouterr().err
 
 
@@ -71,7 +70,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path):
     script.write_text("echo no line that names its interpreter\n")
     script.chmod(0o755)
     with pytest.raises(UserError, match="script"):
-        sample_command([str(script)], tmp_path / "new", 5.0)
+        monitor_command([str(script)], tmp_path / "new", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -87,5 +86,5 @@ def test_a_file_that_is_no_program_is_refused(tmp_path):
 def test_wrong_input_is_refused_before_anything_starts(tmp_path, command, out, hz, words):
     Path(tmp_path, "file").touch()
     with pytest.raises(UserError, match=words):
-        sample_command(command, tmp_path / out, hz)
+        monitor_command(command, tmp_path / out, hz)
     assert not (tmp_path / "new").exists()

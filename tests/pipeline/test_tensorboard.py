@@ -8,15 +8,15 @@ import types
 from pathlib import Path
 
 import pytest
+from record_maker import make_records
 
 from horizont import analysis
 from horizont.errors import UserError
-from horizont.pipeline import Paths
-from horizont.pipeline.tensorboard import write_eventfiles
+from horizont.workflow.paths import Paths
+from horizont.workflow.tensorboard import write_eventfiles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
-from record_maker import make_records
 
 FAILED = "mxnet/async/parameter_server"
 FRAMEWORKS = {"tensorflow", "torch", "mxnet"}

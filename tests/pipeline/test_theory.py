@@ -14,20 +14,21 @@ from nbclient import NotebookClient
 from tests.conftest import ROOT
 from tests.theory.conformance import CONFORMANCE
 
+from horizont.config.study import read_study
+from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.errors import UserError
-from horizont.pipeline import answers
-from horizont.pipeline.check import checked_study
-from horizont.pipeline.paths import Paths
-from horizont.pipeline.profile import use_profile
-from horizont.pipeline.progress import VARIABLE
-from horizont.pipeline.together import done_together
-from horizont.report import agreement
-from horizont.spec import FRAMEWORKS, installed_version, read_study
-from horizont.theory import chapter_names, questions_of
+from horizont.reporting.agreement import agreement
+from horizont.theory.chapters import chapter_names, questions_of
 from horizont.theory.cuts import WAYS
 from horizont.theory.ring import ring_bytes
 from horizont.theory.together.findings import Together, exact_exchanges
 from horizont.theory.together.kernel import counted_by_kernel
+from horizont.workflow import answers
+from horizont.workflow.check import load_study
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
+from horizont.workflow.progress import PROGRESS_VARIABLE
+from horizont.workflow.together import done_together
 
 pytestmark = pytest.mark.framework
 
@@ -85,10 +86,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
     for name in ("profiles", "notebooks", "dvc.yaml"):
         (root / name).symlink_to(ROOT / name)
     paths = Paths(root)
-    use_profile(paths, "tiny")
+    apply_profile(paths, "tiny")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HORIZONT_ROOT", str(root))
-        patch.setenv(VARIABLE, str(root / "progress"))  # nobody is at the keyboard
+        patch.setenv(PROGRESS_VARIABLE, str(root / "progress"))  # nobody is at the keyboard
         yield paths
 
 
@@ -98,7 +99,7 @@ def told(study: Paths) -> dict[str, Any]:
 
     The notebooks find the answers where they would have put them.
     """
-    files = {name: study.answers / f"{name}-{answers.ground_of(name)}.npz" for name in INSTALLED}
+    files = {name: study.textbook / f"{name}-{answers.ground_of(name)}.npz" for name in INSTALLED}
     answers.ask([*EVERY, *CONFORMANCE], files)
     return {name: answers.read_answers(file) for name, file in files.items()}
 
@@ -144,7 +145,7 @@ def test_processes_send_what_the_formulas_say(together: Together) -> None:
 
 
 def test_what_groups_came_to_is_kept(together: Together, study: Paths) -> None:
-    kept = {path: path.stat().st_mtime_ns for path in study.answers.glob("together-*")}
+    kept = {path: path.stat().st_mtime_ns for path in study.textbook.glob("together-*")}
     assert len(kept) == len(together.told)
     assert set(done_together(study).told) == set(together.told)
     assert kept == {path: path.stat().st_mtime_ns for path in kept}
@@ -225,7 +226,7 @@ def test_the_tutorial_comes_to_the_weights_of_one_process(
 
 
 def test_all_theory_notebooks_are_planned() -> None:
-    listed = read_study(ROOT / "profiles" / "quick.yaml").theory
+    listed = read_study(ROOT / "profiles" / "quick.yaml").chapters
     assert set(NUMBERS) <= set(listed)
     assert {path.stem for path in Path(ROOT, "notebooks").glob("theory-*.ipynb")} == set(listed)
 
@@ -234,4 +235,4 @@ def test_a_notebook_that_is_not_there_is_named(study_folder: Paths) -> None:
     text = study_folder.params.read_text()
     study_folder.params.write_text(text.replace("theory-glossary", "theory-nonsense"))
     with pytest.raises(UserError, match=r"theory: 'theory-nonsense'.*theory-glossary"):
-        checked_study(study_folder)
+        load_study(study_folder)

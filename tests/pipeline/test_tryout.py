@@ -5,10 +5,11 @@ from __future__ import annotations
 import nbformat
 import pytest
 
+from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.errors import UserError
-from horizont.pipeline import run_notebook, try_out
-from horizont.pipeline.paths import Paths
-from horizont.spec import FRAMEWORKS, installed_version
+from horizont.workflow.lab import quick_comparison
+from horizont.workflow.notebooks import run_notebook
+from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.framework
 
@@ -30,7 +31,7 @@ def test_the_start_notebook(study_folder: Paths) -> None:
     assert not study_folder.prepared_sets.exists()
 
     before = {path: path.stat().st_mtime_ns for path in study_folder.root.rglob("result.json")}
-    found = try_out(**TINY, paths=study_folder)
+    found = quick_comparison(**TINY, paths=study_folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(found.records) == len(before) == len(FRAMEWORKS)
     for name in filter(installed_version, FRAMEWORKS):
@@ -43,7 +44,7 @@ def test_the_start_notebook(study_folder: Paths) -> None:
 
 def test_what_cannot_be_is_refused_before_anything_starts(study_folder: Paths) -> None:
     with pytest.raises(UserError, match=r"network: 'vgg'"):
-        try_out(network="vgg", paths=study_folder)
+        quick_comparison(network="vgg", paths=study_folder)
     with pytest.raises(UserError, match=r"global_batch"):
-        try_out(batch=0, paths=study_folder)
+        quick_comparison(batch=0, paths=study_folder)
     assert not list(study_folder.root.rglob("spec.json"))

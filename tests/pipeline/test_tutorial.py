@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from horizont.errors import UserError
-from horizont.pipeline.tutorial import PROGRAMS, plan_tutorial, start_tutorial, tutorial_program
-from horizont.pipeline.ways import WAYS
+from horizont.workflow.tutorial import PROGRAMS, plan_tutorial, start_tutorial, tutorial_program
+from horizont.workflow.ways import WAYS
 
 
 @pytest.mark.parametrize("name", list(WAYS))
@@ -22,8 +22,8 @@ def test_every_process_has_a_program_one_thread_and_an_address(name: str) -> Non
         assert Path(process.argv[1]).exists()
         assert process.environment["OMP_NUM_THREADS"] == "1"
         assert member.variables.items() <= process.environment.items()
-        assert process.passive == (process.name.split("-")[0] in way.serving)
-    assert not all(process.passive for process, _ in planned)
+        assert process.is_service == (process.name.split("-")[0] in way.serving)
+    assert not all(process.is_service for process, _ in planned)
     assert {path.stem for path in PROGRAMS.glob("*_*.py")} - {"__init__"} >= {way.program}
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from tests.conftest import ROOT, horizont_processes
 
-from horizont.cluster.emulated import lacking
-from horizont.pipeline import Paths
-from horizont.spec import FRAMEWORKS, SYSTEMS, installed_version, read_study
+from horizont.config.study import read_study
+from horizont.config.system import FRAMEWORKS, SYSTEMS, installed_version
+from horizont.launchers.emulated import unavailable_reason
+from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.pipeline
 
@@ -101,7 +102,7 @@ def test_every_planned_run_has_its_record(copy: Path) -> None:
             for path in paths.records(experiment, "lenet5-cifar10").glob("*/result.json")
         ]
         assert len(records) == len(list(study.runs(experiment, "lenet5-cifar10")))
-        unable = missing() or lacking(study.experiment(experiment).topology)
+        unable = missing() or unavailable_reason(study.experiment(experiment).topology)
         expected = {"ok"} | ({"skipped"} if unable else set())
         assert {record["status"] for record in records} <= expected
 
@@ -113,7 +114,7 @@ def missing() -> list[str]:
 @pytest.mark.usefixtures("done")
 def test_asynchronous_training_was_replayed(copy: Path) -> None:
     found = Paths(copy).records("replay", "lenet5-cifar10").glob("*/updates.parquet")
-    able = [name for name, traits in SYSTEMS.items() if traits.shows_updates]
+    able = [name for name, traits in SYSTEMS.items() if traits.records_updates]
     assert len(list(found)) == sum(name.split("/")[0] not in missing() for name in able)
     chapter = (copy / "reports/notebooks/equivalence-lenet5-cifar10.ipynb").read_text()
     assert ("replayed to the same weights" in chapter) == bool(set(FRAMEWORKS) - set(missing()))
@@ -136,7 +137,7 @@ def test_metrics_are_known_to_dvc(copy: Path) -> None:
     local = metrics[str(Path("reports/metrics/local-lenet5-cifar10.json"))]["data"]
     if not missing():
         assert local["pytorch/local"]["examples_per_s"] > 0
-        assert local["pytorch/local"]["comparable"] == "proven"
+        assert local["pytorch/local"]["comparable"] == "verified"
     diff = run(copy, sys.executable, "-m", "dvc", "metrics", "diff", "--json")
     assert diff.returncode == 0, diff.stderr
 
@@ -168,7 +169,7 @@ def test_a_proof_of_other_code_makes_times_not_comparable(copy: Path) -> None:
 def test_an_experiment_of_dvc_changes_a_setting(copy: Path) -> None:
     git(copy, "add", "-A")
     git(copy, "commit", "-qm", "results")
-    words = ("exp", "run", "-S", "local.steps.bare=9", "data@cifar10", "prepare@cifar10")
+    words = ("exp", "run", "-S", "local.steps.timed=9", "data@cifar10", "prepare@cifar10")
     ran = run(copy, sys.executable, "-m", "dvc", *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert read_study(Paths(copy).params).local.steps.bare == 9
+    assert read_study(Paths(copy).params).local.steps.timed == 9

@@ -14,26 +14,18 @@ import pytest
 from tests.conftest import small_run
 
 from horizont.errors import UserError
-from horizont.records import (
-    RecordWriter,
-    Result,
-    append_event,
-    find_record,
-    fingerprint,
-    read_events,
-    read_record,
-    run_key,
-    write_json,
-    write_table,
-)
+from horizont.records.files import append_event, read_events, write_json, write_table
+from horizont.records.provenance import code_fingerprint, run_key
+from horizont.records.record import RecordWriter, find_record, read_record
+from horizont.records.results import RunResult
 
 
 def finished(store: Path, status: str = "ok") -> Path:
     writer = RecordWriter(store, "key")
     writer.start(small_run(), {"cpu": "x"})
-    writer.event("started", pid=1)
+    writer.log_event("started", pid=1)
     write_table(writer.folder / "steps.parquet", pa.table({"step": [0, 1]}))
-    return writer.finish(Result(status=status, reason="why" if status != "ok" else ""))
+    return writer.finish(RunResult(status=status, reason="why" if status != "ok" else ""))
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -66,7 +58,7 @@ def test_what_a_dead_launcher_left_is_swept(tmp_path: Path) -> None:
     ).stdout.strip()
     (tmp_path / f".old.{dead}.tmp").mkdir()
     (tmp_path / f".mine.{os.getpid()}.tmp").mkdir()
-    RecordWriter.sweep(tmp_path)
+    RecordWriter.remove_abandoned(tmp_path)
     assert [folder.name for folder in tmp_path.iterdir()] == [f".mine.{os.getpid()}.tmp"]
 
 
@@ -113,7 +105,7 @@ def test_a_folder_that_is_removed_while_something_is_noted_is_named(tmp_path: Pa
     writer = RecordWriter(tmp_path / "records", "key")
     shutil.rmtree(tmp_path / "records")
     with pytest.raises(UserError, match="results folder"):
-        writer.event("started")
+        writer.log_event("started")
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -161,10 +153,10 @@ def test_fingerprints_see_content_and_names(tmp_path: Path) -> None:
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "a.py").write_text("1")
-    first = fingerprint([folder])
+    first = code_fingerprint([folder])
     (folder / "a.py").write_text("2")
-    second = fingerprint([folder])
+    second = code_fingerprint([folder])
     (folder / "a.py").rename(folder / "b.py")
-    assert len({first, second, fingerprint([folder])}) == 3
+    assert len({first, second, code_fingerprint([folder])}) == 3
     (folder / "notes.txt").write_text("not code")
-    assert fingerprint([folder]) == fingerprint([folder])
+    assert code_fingerprint([folder]) == code_fingerprint([folder])

@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from horizont import report
+from horizont import reporting
 from horizont.errors import UserError
-from horizont.report.book import build_book
-from horizont.report.linkcheck import check_links
+from horizont.reporting.book import build_book
+from horizont.reporting.linkcheck import check_links
 
 
 def displayed(thing):
@@ -42,16 +42,16 @@ def executed(path, title, *outputs, tags=()):
 @pytest.fixture(scope="module")
 def book(records, tmp_path_factory):
     folder = tmp_path_factory.mktemp("book")
-    pictures = report.resource_pictures(records)[:2]
+    pictures = reporting.resource_figures(records)[:2]
     pages = [
-        ("overview", executed(folder / "overview.ipynb", None, report.phase_picture(records))),
+        ("overview", executed(folder / "overview.ipynb", None, reporting.phase_figure(records))),
         (
             "local",
             executed(
                 folder / "local-x.ipynb",
-                report.Title("LeNet-5 on CIFAR-10", "with facts"),
+                reporting.PageTitle("LeNet-5 on CIFAR-10", "with facts"),
                 *pictures,
-                report.verdict("Findable finding.", True),
+                reporting.verdict("Findable finding.", True),
                 tags=["hide-input"],
             ),
         ),
@@ -94,8 +94,8 @@ def test_nothing_is_fetched_from_anywhere(book):
 
 def test_all_links_lead_somewhere(book):
     report = check_links(book)
-    assert report.faults == ()
-    assert report.followed > 100
+    assert reporting.faults == ()
+    assert reporting.followed > 100
 
 
 def test_every_figure_has_its_numbers_a_click_away(book):

@@ -9,10 +9,15 @@ from typing import Any
 import nbformat
 import pytest
 
-from horizont.analysis.claims import judge, then_and_now
-from horizont.report import claim_counts, claim_table, claim_texts, then_now_pictures
-from horizont.report.claimcheck import disagreements
-from horizont.report.claims import claim_text
+from horizont.analysis.claims.judge import claim_verdicts, published_vs_measured
+from horizont.reporting.claims import (
+    check_page,
+    claim_counts,
+    claim_table,
+    claim_text,
+    claim_texts,
+    published_vs_measured_figures,
+)
 
 WORKLOAD = "lenet5-cifar10"
 ID = "N31"
@@ -20,7 +25,7 @@ ID = "N31"
 
 @pytest.fixture(scope="module")
 def judged(records):
-    return judge(records, {WORKLOAD: "proven"})
+    return claim_verdicts(records, {WORKLOAD: "verified"})
 
 
 def page(judged: list[dict[str, Any]], out: Path, prose: str = "") -> Path:
@@ -51,20 +56,20 @@ def changed(judged, **parts):
 
 def test_a_page_of_the_verdicts_agrees_with_them(judged, tmp_path):
     prose = f"{ID} is {next(c['verdict'] for c in judged if c['id'] == ID)} here."
-    assert disagreements(page(judged, tmp_path, prose), judged, names(judged)) == []
+    assert check_page(page(judged, tmp_path, prose), judged, names(judged)) == []
 
 
 @pytest.mark.parametrize(
     "change", [{"verdict": "reversed"}, {"value": 9.87}, {"published": 3.3}, {"n": 7}]
 )
 def test_another_verdict_or_figure_is_found(judged, tmp_path, change):
-    (fault, *_) = disagreements(page(judged, tmp_path), changed(judged, **change), names(judged))
+    (fault, *_) = check_page(page(judged, tmp_path), changed(judged, **change), names(judged))
     assert ID in fault or "counts" in fault
 
 
 def test_prose_with_another_verdict_is_found(judged, tmp_path):
     path = page(judged, tmp_path, f"Indeed {ID} is\nreversed today.")
-    (fault,) = disagreements(path, judged, names(judged))
+    (fault,) = check_page(path, judged, names(judged))
     assert fault.startswith(f"{ID}: the page says reversed, the records say")
 
 
@@ -73,22 +78,22 @@ def test_a_claim_that_names_another_says_nothing_of_its_verdict(judged, tmp_path
     claim = next(claim for claim in copied if claim["id"] == "J16")
     assert "J09" in claim["claim"]
     claim["verdict"] = "not settled"
-    assert disagreements(page(copied, tmp_path), copied, names(copied)) == []
+    assert check_page(page(copied, tmp_path), copied, names(copied)) == []
 
 
 def test_a_figure_without_a_record_is_found(judged, tmp_path):
     path = page(judged, tmp_path)
     missing = sorted(names(judged))[0]
-    faults = disagreements(path, judged, names(judged) - {missing})
+    faults = check_page(path, judged, names(judged) - {missing})
     assert faults
     assert all(f"the record {missing} is not there" in fault for fault in faults)
     bare = changed(judged, records=[])
-    assert any("has no record" in fault for fault in disagreements(path, bare, names(judged)))
+    assert any("has no record" in fault for fault in check_page(path, bare, names(judged)))
 
 
 def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):
     path = page([claim for claim in judged if claim["id"] != "K46"], tmp_path)
-    faults = disagreements(path, judged, names(judged))
+    faults = check_page(path, judged, names(judged))
     assert "K46: the page does not show it" in faults
 
 
@@ -100,15 +105,17 @@ def test_a_claim_tells_figure_interval_and_what_was_asked(judged):
 
 
 def test_then_and_now_share_one_unit(records):
-    table = then_and_now(WORKLOAD, records)
-    ends = table.groupby(["system", "time"])["share"].sum()
-    for time in ("then", "now"):
+    table = published_vs_measured(WORKLOAD, records)
+    ends = table.groupby(["system", "origin"])["fraction"].sum()
+    for time in ("published", "measured"):
         assert ends["pytorch/sync/allreduce", time] == pytest.approx(1.0)
-    assert ends["mxnet/sync/parameter_server", "then"] == pytest.approx(197.29 / 110.91, rel=1e-3)
-    assert ("mxnet/async/parameter_server", "now") not in ends  # all its runs failed
+    assert ends["mxnet/sync/parameter_server", "published"] == pytest.approx(
+        197.29 / 110.91, rel=1e-3
+    )
+    assert ("mxnet/async/parameter_server", "measured") not in ends  # all its runs failed
 
 
 def test_then_and_now_is_drawn_and_what_was_not_published_is_named(records):
-    picture, remark = then_now_pictures({WORKLOAD: records, "lenet-fashion-mnist": []})
+    picture, remark = published_vs_measured_figures({WORKLOAD: records, "lenet-fashion-mnist": []})
     assert "no figure" in picture.svg()
     assert "Fashion-MNIST" in remark.text

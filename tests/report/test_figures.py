@@ -13,24 +13,26 @@ import pytest
 from matplotlib.figure import Figure
 from record_maker import make_proof, make_records, make_study
 
-from horizont import analysis, report
-from horizont.networks import build_network, outline, parameter_count
-from horizont.pipeline.faults import FaultTried
-from horizont.report import figures, style, words
-from horizont.report.figures.labels import scale_log
-from horizont.report.svg import inline_svg
-from horizont.spec import FRAMEWORKS, all_systems
+from horizont import analysis, reporting
+from horizont.config.system import FRAMEWORKS, all_systems
+from horizont.networks.catalogue import build_network
+from horizont.networks.network import summary
+from horizont.networks.weights import parameter_count
+from horizont.reporting import figures, labels, style
+from horizont.reporting.figures.throughput import set_log_scale
+from horizont.reporting.style import inline_svg
+from horizont.workflow.mutation_test import MutationResult
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 IMAGES = SimpleNamespace(kind="image", best_accuracy=0.8, best_perplexity=None)
 
 OF_RECORDS = [
-    report.phase_picture,
-    report.throughput_picture,
-    report.loss_picture,
-    lambda records: report.quality_picture(records, IMAGES),
-    report.startup_picture,
+    reporting.phase_figure,
+    reporting.throughput_figure,
+    reporting.loss_figure,
+    lambda records: reporting.evaluation_figure(records, IMAGES),
+    reporting.startup_figure,
 ]
 
 
@@ -56,7 +58,7 @@ def test_traffic_is_drawn_by_host_beside_the_theory():
     figure = figures.traffic_dots(table)
     sent, received = figure.axes
     assert len(sent.lines) == len(received.lines) == 4
-    assert "MiB sent" in shown(report.Picture(figure, "t", "t"))
+    assert "MiB sent" in shown(reporting.FigureOutput(figure, "t", "t"))
 
 
 def test_links_are_drawn_from_slow_to_free():
@@ -69,7 +71,7 @@ def test_links_are_drawn_from_slow_to_free():
     figure = figures.link_curves(pd.DataFrame(rows, columns=columns))
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["100 Mbit/s", "no limit"]
-    assert "needs at least" in shown(report.Picture(figure, "l", "l"))
+    assert "needs at least" in shown(reporting.FigureOutput(figure, "l", "l"))
 
 
 def test_crowded_points_are_open():
@@ -78,14 +80,22 @@ def test_crowded_points_are_open():
         for servers in (1, 2)
         for workers, crowded in ((1, False), (8, True))
     ]
-    columns = ["system", "servers", "batch", "workers", "examples_per_s", "speedup", "crowded"]
+    columns = [
+        "system",
+        "servers",
+        "batch",
+        "workers",
+        "examples_per_s",
+        "speedup",
+        "oversubscribed",
+    ]
     table = pd.DataFrame(rows, columns=columns)
     table = table.assign(low=table["examples_per_s"], high=table["examples_per_s"])
     table = table.assign(speedup_low=table["speedup"], speedup_high=table["speedup"])
     figure = figures.scaling_curves(table, strong=False)
     marks = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
-    assert [line.get_markerfacecolor() == style.PAPER for line in marks] == [False, True] * 2
-    assert "2 servers" in shown(report.Picture(figure, "s", "s"))
+    assert [line.get_markerfacecolor() == style.BACKGROUND for line in marks] == [False, True] * 2
+    assert "2 servers" in shown(reporting.FigureOutput(figure, "s", "s"))
 
 
 @pytest.mark.parametrize("draw", OF_RECORDS)
@@ -101,25 +111,25 @@ def test_no_two_systems_look_alike():
     for framework in FRAMEWORKS:
         alone = [name for name in all_systems() if name.startswith(f"{framework}/local")]
         assert len({style.system_colour(name) for name in alone}) == len(alone)
-        assert len({style.system_mark(name)["fillstyle"] for name in alone}) == len(alone)
-    assert len({words.system(name) for name in all_systems()}) == len(all_systems())
+        assert len({style.marker_style(name)["fillstyle"] for name in alone}) == len(alone)
+    assert len({labels.system_label(name) for name in all_systems()}) == len(all_systems())
 
 
 def test_looks_are_drawn_beside_the_best():
     rows = [("pytorch/local", 0, "perplexity", 900.0 / step, step, step / 10) for step in (1, 2, 4)]
-    columns = ["system", "block", "measure", "value", "examples", "time_s"]
-    figure = figures.quality_curves(pd.DataFrame(rows, columns=columns), best=143.0)
+    columns = ["system", "block", "metric", "value", "examples", "time_s"]
+    figure = figures.evaluation_curves(pd.DataFrame(rows, columns=columns), best=143.0)
     for axes in figure.axes:
         curve, best = axes.lines
         assert curve.get_ydata().tolist() == [900.0, 450.0, 225.0]
         assert best.get_ydata()[0] == 143.0
-    assert "test perplexity" in shown(report.Picture(figure, "s", "s"))
+    assert "test perplexity" in shown(reporting.FigureOutput(figure, "s", "s"))
 
 
 def test_perplexities_are_marked_on_their_own_scale():
     rows = [("pytorch/local", "perplexity", 200.0), ("mxnet/local", "perplexity", 220.0)]
-    table = pd.DataFrame(rows, columns=["system", "measure", "value"])
-    figure = figures.quality_dots(table, best=143.0)
+    table = pd.DataFrame(rows, columns=["system", "metric", "value"])
+    figure = figures.final_metric_dots(table, best=143.0)
     marks = [list(line.get_xdata()) for line in figure.axes[0].lines]
     assert marks[:2] == [[200.0], [220.0]]
     assert figure.axes[0].get_xscale() == "log"
@@ -127,14 +137,14 @@ def test_perplexities_are_marked_on_their_own_scale():
 
 def test_staleness_is_drawn_with_the_systems_that_told_it():
     rows = [("pytorch/async/parameter_server", value, 4, 0.5) for value in (0, 1)]
-    table = pd.DataFrame(rows, columns=["system", "staleness", "updates", "share"])
+    table = pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])
     figure = figures.staleness_bars(table)
     assert [round(bar.get_height(), 3) for bar in figure.axes[0].patches] == [0.5, 0.5]
-    assert "PyTorch, asynchronous" in shown(report.Picture(figure, "s", "s"))
+    assert "PyTorch, asynchronous" in shown(reporting.FigureOutput(figure, "s", "s"))
 
 
 def test_staleness_that_was_not_recorded_is_said(records):
-    assert "no updates were recorded" in shown(report.staleness_picture(records))
+    assert "no updates were recorded" in shown(reporting.staleness_figure(records))
 
 
 @pytest.mark.parametrize("draw", OF_RECORDS)
@@ -142,33 +152,33 @@ def test_draws_an_experiment_without_a_good_run(hopeless, draw):
     draw(hopeless).svg()
 
 
-@pytest.mark.parametrize("draw", [report.phase_picture, report.throughput_picture])
+@pytest.mark.parametrize("draw", [reporting.phase_figure, reporting.throughput_figure])
 def test_a_failed_system_keeps_its_row_and_its_reason(records, draw):
     assert "failed: worker-1 ended" in shown(draw(records))
 
 
 def test_phases_that_are_not_told_apart_are_named(records):
-    assert "not apart: waiting, update" in shown(report.phase_picture(records))
+    assert "not apart: waiting, update" in shown(reporting.phase_figure(records))
 
 
 def test_resources_show_every_process_and_segment(records):
-    pictures = report.resource_pictures(records)
+    pictures = reporting.resource_figures(records)
     assert len(pictures) == 4  # the fifth system failed
     text = shown(next(p for p in pictures if "mxnet" in p.name))
-    for word in ("worker-0", "worker-1", "server-0", "warm-up", "bare", "instrumented", "CPU"):
+    for word in ("worker-0", "worker-1", "server-0", "warm-up", "timed", "instrumented", "CPU"):
         assert word in text
     assert "CPU, % of a core: whole cluster" in text
 
 
 def test_every_run_has_its_resources_charted_once(records):
-    every = [*report.resource_pictures(records), *report.other_resource_pictures(records)]
+    every = [*reporting.resource_figures(records), *reporting.other_resource_figures(records)]
     assert len({picture.name for picture in every}) == len(every) == 4 * 3
 
 
 def test_a_distance_beyond_its_bound_is_ringed():
     ring = "#c8413b"
-    good = report.distance_picture(make_proof().to_dict("records")).svg()
-    bad = report.distance_picture(make_proof(departs=True).to_dict("records")).svg()
+    good = reporting.distance_figure(make_proof().to_dict("records")).svg()
+    bad = reporting.distance_figure(make_proof(departs=True).to_dict("records")).svg()
     assert ring not in good
     assert ring in bad
 
@@ -179,25 +189,29 @@ def test_samples_say_if_they_are_made_up(channels, synthetic):
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (60, channels, 28, 28), dtype=np.uint8)
     figure = figures.sample_sheet(images, np.arange(60) % 10, synthetic=synthetic)
-    assert (figures.samples.SYNTHETIC in report.Picture(figure, "s", "s").svg()) == synthetic
+    assert (
+        figures.samples.SYNTHETIC in reporting.FigureOutput(figure, "s", "s").svg()
+    ) == synthetic
 
 
 def test_headline_is_drawn_from_metrics_alone(records):
-    assert "No experiment" in report.headline({}).svg()
-    assert "none was compared" in report.result_table(make_study(), {}, {}).cells["system"][0]
-    picture = report.headline({"One": analysis.metrics(records), "Two": analysis.metrics(records)})
+    assert "No experiment" in reporting.overview_figure({}).svg()
+    assert "none was compared" in reporting.result_table(make_study(), {}, {}).cells["system"][0]
+    picture = reporting.overview_figure(
+        {"One": analysis.metrics(records), "Two": analysis.metrics(records)}
+    )
     assert "One" in shown(picture)
     assert "failed: worker-1" in shown(picture)
     assert "prefers-color-scheme: dark" in picture.svg()
 
 
 def test_same_table_gives_the_same_file(records):
-    assert report.phase_picture(records).svg() == report.phase_picture(records).svg()
+    assert reporting.phase_figure(records).svg() == reporting.phase_figure(records).svg()
 
 
 def test_inline_figures_do_not_share_names(records):
-    one = inline_svg(report.phase_picture(records).figure, "one")
-    two = inline_svg(report.loss_picture(records).figure, "two")
+    one = inline_svg(reporting.phase_figure(records).figure, "one")
+    two = inline_svg(reporting.loss_figure(records).figure, "two")
     names = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (one, two)]
     assert names[0].isdisjoint(names[1])
     for text, own in zip((one, two), names, strict=True):
@@ -222,31 +236,34 @@ def luminance(colour):
     ],
 )
 def test_neighbouring_phases_differ_in_lightness(parts):
-    low, high = sorted(luminance(style.PART_COLOURS[part]) for part in parts)
+    low, high = sorted(luminance(style.PHASE_COLOURS[part]) for part in parts)
     assert (high + 0.05) / (low + 0.05) > 1.15
 
 
 def test_text_is_readable_on_both_pages():
-    for ink, page in ((style.INK, "#ffffff"), (style.DARK[style.INK], "#121820")):
+    for ink, page in (
+        (style.FOREGROUND, "#ffffff"),
+        (style.DARK_COLOURS[style.FOREGROUND], "#121820"),
+    ):
         low, high = sorted((luminance(ink), luminance(page)))
         assert (high + 0.05) / (low + 0.05) > 7
 
 
 def test_tables_show_failures_and_dashes(records):
-    metrics = analysis.metrics(records, {"pytorch": "proven"})
-    page = report.speed_table(metrics).html()
+    metrics = analysis.metrics(records, {"pytorch": "verified"})
+    page = reporting.speed_table(metrics).html()
     assert "failed: worker-1" in page
     assert ">yes<" in page
     assert ">no<" in page
-    assert "–" in report.phase_table(analysis.phases(records)).html()
-    assert "not comparable" in report.table(analysis.runs(records)).html()
+    assert "–" in reporting.phase_table(analysis.phases(records)).html()
+    assert "not comparable" in reporting.format_table(analysis.run_table(records)).html()
 
 
 @pytest.mark.parametrize("name", ["lenet5", "resnet18", "inception"])
 def test_a_network_is_drawn_with_its_arcs(name):
     network = build_network(name, (3, 32, 32), 10)
-    rows = outline(network)
-    picture = report.network_picture(name, rows)
+    rows = summary(network)
+    picture = reporting.network_figure(name, rows)
     assert f"{parameter_count(network):,} weights" in picture.caption
     arcs = sum(source < number - 1 for number, row in enumerate(rows) for source in row["sources"])
     wires = picture.figure.axes[0]
@@ -256,22 +273,28 @@ def test_a_network_is_drawn_with_its_arcs(name):
 
 
 def test_a_language_model_is_drawn_with_its_own_kinds_of_layers():
-    rows = outline(build_network("lstm", (30,), 10_000))
-    picture = report.network_picture("lstm", rows)
+    rows = summary(build_network("lstm", (30,), 10_000))
+    picture = reporting.network_figure("lstm", rows)
     assert {"table of words", "LSTM"} <= set(re.findall("table of words|LSTM", shown(picture)))
 
 
 def test_mistakes_are_told_with_what_became_of_them():
     about = {"quantity": "loss", "step": 0, "tensor": "loss", "pair": "mxnet-pytorch"}
     tried = [
-        FaultTried(mistake="loss summed", framework="mxnet", distance=0.9, caught=True, **about),
-        FaultTried(mistake="labels off", framework="pytorch", distance=0.0, caught=False, **about),
+        MutationResult(
+            description="loss summed", framework="mxnet", distance=0.9, detected=True, **about
+        ),
+        MutationResult(
+            description="labels off", framework="pytorch", distance=0.0, detected=False, **about
+        ),
     ]
-    text = report.fault_table(tried)._repr_mimebundle_()["text/html"]
+    text = reporting.mutation_table(tried)._repr_mimebundle_()["text/html"]
     assert "MXNet" in text
     assert ">yes<" in text
     assert ">no<" in text
-    assert "no mistakes were tried" in report.fault_table([])._repr_mimebundle_()["text/plain"]
+    assert (
+        "no mistakes were tried" in reporting.mutation_table([])._repr_mimebundle_()["text/plain"]
+    )
 
 
 def test_replays_are_told_with_what_became_of_them(records):
@@ -285,16 +308,16 @@ def test_replays_are_told_with_what_became_of_them(records):
         },
     ]
     told = [SimpleNamespace(as_row=lambda row=row: row) for row in rows]
-    page = report.replay_table(told).html()
+    page = reporting.replay_table(told).html()
     assert "fc1.weight" in page
     assert "a port is taken" in page
-    assert "nothing was replayed" in report.replay_table([])._repr_mimebundle_()["text/plain"]
-    assert "No updates" in report.staleness_table(records)._repr_mimebundle_()["text/plain"]
+    assert "nothing was replayed" in reporting.replay_table([])._repr_mimebundle_()["text/plain"]
+    assert "No updates" in reporting.staleness_table(records)._repr_mimebundle_()["text/plain"]
 
 
 def test_the_grey_of_a_distance_is_the_noise():
     rows = make_proof().assign(noise=2e-7)
-    plain, noisy = figures.distances(make_proof()), figures.distances(rows)
+    plain, noisy = figures.distance_chart(make_proof()), figures.distance_chart(rows)
     assert len(noisy.axes[0].collections) > len(plain.axes[0].collections)
 
 
@@ -303,7 +326,7 @@ def test_numbers_of_a_logarithmic_axis_do_not_touch(span):
     figure = Figure(figsize=(2.9, 1))
     axes = figure.subplots()
     axes.plot(span, (0, 1))
-    scale_log(axes, "x")
+    set_log_scale(axes, "x")
     figure.canvas.draw()
     every = [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)]
     low, high = axes.get_xlim()

@@ -9,9 +9,9 @@ import nbformat
 import pytest
 
 from horizont.errors import UserError
-from horizont.report.glossary import MARK, terms, with_terms
-from horizont.report.mathml import mathml
-from horizont.report.site import build_site
+from horizont.reporting.glossary import MARK, terms, with_terms
+from horizont.reporting.mathml import mathml
+from horizont.reporting.site import build_site
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 

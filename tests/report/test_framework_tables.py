@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from horizont.analysis.surveys import ran, read_surveys
-from horizont.pipeline import features
-from horizont.report import backend_table, criteria_table, historical_table, sync_table
-from horizont.spec import FRAMEWORKS
+from horizont.analysis.surveys import read_surveys, run_outcomes
+from horizont.config.system import FRAMEWORKS
+from horizont.reporting.frameworks import (
+    backend_table,
+    criteria_table,
+    historical_table,
+    sync_table,
+)
+from horizont.workflow import check
 
 FAILED = {name: {"failed": "no word"} for name in FRAMEWORKS}
 PS = "mxnet/async/parameter_server"
@@ -22,7 +27,7 @@ def test_every_historical_framework_has_a_source():
 
 
 def test_what_ran_is_counted_and_a_failure_has_its_reason(records):
-    table = ran(records).set_index("system")
+    table = run_outcomes(records).set_index("system")
     assert table.loc["pytorch/sync/allreduce", ["ok", "planned"]].tolist() == [3, 3]
     assert table.loc[PS, "ok"] == 0
     assert "address already in use" in table.loc[PS, "reason"]
@@ -40,7 +45,7 @@ def test_a_framework_that_does_not_answer_is_not_tested():
 @pytest.mark.framework
 def test_an_installed_framework_answers_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(features, "FRAMEWORKS", ["pytorch", "nonsense"])
-    asked = features.installed_features()
+    asked = check.query_features()
     assert asked["pytorch"]["features"]["machines"]["has"]
     assert not asked["pytorch"]["features"]["async"]["has"]
     assert "nonsense" in asked["nonsense"]["failed"]

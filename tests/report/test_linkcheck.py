@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from horizont.errors import UserError
-from horizont.pipeline import Paths
-from horizont.pipeline.book import check_site
-from horizont.report.linkcheck import check_links
+from horizont.reporting.linkcheck import check_links
+from horizont.workflow.book import check_site
+from horizont.workflow.paths import Paths
 
 PAGES = {
     "index.html": '<a href="sub/other.html#there">o</a><a href="#here">h</a><p id="here">'

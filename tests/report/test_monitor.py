@@ -10,16 +10,18 @@ import time
 import pytest
 from tests.conftest import small_run
 
-from horizont import report
-from horizont.analysis import SEGMENTS, LiveRun, find_runs
+from horizont import reporting
+from horizont.analysis.live import LiveRun
 from horizont.analysis.pace import live_segments
-from horizont.cluster import Place, execute
-from horizont.report.monitor import view as views
-from horizont.report.monitor.chart import nice_top
-from horizont.report.monitor.logs import tail
-from horizont.spec import Steps
+from horizont.analysis.places import find_runs
+from horizont.analysis.resources import SEGMENTS
+from horizont.config.run import StepCounts
+from horizont.launchers.execute import RunPaths, execute
+from horizont.reporting.monitor import view as views
+from horizont.reporting.monitor.chart import nice_top
+from horizont.reporting.monitor.logs import tail
 
-STEPS = {"warmup": 2, "bare": 200, "instrumented": 2}
+STEPS = {"warmup": 2, "timed": 200, "instrumented": 2}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def watched(tmp_path_factory, small_cifar):
     run = small_run(steps=STEPS, sampler_hz=20, evaluate_examples=50)
     done = []
     maker = threading.Thread(
-        target=lambda: done.append(execute(run, "key", Place(store, small_cifar, {}), _silent))
+        target=lambda: done.append(execute(run, "key", RunPaths(store, small_cifar, {}), _silent))
     )
     live, looks = LiveRun(store / "key"), []
     looks.append(live.look())
@@ -85,11 +87,11 @@ def test_the_segments_of_a_running_run_cover_it_without_gaps(watched):
 
 
 def test_profiled_steps_come_after_the_evaluation():
-    planned = Steps(warmup=1, bare=4, instrumented=2, profiled=3)
+    planned = StepCounts(warmup=1, timed=4, instrumented=2, profiled=3)
     history = [(10.0, 1), (11.0, 5), (12.0, 7), (20.0, 9)]
     times = {"begin_s": 0.0, "first_step_s": 10.0, "trained_s": 12.0, "end_s": 20.0}
     under_way = live_segments(planned, history, evaluated_s=None, **times)
-    assert list(under_way["kind"]) == ["start-up", "warmup", "bare", "instrumented", "evaluation"]
+    assert list(under_way["kind"]) == ["start-up", "warmup", "timed", "instrumented", "evaluation"]
     table = live_segments(planned, history, evaluated_s=15.0, **times)
     assert list(table["kind"]) == list(SEGMENTS)
     assert table.iloc[-2:][["start_s", "end_s"]].to_numpy().tolist() == [[12, 15], [15, 20]]
@@ -98,7 +100,7 @@ def test_profiled_steps_come_after_the_evaluation():
 def test_looking_writes_nothing(watched):
     store, _ = watched
     before = {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))}
-    report.live_page(LiveRun(store / "key").look())
+    reporting.live_page(LiveRun(store / "key").look())
     assert before == {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))}
 
 
@@ -113,7 +115,7 @@ def test_a_record_cut_anywhere_is_shown_as_far_as_it_goes(watched, tmp_path, nam
         (making / name).write_bytes(content[:length])
         look = live.look()
         assert look.state == "running"
-        assert "running" in report.live_page(look)
+        assert "running" in reporting.live_page(look)
     assert find_runs(tmp_path) == [tmp_path / "e" / "w" / "key"]
     os.rename(making, making.with_name(".key.1234567.tmp"))
     assert live.look().state == "abandoned"
@@ -125,7 +127,7 @@ def test_steps_of_a_worker_that_was_lost_are_not_said_to_be_none(watched, tmp_pa
     store, _ = watched
     shutil.copytree(store / "key", tmp_path / "e" / "w" / "key")
     (tmp_path / "e" / "w" / "key" / "steps.parquet").unlink()
-    page = report.live_page(LiveRun(tmp_path / "e" / "w" / "key").look())
+    page = reporting.live_page(LiveRun(tmp_path / "e" / "w" / "key").look())
     assert "not known how many of 204" in page
     assert "step 0 of" not in page
 
@@ -133,22 +135,22 @@ def test_steps_of_a_worker_that_was_lost_are_not_said_to_be_none(watched, tmp_pa
 def test_the_page_tells_hosts_processes_charts_and_log(watched):
     store, looks = watched
     (store / "key" / "logs" / "worker-0.log").write_text("a\n" * 9000 + "<last words>\n")
-    page = report.live_page(LiveRun(store / "key").look(), (1.0, 2.0))
+    page = reporting.live_page(LiveRun(store / "key").look(), (1.0, 2.0))
     for word in ("finished", "204 of 204", "worker-0", "this machine", "&lt;last words&gt;"):
         assert word in page
     assert page.count("<svg") == 5
-    assert "running" in report.live_page(next(look for look in looks if look.state == "running"))
+    assert "running" in reporting.live_page(next(look for look in looks if look.state == "running"))
 
 
 def test_the_view_ends_when_it_is_closed_or_no_longer_seen(watched, monkeypatch, until):
     store, _ = watched
-    view = report.watch(store.parents[1], 0.2)
+    view = reporting.watch(store.parents[1], 0.2)
     until(lambda: "204 of 204" in view._page.value)
     assert len(view._run.options) == 2
     view.close()
     assert not view.alive
     monkeypatch.setattr(views, "_UNSEEN_S", 0.2)
-    seen = report.watch(store.parents[1], 0.2)
+    seen = reporting.watch(store.parents[1], 0.2)
     seen._page._view_count = 1
     time.sleep(0.4)
     assert seen.alive

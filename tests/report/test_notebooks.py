@@ -10,7 +10,7 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 NAMES = {"data", "equivalence", "local", "distributed", "cluster", "links", "scaling"}
-NAMES |= {"incidents", "input", "operators", "resources", "overview", "live"}
+NAMES |= {"faults", "input", "operators", "resources", "overview", "live"}
 NAMES |= {"claims", "frameworks"}
 NAMES |= {"verdicts", "decision", "start"}
 

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from horizont.errors import UserError
-from horizont.report.citations import add_addresses, with_sources
-from horizont.report.crossing import with_pages, without_absent
-from horizont.report.numbering import Counts, number_page
-from horizont.report.tables import facts, plain_table
-from horizont.report.termindex import index_cells
+from horizont.reporting.citations import add_addresses, with_sources
+from horizont.reporting.crossing import with_pages, without_absent
+from horizont.reporting.numbering import Counts, number_page
+from horizont.reporting.tables import key_value_table, text_table
+from horizont.reporting.termindex import index_cells
 
 
 def text(source: str) -> dict:
@@ -23,7 +23,7 @@ def shown(html: str, figure: str = "") -> dict:
     return {"cell_type": "code", "metadata": metadata, "source": "", "outputs": [output]}
 
 
-TABLE = plain_table(pd.DataFrame({"a": ["1"], "b": ["2"]})).html()
+TABLE = text_table(pd.DataFrame({"a": ["1"], "b": ["2"]})).html()
 FIGURE = '<figure class="hz-figure"><svg/><figcaption>c</figcaption></figure>'
 
 
@@ -48,7 +48,7 @@ def test_figures_and_tables_are_counted_apart_over_all_pages() -> None:
 
 
 def test_named_facts_have_no_number() -> None:
-    cells = [text("# A"), shown(facts({"a": 1}).html())]
+    cells = [text("# A"), shown(key_value_table({"a": 1}).html())]
     number_page(cells, Counts())
     assert "caption" not in html_of(cells[1])
 

@@ -10,10 +10,10 @@ import pikepdf
 import pytest
 
 from horizont.errors import UserError
-from horizont.report.pages import Page
-from horizont.report.printed import print_book
-from horizont.report.printed.cells import escaped, markdown_of
-from horizont.report.tables import plain_table
+from horizont.reporting.pages import Page
+from horizont.reporting.printed.book import print_book
+from horizont.reporting.printed.cells import escaped, markdown_of
+from horizont.reporting.tables import text_table
 
 
 def markdown(text: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ CELLS = [
     markdown("$x \\odot y \\oplus z \\otimes u$"),
     markdown("```{toctree}\nall\n```"),
     shown(SVG, "What [it] shows, 100 % of #1."),
-    shown(plain_table(pd.DataFrame({"name": ["a_b", "c"], "none": ["", ""]})).html()),
+    shown(text_table(pd.DataFrame({"name": ["a_b", "c"], "none": ["", ""]})).html()),
 ]
 
 
@@ -50,7 +50,7 @@ def test_a_page_becomes_markdown_with_figures_and_tables(tmp_path: Path) -> None
 
 def test_rows_between_the_rows_go_over_all_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame({"title": ["one", "two"], "a": ["x", "y"], "b": ["1.5", "2"]})
-    text = markdown_of([shown(plain_table(frame, group_by="title").html())], tmp_path)
+    text = markdown_of([shown(text_table(frame, group_by="title").html())], tmp_path)
     assert "table.cell(colspan: 2)[*one*]" in text
     assert "align: (left, right,)" in text
 

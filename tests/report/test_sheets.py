@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from horizont import report
-from horizont.report import lessons, sheet
-from horizont.report.picture import Picture
+from horizont import reporting
+from horizont.reporting import lessons, sheet
+from horizont.reporting.page import FigureOutput
 
 
-def numbers(picture: Picture) -> pd.DataFrame:
+def numbers(picture: FigureOutput) -> pd.DataFrame:
     """Read what the link of a picture holds."""
     bundle, _ = picture._repr_mimebundle_()
     _, files = sheet.taken_out(bundle["text/html"], "_data", "page")
@@ -24,21 +24,21 @@ def numbers(picture: Picture) -> pd.DataFrame:
 
 
 def test_a_figure_of_measurements_holds_the_table_that_it_was_drawn_from(records) -> None:
-    data = numbers(report.phase_picture(records))
-    assert {"system", "part", "mean_s", "bare_s"} <= set(data)
+    data = numbers(reporting.phase_figure(records))
+    assert {"system", "phase", "mean_s", "timed_s"} <= set(data)
     assert data["mean_s"].max() > 0
 
 
 @pytest.mark.parametrize(
     "draw",
-    [report.throughput_picture, report.loss_picture, report.startup_picture],
+    [reporting.throughput_figure, reporting.loss_figure, reporting.startup_figure],
 )
 def test_every_figure_of_records_has_numbers(records, draw) -> None:
     assert len(numbers(draw(records)))
 
 
 def test_charts_of_resources_have_a_row_a_sample(records) -> None:
-    picture = report.resource_pictures(records)[0]
+    picture = reporting.resource_figures(records)[0]
     data = numbers(picture)
     assert data["time_s"].is_unique
     assert any(name.startswith("cpu ") for name in data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horizont.report.printed.slim import simplified, slim
+from horizont.reporting.printed.slim import simplified, slim
 
 
 def test_a_line_keeps_its_bends_and_its_ends() -> None:

@@ -11,8 +11,8 @@ import subprocess
 import pandas as pd
 import pytest
 
-from horizont.report.site import STATIC
-from horizont.report.tables import plain_table
+from horizont.reporting.site import STATIC
+from horizont.reporting.tables import text_table
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -53,7 +53,7 @@ document.querySelector("pre").textContent = JSON.stringify(all);
 def found(tmp_path_factory) -> list[tuple[list[str], list[str]]]:
     """Open a page with a table for each case, click, and read names and arrows."""
     folder = tmp_path_factory.mktemp("sorting")
-    table = plain_table(FRAME, {"value", "size"}, group_by="kind").html()
+    table = text_table(FRAME, {"value", "size"}, group_by="kind").html()
     script = SCRIPT.replace("CLICKS", json.dumps([clicks for clicks, _ in CASES]))
     page = folder / "page.html"
     page.write_text(

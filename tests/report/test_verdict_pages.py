@@ -6,17 +6,17 @@ import re
 
 import pytest
 
-from horizont import analysis, report
-from horizont.report import why
-from horizont.report.sentence import Number, Sentence
-from horizont.stats import MARGIN
+from horizont import analysis, reporting
+from horizont.reporting import explanations
+from horizont.reporting.explanations import TracedNumber, TracedSentence
+from horizont.statistics.comparison import MARGIN
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 @pytest.fixture(scope="module")
 def verdicts(records):
-    return analysis.verdicts(records, "proven")
+    return analysis.pairwise_verdicts(records, "verified")
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,12 @@ def drilldowns(records):
 
 @pytest.fixture(scope="module")
 def sentences(verdicts, drilldowns):
-    return report.explanations(verdicts, drilldowns)
+    return reporting.explain_verdicts(verdicts, drilldowns)
 
 
 def test_a_number_without_a_record_is_refused():
     with pytest.raises(ValueError, match="rests on no record"):
-        Number("1.5", ())
+        TracedNumber("1.5", ())
 
 
 def test_every_number_of_a_sentence_leads_to_records_that_exist(sentences, records):
@@ -72,39 +72,39 @@ def test_thin_evidence_is_said(sentences, records, drilldowns):
     assert any("no block has a run of both (mxnet/async" in each.text for each in sentences)
     settled = next(each.text for each in sentences if "times as fast" in each.text)
     assert "With 3 blocks the interval can promise 75% at best" in settled
-    unproven = report.explanations(analysis.verdicts(records), drilldowns)
+    unproven = reporting.explain_verdicts(analysis.pairwise_verdicts(records), drilldowns)
     assert all("are not compared: " in each.text for each in unproven)
     assert all(each.numbers == [] for each in unproven)
 
 
 def test_an_open_comparison_says_what_would_settle_it(verdicts, drilldowns):
-    row = {**verdicts.iloc[0].to_dict(), "outcome": "not settled", "further_blocks": 7.0}
-    row |= {"disturbed": 2, "detectable": 1.3}
+    row = {**verdicts.iloc[0].to_dict(), "outcome": "not settled", "additional_blocks": 7.0}
+    row |= {"disturbed": 2, "minimum_detectable_ratio": 1.3}
     names = {row["a"]: "This", row["b"]: "That"}
-    text = why.explanation(row, drilldowns[0], names).text
+    text = explanations.explain_verdict(row, drilldowns[0], names).text
     assert text.startswith("Whether This or That is faster is not settled: ratio ")
     assert "find a ratio of 1.30 or more. About 7 more would settle it." in text
     assert "Other programs disturbed 2 of the runs." in text
 
 
 def test_names_are_as_short_as_they_can_be():
-    names = why.short_names(["pytorch/local", "mxnet/local", "mxnet/local+dynamic_alloc"])
+    names = explanations.short_names(["pytorch/local", "mxnet/local", "mxnet/local+dynamic_alloc"])
     assert list(names.values()) == [
         "PyTorch", "MXNet (one process)", "MXNet (one process, no static memory)",
     ]  # fmt: skip
 
 
 def test_tables_have_a_row_for_each_pair_and_part(verdicts, drilldowns):
-    cells = report.verdict_table(verdicts).cells
+    cells = reporting.verdict_table(verdicts).cells
     assert len(cells) == len(verdicts)
     assert not cells.isna().to_numpy().any()
-    parts = report.drill_table(drilldowns)
+    parts = reporting.drilldown_table(drilldowns)
     assert len(parts.groups) == len(drilldowns)
     assert "communication + update" in parts.html()
 
 
 def test_the_waterfall_ends_where_it_should(drilldowns):
-    pictures = report.waterfall_pictures(drilldowns)
+    pictures = reporting.waterfall_figures(drilldowns)
     # The fastest system against those of the others that have a run.
     assert len(pictures) == 3
     for picture in pictures:
@@ -118,7 +118,7 @@ def test_the_waterfall_ends_where_it_should(drilldowns):
 
 
 def test_a_sentence_keeps_its_text_as_text():
-    sentence = Sentence(("5 < 6: ", Number("7.0 ms", ("a<b",))))
+    sentence = TracedSentence(("5 < 6: ", TracedNumber("7.0 ms", ("a<b",))))
     html = sentence._repr_mimebundle_()[0]["text/html"]
     assert "5 &lt; 6" in html
     assert "a&lt;b" in html

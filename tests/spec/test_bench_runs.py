@@ -7,7 +7,8 @@ from bench.sampler_training import long_run
 from bench.wire import RING, SERVERS, wired_run
 from tests.conftest import ROOT
 
-from horizont.spec import FRAMEWORKS, SYSTEMS, parse_system, read_study
+from horizont.config.study import read_study
+from horizont.config.system import FRAMEWORKS, SYSTEMS, parse_system
 
 
 def test_operators_are_told_of_every_workload_and_framework():

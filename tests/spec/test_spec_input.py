@@ -8,8 +8,10 @@ import pytest
 from tests.analysis.record_maker import make_study
 from tests.conftest import small_run
 
+from horizont.config.base import parse_config
+from horizont.config.run import Run
+from horizont.config.study import Experiment
 from horizont.errors import UserError
-from horizont.spec import Experiment, Run, validate
 
 FILES = {"source": "files"}
 
@@ -49,20 +51,20 @@ FILES = {"source": "files"}
 )
 def test_the_impossible_is_refused(system: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        validate(Run, small_run(system).model_dump() | {"input": given})
+        parse_config(Run, small_run(system).model_dump() | {"input": given})
 
 
 def test_only_a_single_process_is_drained() -> None:
-    steps = {"warmup": 1, "bare": 1, "instrumented": 0, "drained": 3}
-    with pytest.raises(UserError, match=r"steps.drained: 3 .* 0 for pytorch/sync/allreduce"):
-        validate(Run, small_run("pytorch/sync/allreduce").model_dump() | {"steps": steps})
+    steps = {"warmup": 1, "timed": 1, "instrumented": 0, "input_batches": 3}
+    with pytest.raises(UserError, match=r"steps.input_batches: 3 .* 0 for pytorch/sync/allreduce"):
+        parse_config(Run, small_run("pytorch/sync/allreduce").model_dump() | {"steps": steps})
 
 
 def test_a_reader_is_run_by_its_own_framework_only() -> None:
     readers = [{}, {**FILES, "reader": "DataLoader"}, {**FILES, "reader": "RecordIO"}]
     settings = varied(readers)
     titles = {
-        name: [shape["input"].title(name.split("/")[0]) for shape in settings.variants(name)]
+        name: [shape["input"].title(name.split("/")[0]) for shape in settings.expand(name)]
         for name in ("pytorch/local", "mxnet/local", "tensorflow/local")
     }
     assert titles == {
@@ -73,16 +75,16 @@ def test_a_reader_is_run_by_its_own_framework_only() -> None:
 
 
 def test_a_reader_that_no_system_has_is_refused() -> None:
-    with pytest.raises(UserError, match=r"vary.input.reader: 'RecordIO'"):
+    with pytest.raises(UserError, match=r"sweep.input.reader: 'RecordIO'"):
         varied([{**FILES, "reader": "RecordIO"}], systems=["pytorch/local"])
 
 
 def test_a_slip_in_what_varies_is_named() -> None:
-    with pytest.raises(UserError, match=r"vary.input.*chache"):
+    with pytest.raises(UserError, match=r"sweep.input.*chache"):
         varied([{**FILES, "chache": True}])
 
 
 def varied(inputs: list[dict[str, Any]], **changes: Any) -> Experiment:
     """Take the study's experiment with other inputs."""
-    values = make_study().input.model_dump() | {"vary": {"input": inputs}} | changes
-    return validate(Experiment, values, "input")
+    values = make_study().input.model_dump() | {"sweep": {"input": inputs}} | changes
+    return parse_config(Experiment, values, "input")

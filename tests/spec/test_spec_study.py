@@ -10,22 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from horizont.config.base import parse_config
+from horizont.config.study import Study, read_study
+from horizont.config.system import DEFAULT, VARIANTS, all_systems, installed_version, parse_system
 from horizont.errors import UserError
-from horizont.pipeline.book import pages
-from horizont.pipeline.check import checked_study
-from horizont.pipeline.paths import Paths
-from horizont.pipeline.profile import profile_names, use_profile
-from horizont.records import run_key
-from horizont.spec import (
-    BUILDS,
-    PLAIN,
-    Study,
-    all_systems,
-    installed_version,
-    parse_system,
-    read_study,
-    validate,
-)
+from horizont.records.provenance import run_key
+from horizont.workflow.book import planned_pages
+from horizont.workflow.check import load_study
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile, profile_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +30,7 @@ def values() -> dict[str, Any]:
 
 def refused(values: dict[str, Any]) -> str:
     with pytest.raises(UserError) as error:
-        validate(Study, values)
+        parse_config(Study, values)
     return str(error.value)
 
 
@@ -50,7 +43,7 @@ def test_every_profile_can_be_used(name: str, tmp_path: Path) -> None:
     (tmp_path / "profiles").mkdir()
     for profile in (ROOT / "profiles").glob("*.yaml"):
         (tmp_path / "profiles" / profile.name).write_text(profile.read_text())
-    study = use_profile(Paths(tmp_path), name)
+    study = apply_profile(Paths(tmp_path), name)
     assert study.profile == name
     assert all(list(study.runs("distributed", workload)) for workload in study.study)
 
@@ -59,39 +52,41 @@ def test_the_published_set_up_is_expressible() -> None:
     study = read_overlaid("ntua-2021")
     run = next(study.runs("distributed", "lenet5-cifar10"))
     assert (run.global_batch, run.local_batch, run.topology.workers) == (126, 42, 3)
-    assert run.topology.sharding == "by_shard"
-    assert run.steps.bare == 10 * 396
+    assert run.topology.sharding == "static_shards"
+    assert run.steps.timed == 10 * 396
 
 
 @pytest.mark.parametrize("name", ["networks", "jaeger-2018"])
 def test_full_proofs_do_not_take_the_quick_ones_short_cut(name: str) -> None:
     study = read_overlaid(name)
-    assert study.equivalence.of("lenet-fashion-mnist").at_steps[-1] == 100
+    assert study.equivalence.schedule_for("lenet-fashion-mnist").at_steps[-1] == 100
 
 
 def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
     values["distributed"]["record_updates"] = "order"
-    runs = list(validate(Study, values).runs("distributed", "lenet5-cifar10"))
+    runs = list(parse_config(Study, values).runs("distributed", "lenet5-cifar10"))
     told = {run.system.name for run in runs if run.record_updates == "order"}
     assert told == {"mxnet/async/parameter_server"}
 
 
 def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
     values["distributed"]["workloads"] = ["lenet5-cifar10"]
-    study = validate(Study, values)
+    study = parse_config(Study, values)
     assert study.experiments_on("lenet5-cifar10")[:2] == ["local", "distributed"]
     assert study.experiments_on("lenet-fashion-mnist") == ["input"]
-    named = [path.stem for _, path in pages(study, Paths(ROOT)) if "distributed" in path.stem]
+    named = [
+        path.stem for _, path in planned_pages(study, Paths(ROOT)) if "distributed" in path.stem
+    ]
     pages_on_it = [f"{chapter}-lenet5-cifar10-distributed" for chapter in ("resources", "verdicts")]
     assert named == ["distributed-lenet5-cifar10", *pages_on_it]
 
 
 def read_overlaid(name: str) -> Study:
-    from horizont.pipeline.profile import overlay
+    from horizont.workflow.profiles import deep_merge
 
     values = yaml.safe_load((ROOT / "profiles/quick.yaml").read_text())
-    overlay(values, yaml.safe_load((ROOT / f"profiles/{name}.yaml").read_text()))
-    return validate(Study, values)
+    deep_merge(values, yaml.safe_load((ROOT / f"profiles/{name}.yaml").read_text()))
+    return parse_config(Study, values)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +107,7 @@ def read_overlaid(name: str) -> Study:
             ["pytorch/sync/allreduce+compiled"],
             ["pytorch/sync/allreduce+compiled", "compiled with pytorch/local"],
         ),
-        ("distributed.topology.hosts", ["a", "b", "c"], ["hosts", "at most 2"]),
+        ("distributed.topology.hosts", ["a", "b", "c"], ["addresses", "at most 2"]),
         ("distributed.topology.engine", "cloud", ["topology.engine", "'cloud'", "local"]),
         ("local.topology.workers", 2, ["local.topology.workers", "1 for tensorflow/local"]),
         ("study", ["lenet5-mnist"], ["study", "'lenet5-mnist'", "lenet5-cifar10"]),
@@ -121,11 +116,15 @@ def read_overlaid(name: str) -> Study:
         ("workloads.lenet5-cifar10.optimizer.momentun", 1, ["optimizer.momentun", "momentum"]),
         ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "less than 1"]),
         ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
-        ("workloads.lenet5-cifar10.enlarge", 0, ["enlarge", "0"]),
-        ("equivalence.replays", ["vgg"], ["equivalence.replays", "vgg", "lenet5-cifar10"]),
+        ("workloads.lenet5-cifar10.enlarge", 0, ["upscale", "0"]),
+        ("equivalence.replay", ["vgg"], ["equivalence.replay", "vgg", "lenet5-cifar10"]),
         ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
-        ("distributed.exchange", {"average_every": 0}, ["exchange.average_every", "greater"]),
-        ("distributed.exchange", {"average_every": 4}, ["average_every", "tensorflow/sync"]),
+        (
+            "distributed.exchange",
+            {"local_steps": 0},
+            ["gradient_exchange.average_every", "greater"],
+        ),
+        ("distributed.exchange", {"local_steps": 4}, ["local_steps", "tensorflow/sync"]),
         ("distributed.record_updates", "all", ["distributed.record_updates", "gradients"]),
         ("distributed.workloads", ["vgg"], ["distributed.workloads", "vgg", "lenet5-cifar10"]),
         ("seed", -1, ["seed", "-1"]),
@@ -168,14 +167,14 @@ def test_names_as_paths_are_all_different() -> None:
 
 
 def test_every_build_is_some_systems() -> None:
-    assert {parse_system(name).build for name in all_systems()} == {PLAIN, *BUILDS}
+    assert {parse_system(name).variant for name in all_systems()} == {DEFAULT, *VARIANTS}
 
 
 def test_a_build_can_be_measured(values: dict[str, Any]) -> None:
     values["local"]["systems"] = ["pytorch/local", "pytorch/local+channels_last"]
-    study = validate(Study, values)
+    study = parse_config(Study, values)
     runs = list(study.runs("local", "lenet5-cifar10"))
-    assert {run.system.trainer for run in runs} == {"pytorch", "pytorch+channels_last"}
+    assert {run.system.framework_variant for run in runs} == {"pytorch", "pytorch+channels_last"}
     assert len({run_key(run, {}) for run in runs}) == len(runs)
 
 
@@ -188,9 +187,9 @@ def test_nothing_starts_without_the_compiler_that_a_build_needs(
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UserError, match=r"pytorch/local\+compiled.*no-such-compiler"):
-        checked_study(Paths(tmp_path))
+        load_study(Paths(tmp_path))
     monkeypatch.setenv("CXX", sys.executable)
-    assert checked_study(Paths(tmp_path)).local.systems == ("pytorch/local+compiled",)
+    assert load_study(Paths(tmp_path)).local.systems == ("pytorch/local+compiled",)
 
 
 def test_a_build_for_images_is_refused_where_a_text_is_read(
@@ -202,16 +201,16 @@ def test_a_build_for_images_is_refused_where_a_text_is_read(
         values[experiment]["workloads"] = ["lstm-ptb"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
-        checked_study(Paths(tmp_path))
+        load_study(Paths(tmp_path))
     values["local"]["systems"] = ["pytorch/local"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(UserError, match=r"input.vary.input.source: 'files' .* reads a text"):
-        checked_study(Paths(tmp_path))
+    with pytest.raises(UserError, match=r"input.sweep.input.source: 'files' .* reads a text"):
+        load_study(Paths(tmp_path))
 
 
 def test_specifications_cannot_be_changed(values: dict[str, Any]) -> None:
-    study = validate(Study, values)
-    with pytest.raises(ValueError, match="frozen"):
+    study = parse_config(Study, values)
+    with pytest.raises(ValueError, match="pause"):
         study.seed = 1  # type: ignore[misc]
 
 
@@ -220,12 +219,12 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
     values["distributed"] |= {
         "systems": systems,
         "blocks": 1,
-        "topology": {"engine": "emulated", "workers": 2, "servers": 1},
-        "vary": {"workers": [2, 4], "servers": [1, 2], "local_batch": [8]},
+        "topology": {"launcher": "emulated", "workers": 2, "servers": 1},
+        "sweep": {"workers": [2, 4], "servers": [1, 2], "local_batch": [8]},
     }
     shapes = [
         (run.system.name, run.topology.workers, run.topology.servers, run.global_batch)
-        for run in validate(Study, values).runs("distributed", "lenet5-cifar10")
+        for run in parse_config(Study, values).runs("distributed", "lenet5-cifar10")
     ]
     local, ring, servers = systems
     assert shapes == [
@@ -240,10 +239,10 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vary", "words"),
+    ("sweep", "words"),
     [
-        ({"colour": [1]}, ["vary", "colour", "link"]),
-        ({"workers": []}, ["vary.workers", "at least one"]),
+        ({"colour": [1]}, ["sweep", "colour", "link"]),
+        ({"workers": []}, ["sweep.workers", "at least one"]),
         ({"workers": [5]}, ["global_batch", "84", "5 workers"]),
         ({"link": [{"rate_mbit": 10}]}, ["link", "emulated"]),
         ({"local_batch": [1], "global_batch": [2]}, ["local_batch", "one of them"]),
@@ -253,28 +252,28 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
 def test_points_that_make_no_sense_are_refused(
     values: dict[str, Any], vary: dict[str, Any], words: list[str]
 ) -> None:
-    values["distributed"]["vary"] = vary
+    values["distributed"]["sweep"] = vary
     message = refused(values)
     for word in words:
         assert word in message
 
 
 def test_a_workload_has_steps_of_its_own(values: dict[str, Any]) -> None:
-    own = {"warmup": 1, "bare": 3, "instrumented": 0}
+    own = {"warmup": 1, "timed": 3, "instrumented": 0}
     values["local"]["steps_on"] = {"lenet5-cifar10": own}
-    study = validate(Study, values)
+    study = parse_config(Study, values)
     on, off = (list(study.runs("local", name)) for name in ("lenet5-cifar10", "lstm-ptb"))
-    assert {run.steps.bare for run in on} == {3}
-    assert {run.steps.bare for run in off} == {values["local"]["steps"]["bare"]}
+    assert {run.steps.timed for run in on} == {3}
+    assert {run.steps.timed for run in off} == {values["local"]["steps"]["timed"]}
 
 
 @pytest.mark.parametrize(
     ("steps_on", "words"),
     [
-        ({"alexnet": {"warmup": 1, "bare": 1}}, ["steps_on", "instrumented"]),
-        ({"alexnet": {"warmup": 1, "bare": 1, "instrumented": 0}}, ["steps_on", "'alexnet'"]),
+        ({"alexnet": {"warmup": 1, "timed": 1}}, ["steps_on", "instrumented"]),
+        ({"alexnet": {"warmup": 1, "timed": 1, "instrumented": 0}}, ["steps_on", "'alexnet'"]),
         (
-            {"lenet5-cifar10": {"warmup": 1, "bare": 1, "instrumented": 0, "profiled": 2}},
+            {"lenet5-cifar10": {"warmup": 1, "timed": 1, "instrumented": 0, "profiled": 2}},
             ["steps.profiled", "2"],
         ),
     ],

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from horizont.stats import attainable_level, median, median_interval, paired_ratio
+from horizont.statistics.intervals import attainable_level, median, median_interval, paired_ratio
 
 
 def test_median_passes_over_what_is_not_known():

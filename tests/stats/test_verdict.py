@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from bench.coverage import WORLDS, covered
 
-from horizont import stats
-from horizont.stats import verdict
+from horizont import statistics
+from horizont.statistics.comparison import verdict
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -43,16 +43,16 @@ def test_the_margin_is_set_by_whoever_asks():
 def test_not_to_find_a_difference_is_not_equality(noise):
     found = verdict(BLOCKS[:3] * noise, BLOCKS[:3])
     assert found.outcome == "not settled"
-    assert found.detectable > 1.2
-    assert found.further_blocks is not None
-    assert found.further_blocks >= 2
+    assert found.minimum_detectable_ratio > 1.2
+    assert found.additional_blocks is not None
+    assert found.additional_blocks >= 2
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_fewer_than_three_blocks_settle_nothing(blocks):
     found = verdict(3 * BLOCKS[:blocks], BLOCKS[:blocks])
     assert found.outcome == "not settled"
-    assert math.isnan(found.detectable)
+    assert math.isnan(found.minimum_detectable_ratio)
 
 
 def test_blocks_without_both_members_do_not_count():
@@ -77,7 +77,7 @@ def test_blocks_that_agree_to_the_last_digit_need_no_bootstrap():
 def test_one_disturbed_block_does_not_turn_the_interval():
     rates = 1.2 * BLOCKS * NOISE
     rates[2] *= 0.3
-    assert 1.15 < stats.paired_ratio(rates, BLOCKS).value < 1.25
+    assert 1.15 < statistics.paired_ratio(rates, BLOCKS).value < 1.25
     assert verdict(rates, BLOCKS).outcome == "not settled"  # and the t test keeps silent
 
 
@@ -85,27 +85,27 @@ def test_power_is_that_of_the_t_test():
     # Of ten pairs the paired t test finds 0.996 standard deviations in 80 % of cases.
     logs = np.tile([-1.0, 1.0], 5) * math.sqrt(0.9)
     assert np.std(logs, ddof=1) == pytest.approx(1.0)
-    assert math.log(stats.detectable_ratio(logs)) == pytest.approx(0.996, abs=0.002)
+    assert math.log(statistics.minimum_detectable_ratio(logs)) == pytest.approx(0.996, abs=0.002)
     # So four pairs that are so far apart lack six.
     apart = np.array([-1.0, 0.0, 0.0, 1.0]) / math.sqrt(2 / 3) + 0.998
-    assert stats.further_blocks(apart) == 6
+    assert statistics.additional_blocks(apart) == 6
 
 
 def test_equality_may_be_nearer_than_a_difference():
     # No difference at all: only equality can settle it, and that it does.
     logs = np.array([-0.06, 0.06, -0.06, 0.06])
-    assert stats.further_blocks(logs) in range(1, 12)
+    assert statistics.additional_blocks(logs) in range(1, 12)
 
 
 def test_spread_and_drift():
-    assert stats.spread([100.0, 100.0 * math.e**0.1]) == pytest.approx(0.1 / math.sqrt(2))
-    assert math.isnan(stats.spread([5.0]))
-    down = stats.drift([5, 1, 4, 2, 3], [10.0, 50.0, 20.0, 40.0, 30.0])
+    assert statistics.spread([100.0, 100.0 * math.e**0.1]) == pytest.approx(0.1 / math.sqrt(2))
+    assert math.isnan(statistics.spread([5.0]))
+    down = statistics.drift([5, 1, 4, 2, 3], [10.0, 50.0, 20.0, 40.0, 30.0])
     assert down == pytest.approx((-1.0, 1 / 60))
-    assert all(math.isnan(value) for value in stats.drift([1, 2, 3], [1.0, 2.0, 3.0]))
+    assert all(math.isnan(value) for value in statistics.drift([1, 2, 3], [1.0, 2.0, 3.0]))
 
 
 def test_means_of_parts_have_intervals_by_t():
-    found = stats.mean_interval([1.0, 2.0, 3.0])
+    found = statistics.mean_interval([1.0, 2.0, 3.0])
     assert (found.low, found.high) == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
-    assert math.isnan(stats.mean_interval([1.0]).low)
+    assert math.isnan(statistics.mean_interval([1.0]).low)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from horizont.theory import Question
+from horizont.theory.questions import Question
 
 _draw = np.random.default_rng(0).normal
 

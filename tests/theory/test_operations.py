@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from horizont.theory import (
-    OPERATIONS,
-    Question,
-    finite_differences,
-    gradients,
-    questions_of,
-    read_formula,
-)
-from horizont.theory.chapters import CHAPTERS
+from horizont.theory.chapters import CHAPTERS, questions_of
+from horizont.theory.differentiate import finite_differences, gradients
+from horizont.theory.formula import read_formula
+from horizont.theory.operations import OPERATIONS
+from horizont.theory.questions import Question
 from tests.theory.conformance import CONFORMANCE
 
 ASKED = [question for chapter in CHAPTERS for question in questions_of(chapter)]

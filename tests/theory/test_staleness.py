@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from horizont.frameworks.calculus.base import Late
-from horizont.theory import Rule, read_formula, staleness, stragglers, tutorial
-from horizont.theory.descent import descend
+from horizont.theory import staleness, stragglers, tutorial
+from horizont.theory.descent import Rule, descend
+from horizont.theory.formula import read_formula
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 5, 16])

@@ -11,9 +11,10 @@ import numpy as np
 import psutil
 import pytest
 
-from horizont.cluster import RunFailed, holding_ports, run_together
-from horizont.cluster.plan import PlannedProcess
-from horizont.report.lessons.ring import parts_of
+from horizont.launchers.local import reserve_ports
+from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.supervisor import RunFailed, run_as_group
+from horizont.reporting.lessons.ring import parts_of
 from horizont.theory import parallelism, ring
 from horizont.theory.backpropagation import WEIGHTS
 from horizont.theory.cuts import WAYS
@@ -77,7 +78,7 @@ def test_the_small_network_is_told_with_all_its_weights() -> None:
 @pytest.fixture
 def pair() -> Iterator[list[SocketPeers]]:
     """Connect two members, in threads of this process."""
-    with holding_ports(["127.0.0.1"] * 2, 0) as ports, ThreadPoolExecutor(2) as threads:
+    with reserve_ports(["127.0.0.1"] * 2, 0) as ports, ThreadPoolExecutor(2) as threads:
         addresses = [f"127.0.0.1:{port}" for port in ports]
         members = list(threads.map(lambda rank: meet(rank, addresses), (0, 1)))
         yield members
@@ -104,9 +105,9 @@ def test_who_is_left_alone_says_so(pair: list[SocketPeers]) -> None:
         pair[0].receive((3,), 1)
 
 
-def planned(folder: Path, code: str) -> PlannedProcess:
+def planned(folder: Path, code: str) -> ProcessPlan:
     argv = (sys.executable, "-c", code)
-    return PlannedProcess(folder.name, "127.0.0.1", argv, {}, folder, None)
+    return ProcessPlan(folder.name, "127.0.0.1", argv, {}, folder, None)
 
 
 def test_a_lost_member_ends_the_group(tmp_path: Path) -> None:
@@ -117,5 +118,5 @@ def test_a_lost_member_ends_the_group(tmp_path: Path) -> None:
         "raise ValueError('lost')"
     )
     with pytest.raises(RunFailed, match=r"two ended with status 1: ValueError: lost"):
-        run_together([planned(tmp_path / "one", waits), planned(tmp_path / "two", fails)], 60.0)
+        run_as_group([planned(tmp_path / "one", waits), planned(tmp_path / "two", fails)], 60.0)
     assert not psutil.pid_exists(int((tmp_path / "one" / "pid").read_text()))

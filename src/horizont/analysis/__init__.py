@@ -1,108 +1,121 @@
 """From records to tidy tables: runs, throughput, phases, resources, summaries."""
 
-from horizont.analysis.advice import WISHES, Question
-from horizont.analysis.budget import budget
-from horizont.analysis.difference import Difference
-from horizont.analysis.drilldown import LOCAL, Drilldown, drill, drilldowns
-from horizont.analysis.frames import PARTS, systems_of
-from horizont.analysis.goal import time_to_loss
-from horizont.analysis.incidents import incidents
-from horizont.analysis.input import input_metrics, inputs
-from horizont.analysis.learning import looks, losses, qualities, smoothed
-from horizont.analysis.live import LiveRun, Snapshot
-from horizont.analysis.metrics import from_metrics, metrics
-from horizont.analysis.operators import (
-    OUTSIDE,
-    operator_classes,
-    operators,
-    ordered_classes,
-    profile_phases,
-    profile_times,
+from horizont.analysis.advice import OBJECTIVES, Question
+from horizont.analysis.communication import (
+    distribution_cost,
+    is_strong_scaling,
+    link_utilisation,
+    scaling,
+    staleness,
+    theoretical_traffic,
+    traffic,
+    wire_time,
 )
-from horizont.analysis.parts import AND
-from horizont.analysis.phases import phases, run_parts, step_times
+from horizont.analysis.drilldown import LOCAL, Difference, Drilldown, drill_down, drilldowns
+from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.input import input_metrics, input_pipelines
+from horizont.analysis.learning import evaluations, final_metrics, losses, smoothed, time_to_loss
+from horizont.analysis.live import LiveRun, Snapshot
+from horizont.analysis.operators import (
+    OUTSIDE_OPERATORS,
+    operator_classes,
+    operator_table,
+    ordered_classes,
+    phases_from_profile,
+    profiler_overhead,
+)
 from horizont.analysis.places import find_runs
 from horizont.analysis.resources import (
     RESOURCES,
-    WHOLE,
-    by_process,
-    charts,
+    SEGMENTS,
+    TOTAL,
+    label_processes,
+    resource_series,
     resource_totals,
-    resources,
+    run_resource_series,
+    segments,
 )
-from horizont.analysis.runs import NO_PROOF, ProofStatus, runs, startup
+from horizont.analysis.runs import (
+    NO_CERTIFICATE_GIVEN,
+    PHASES_AND_OTHER,
+    CertificateStatus,
+    run_table,
+    startup_times,
+    systems_of,
+)
 from horizont.analysis.scalars import scalars
-from horizont.analysis.scaling import is_strong, scaling
-from horizont.analysis.segments import SEGMENTS, segments
-from horizont.analysis.stability import stability
-from horizont.analysis.staleness import staleness
-from horizont.analysis.summary import printable, summary
-from horizont.analysis.throughput import run_throughput, throughput
-from horizont.analysis.traffic import traffic, transfers
-from horizont.analysis.verdicts import NOT_COMPARABLE, Pair, pairs, verdicts
-from horizont.analysis.wire import volumes, wire_s
+from horizont.analysis.steps import GROUP_SEPARATOR, instrumentation_overhead, phases, phases_by_run
+from horizont.analysis.throughput import (
+    format_summary,
+    from_metrics,
+    metrics,
+    summary,
+    throughput_by_run,
+    throughput_by_system,
+)
+from horizont.analysis.verdicts import NOT_COMPARABLE, Pair, pairs, pairwise_verdicts, stability
 
 __all__ = [
-    "AND",
+    "GROUP_SEPARATOR",
     "LOCAL",
     "NOT_COMPARABLE",
-    "NO_PROOF",
-    "OUTSIDE",
-    "PARTS",
+    "NO_CERTIFICATE_GIVEN",
+    "OUTSIDE_OPERATORS",
+    "PHASES_AND_OTHER",
     "RESOURCES",
     "SEGMENTS",
-    "WHOLE",
-    "WISHES",
+    "TOTAL",
+    "OBJECTIVES",
     "Difference",
     "Drilldown",
     "LiveRun",
     "Pair",
-    "ProofStatus",
+    "CertificateStatus",
     "Question",
     "Snapshot",
-    "budget",
-    "by_process",
-    "charts",
-    "drill",
+    "distribution_cost",
+    "label_processes",
+    "resource_series",
+    "drill_down",
     "drilldowns",
     "find_runs",
     "from_metrics",
-    "incidents",
+    "fault_outcomes",
     "input_metrics",
-    "inputs",
-    "is_strong",
-    "looks",
+    "input_pipelines",
+    "is_strong_scaling",
+    "evaluations",
     "losses",
     "metrics",
     "operator_classes",
-    "operators",
+    "operator_table",
     "ordered_classes",
     "pairs",
     "phases",
-    "printable",
-    "profile_phases",
-    "profile_times",
-    "qualities",
+    "format_summary",
+    "phases_from_profile",
+    "profiler_overhead",
+    "final_metrics",
     "resource_totals",
-    "resources",
-    "run_parts",
-    "run_throughput",
-    "runs",
+    "run_resource_series",
+    "phases_by_run",
+    "throughput_by_run",
+    "run_table",
     "scalars",
     "scaling",
     "segments",
     "smoothed",
     "stability",
     "staleness",
-    "startup",
-    "step_times",
+    "startup_times",
+    "instrumentation_overhead",
     "summary",
     "systems_of",
-    "throughput",
+    "throughput_by_system",
     "time_to_loss",
     "traffic",
-    "transfers",
-    "verdicts",
-    "volumes",
-    "wire_s",
+    "link_utilisation",
+    "pairwise_verdicts",
+    "theoretical_traffic",
+    "wire_time",
 ]

@@ -10,27 +10,33 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from horizont.analysis.frames import means_of, of_system, systems_of
-from horizont.analysis.goal import time_to_loss
-from horizont.analysis.incidents import incidents
-from horizont.analysis.phases import phases
-from horizont.analysis.resources import WHOLE, resource_totals
-from horizont.analysis.runs import NO_PROOF, ProofStatus, comparable
-from horizont.analysis.throughput import throughput
-from horizont.analysis.verdicts import verdicts
+from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.learning import time_to_loss
+from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.runs import (
+    NO_CERTIFICATE_GIVEN,
+    CertificateStatus,
+    comparability,
+    records_of_system,
+    resources_label,
+    systems_of,
+)
+from horizont.analysis.steps import phases
+from horizont.analysis.throughput import throughput_by_system
+from horizont.analysis.verdicts import pairwise_verdicts
+from horizont.config.run import Run
 from horizont.errors import UserError
-from horizont.records import Record
-from horizont.spec import Run
-from horizont.stats import median_interval
+from horizont.records.record import Record
+from horizont.statistics.intervals import median_interval
 
-Wish = Literal["throughput", "time to loss", "memory", "survival"]
-WISHES: tuple[Wish, ...] = get_args(Wish)
+Objective = Literal["throughput", "time to loss", "memory", "fault tolerance"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 #: A network is answered for by another one up to this many times larger or smaller.
-NEAR = 3.0
+MAX_SIZE_RATIO = 3.0
 
 #: Outcomes of a lost worker, the best first.
-_ENDS = ("goes on", "ends", "hangs")
+_OUTCOME_ORDER = ("completes", "aborts", "hangs")
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,11 @@ class Question:
     workers: int = 1
     threads: int = 1
     rate_mbit: float | None = None
-    wish: Wish = "throughput"
+    objective: Objective = "throughput"
 
     def __post_init__(self) -> None:
-        if self.wish not in WISHES:
-            raise UserError("what matters", self.wish, WISHES)
+        if self.objective not in OBJECTIVES:
+            raise UserError("what matters", self.objective, OBJECTIVES)
         if bool(self.network) == (self.weights > 0):
             raise UserError("network", self.network or None, "a name, or a number of weights")
         for field in ("workers", "threads"):
@@ -65,14 +71,14 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Recommendation:
     """What the records say.
 
     Attributes
     ----------
     ranking
-        The best first: ``system``, ``value`` with ``low`` and ``high``, ``beside`` (how it stands
-        to the best), ``why``, ``runs``. Empty if the records do not reach that far.
+        The best first: ``system``, ``value`` with ``low`` and ``high``, ``versus_best`` (how it stands
+        to the best), ``explanation``, ``runs``. Empty if the records do not reach that far.
     unit
         Of the values.
     basis
@@ -87,9 +93,9 @@ class Advice:
     caveats: tuple[str, ...] = ()
 
 
-def advise(
-    records: Sequence[Record], question: Question, proofs: Mapping[str, ProofStatus]
-) -> Advice:
+def recommend(
+    records: Sequence[Record], question: Question, certificates: Mapping[str, CertificateStatus]
+) -> Recommendation:
     """Rank the systems by what matters.
 
     Parameters
@@ -97,26 +103,26 @@ def advise(
     proofs
         By workload, whether its systems were shown to train the same network.
     """
-    if question.wish == "survival":
-        return _survival(records)
-    timed = [record for record in records if record.ok and record.run.incident is None]
+    if question.objective == "fault tolerance":
+        return _rank_by_fault_tolerance(records)
+    timed = [record for record in records if record.ok and record.run.fault is None]
     own, caveats = _of_network(timed, question)
-    for field, wanted, told in _ASKED:
+    for field, wanted, told in _CRITERIA:
         there = sorted({told(record) for record in own}, key=lambda value: (value is None, value))
         value = wanted(question)
         own = [record for record in own if value is None or told(record) == value]
         if not own and there:
             have = ", ".join("no limit" if each is None else f"{each:g}" for each in there)
-            return _nothing(f"no runs with {field} {value:g}; the records have {have}")
+            return _no_recommendation(f"no runs with {field} {value:g}; the records have {have}")
     if not own:
-        return _nothing(caveats[0] if caveats else "there are no records")
-    return _ranked(_fullest(own), question.wish, proofs, tuple(caveats))
+        return _no_recommendation(caveats[0] if caveats else "there are no records")
+    return _ranked(_largest_comparable_group(own), question.objective, certificates, tuple(caveats))
 
 
-_Field = tuple[str, Callable[[Question], float | None], Callable[[Record], float | None]]
+_Criterion = tuple[str, Callable[[Question], float | None], Callable[[Record], float | None]]
 
 #: What else is asked, with the question's side and the record's.
-_ASKED: tuple[_Field, ...] = (
+_CRITERIA: tuple[_Criterion, ...] = (
     ("workers", lambda asked: asked.workers, lambda record: record.run.topology.workers),
     ("threads", lambda asked: asked.threads, lambda record: record.run.topology.threads),
     (
@@ -127,8 +133,10 @@ _ASKED: tuple[_Field, ...] = (
 )
 
 
-def _nothing(reason: str) -> Advice:
-    return Advice(pd.DataFrame(), "", "", (f"The records do not reach that far: {reason}.",))
+def _no_recommendation(reason: str) -> Recommendation:
+    return Recommendation(
+        pd.DataFrame(), "", "", (f"The records do not reach that far: {reason}.",)
+    )
 
 
 def _of_network(records: Sequence[Record], question: Question) -> tuple[list[Record], list[str]]:
@@ -144,27 +152,29 @@ def _of_network(records: Sequence[Record], question: Question) -> tuple[list[Rec
     if near is None:
         return [], ["there are no records"]
     said = f"{near} with {sizes[near]:,.0f} weights"
-    if not factors[near] <= NEAR:
+    if not factors[near] <= MAX_SIZE_RATIO:
         return [], [f"the nearest network is {said}, {factors[near]:,.0f} times off"]
     own = [record for record in records if record.run.workload.network == near]
     return own, [f"It is answered from {said}, the nearest in size."]
 
 
-def _fullest(records: Sequence[Record]) -> list[Record]:
+def _largest_comparable_group(records: Sequence[Record]) -> list[Record]:
     """Pick what can be compared: of all equal circumstances those with the most systems, then runs.
 
     A system with servers is there with as many of them as it has the most runs of.
     """
     groups: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault(_circumstances(record.run), []).append(record)
+        groups.setdefault(_comparison_key(record.run), []).append(record)
     own = max(groups.values(), key=lambda own: (len(systems_of(own)), len(own)))
-    return [each for system in systems_of(own) for each in _one_topology(of_system(own, system))]
+    return [
+        each for system in systems_of(own) for each in _one_topology(records_of_system(own, system))
+    ]
 
 
-def _circumstances(run: Run) -> tuple[object, ...]:
+def _comparison_key(run: Run) -> tuple[object, ...]:
     """Tell what systems have in common when they are compared; servers belong to the system."""
-    common = run.topology.model_copy(update={"servers": 0, "placement": "together"})
+    common = run.topology.model_copy(update={"servers": 0, "placement": "colocated"})
     return run.experiment, run.workload_name, common, run.global_batch, run.input
 
 
@@ -175,18 +185,21 @@ def _one_topology(own: list[Record]) -> list[Record]:
 
 
 def _ranked(
-    own: list[Record], wish: Wish, proofs: Mapping[str, ProofStatus], caveats: tuple[str, ...]
-) -> Advice:
+    own: list[Record],
+    objective: Objective,
+    certificates: Mapping[str, CertificateStatus],
+    caveats: tuple[str, ...],
+) -> Recommendation:
     run = own[0].run
-    proof = proofs.get(run.workload_name, NO_PROOF)
-    table, unit = _RANKINGS[wish](own)
-    table["runs"] = [len(of_system(own, system)) for system in table["system"]]
-    table["beside"] = ""
-    table["why"] = ""
-    if wish == "throughput":
-        table["beside"] = _beside(own, list(table["system"]), proof)
-        table["why"] = _why(own, list(table["system"]))
-    unproven = {comparable(record, proof) for record in own} - {"proven"}
+    proof = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
+    table, unit = _RANKINGS[objective](own)
+    table["runs"] = [len(records_of_system(own, system)) for system in table["system"]]
+    table["versus_best"] = ""
+    table["explanation"] = ""
+    if objective == "throughput":
+        table["versus_best"] = _comparison_with_best(own, list(table["system"]), proof)
+        table["explanation"] = _explanations(own, list(table["system"]))
+    unproven = {comparability(record, proof) for record in own} - {"verified"}
     more = [f"Some of it is {sorted(unproven)[0]}."] if unproven else []
     if table["runs"].max() < 3:
         more.append("With fewer than three runs of a system nothing is certain.")
@@ -197,17 +210,17 @@ def _ranked(
         f"{run.topology.workers} workers, batch {run.global_batch} together"
     )
     if run.topology.is_emulated:
-        basis += f", on emulated hosts ({means_of(run)})"
-    return Advice(table.reset_index(drop=True), unit, basis, (*caveats, *more))
+        basis += f", on emulated hosts ({resources_label(run)})"
+    return Recommendation(table.reset_index(drop=True), unit, basis, (*caveats, *more))
 
 
-def _by_rate(own: list[Record]) -> tuple[pd.DataFrame, str]:
-    table = throughput(own).rename(columns={"examples_per_s": "value"})
+def _by_throughput(own: list[Record]) -> tuple[pd.DataFrame, str]:
+    table = throughput_by_system(own).rename(columns={"examples_per_s": "value"})
     table = table.sort_values("value", ascending=False)
     return table[["system", "value", "low", "high"]], "examples/s"
 
 
-def _by_time(own: list[Record]) -> tuple[pd.DataFrame, str]:
+def _by_time_to_loss(own: list[Record]) -> tuple[pd.DataFrame, str]:
     table = time_to_loss(own).sort_values("time_s", na_position="last")
     names = {"time_s": "value", "time_low_s": "low", "time_high_s": "high"}
     return table.rename(columns=names)[["system", "value", "low", "high"]], "s to the loss"
@@ -216,8 +229,8 @@ def _by_time(own: list[Record]) -> tuple[pd.DataFrame, str]:
 def _by_memory(own: list[Record]) -> tuple[pd.DataFrame, str]:
     rows = []
     for system in systems_of(own):
-        totals = [resource_totals(record) for record in of_system(own, system)]
-        found = [float(t.loc[t["name"] == WHOLE, "memory_max"].max()) for t in totals if len(t)]
+        totals = [resource_totals(record) for record in records_of_system(own, system)]
+        found = [float(t.loc[t["name"] == TOTAL, "memory_max"].max()) for t in totals if len(t)]
         estimate = median_interval(found)
         rows.append((system, estimate.value, estimate.low, estimate.high))
     table = pd.DataFrame(rows, columns=["system", "value", "low", "high"])
@@ -225,16 +238,20 @@ def _by_memory(own: list[Record]) -> tuple[pd.DataFrame, str]:
 
 
 _RANKINGS: dict[str, Callable[[list[Record]], tuple[pd.DataFrame, str]]] = {
-    "throughput": _by_rate,
-    "time to loss": _by_time,
+    "throughput": _by_throughput,
+    "time to loss": _by_time_to_loss,
     "memory": _by_memory,
 }
 
 
-def _beside(own: list[Record], systems: list[str], proof: ProofStatus) -> list[str]:
+def _comparison_with_best(
+    own: list[Record], systems: list[str], certificate: CertificateStatus
+) -> list[str]:
     """Tell how each system stands to the best: the verdict on the pair, with its interval."""
     best = systems[0]
-    rows = {(row["a"], row["b"]): row for row in verdicts(own, proof).to_dict("records")}
+    rows = {
+        (row["a"], row["b"]): row for row in pairwise_verdicts(own, certificate).to_dict("records")
+    }
     told = ["the best"]
     for system in systems[1:]:
         row = rows.get((best, system)) or rows.get((system, best))
@@ -250,9 +267,9 @@ def _beside(own: list[Record], systems: list[str], proof: ProofStatus) -> list[s
     return told
 
 
-def _why(own: list[Record], systems: list[str]) -> list[str]:
+def _explanations(own: list[Record], systems: list[str]) -> list[str]:
     """Name the part of a step that makes most of the distance to the best."""
-    means = phases(own).pivot(index="system", columns="part", values="mean_s").fillna(0.0)
+    means = phases(own).pivot(index="system", columns="phase", values="mean_s").fillna(0.0)
     best = means.loc[systems[0]]
     told = [""]
     for system in systems[1:]:
@@ -263,26 +280,28 @@ def _why(own: list[Record], systems: list[str]) -> list[str]:
     return told
 
 
-def _survival(records: Sequence[Record]) -> Advice:
+def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
     """Rank the systems by what becomes of the training when a worker is killed."""
-    lost = [r for r in records if r.run.incident is not None and r.run.incident.kind == "killed"]
-    lost = [r for r in lost if r.run.incident is not None and r.run.incident.role == "worker"]
+    lost = [r for r in records if r.run.fault is not None and r.run.fault.kind == "kill"]
+    lost = [r for r in lost if r.run.fault is not None and r.run.fault.target == "worker"]
     if not lost:
-        return _nothing("no run in which a worker was killed; the profile incidents makes some")
-    table = incidents(lost)
-    table["place"] = table["outcome"].map({end: place for place, end in enumerate(_ENDS)})
-    table = table.sort_values(["place", "noticed_s"], kind="stable", ignore_index=True)
+        return _no_recommendation(
+            "no run in which a worker was killed; the profile faults makes some"
+        )
+    table = fault_outcomes(lost)
+    table["place"] = table["outcome"].map({end: place for place, end in enumerate(_OUTCOME_ORDER)})
+    table = table.sort_values(["place", "detected_after_s"], kind="stable", ignore_index=True)
     ranking = pd.DataFrame(
         {
             "system": table["system"],
             "value": table["steps"].astype(float),
             "low": nan,
             "high": nan,
-            "beside": table["outcome"],
-            "why": table["how"],
+            "versus_best": table["outcome"],
+            "explanation": table["first_error"],
             "runs": 1,
         }
     )
     basis = f"{len(lost)} runs in which a worker was killed on the way"
     caveats = ("Nothing is arranged to survive: what is seen is what a framework does by itself.",)
-    return Advice(ranking, "steps made in the end", basis, caveats)
+    return Recommendation(ranking, "steps made in the end", basis, caveats)

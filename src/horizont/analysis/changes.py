@@ -9,22 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy  # its parts are loaded when they are used
+import scipy
 from numpy.typing import NDArray
 
-from horizont.analysis.digest import digest
-from horizont.analysis.frames import in_order, means_of
-from horizont.measure import PHASES
-from horizont.records import Record
-from horizont.stats import Estimate
-from horizont.stats.interval import LEVEL, RESAMPLES
+from horizont.analysis.runs import resources_label, system_order
+from horizont.analysis.steps import step_summary
+from horizont.monitoring.step_log import PHASES
+from horizont.records.record import Record
+from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate
 
 #: Two sides whose ratio lies within this factor of one are the same.
 SAME_WITHIN = 1.1
 _SEED = 20211
 
 
-class Point(NamedTuple):
+class WorkKey(NamedTuple):
     """What two runs must share to be the same work; the rest may be what changed.
 
     Attributes
@@ -40,11 +39,11 @@ class Point(NamedTuple):
     workers: int
     servers: int
     batch: int
-    ground: str = ""
+    resources: str = ""
 
-    def words(self) -> str:
+    def label(self) -> str:
         """Name the point."""
-        return f"{self.workers} x {self.batch}" + (f", {self.ground}" if self.ground else "")
+        return f"{self.workers} x {self.batch}" + (f", {self.resources}" if self.resources else "")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Quantity:
     more_is_worse: bool = True
 
 
-def changes(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
+def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
     """Compare all that was run on both sides.
 
     Runs of two sets share no blocks, so medians are compared, and the interval is the percentile
@@ -67,51 +66,51 @@ def changes(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
         A row a point and quantity: ``experiment, workload, system, point, quantity``, medians
         ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and
         ``level``, ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the
-        interval lies wholly beyond 1, ``same`` if it lies within `SAME_WITHIN`, ``open``
+        interval lies wholly beyond 1, ``same`` if it lies within `SAME_WITHIN`, ``inconclusive``
         otherwise. Quantities that a side did not measure have no row.
     """
-    sides = by_point(before, after)
+    sides = group_by_work(before, after)
     shared = [point for point in sides[0] if point in sides[1]]
-    order = {name: place for place, name in enumerate(in_order(p.system for p in shared))}
+    order = {name: place for place, name in enumerate(system_order(p.system for p in shared))}
     shared.sort(key=lambda p: (p.experiment, p.workload, order.get(p.system, 0), p))
     rows = [
         row
         for point in shared
         for name, quantity in QUANTITIES.items()
-        for row in _rows(point, name, quantity, [side[point] for side in sides])
+        for row in _comparison_rows(point, name, quantity, [side[point] for side in sides])
     ]
     columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
     columns += ["ratio", "low", "high", "level", "n_before", "n_after", "change"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def by_point(*sides: Sequence[Record]) -> list[dict[Point, list[Record]]]:
+def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]:
     """Sort the records of each side, of runs that went well, by what they did."""
-    good = [[r for r in side if r.ok and r.run.incident is None] for side in sides]
-    varied = set().union(*(_varied(side) for side in good))
-    found: list[dict[Point, list[Record]]] = []
+    good = [[r for r in side if r.ok and r.run.fault is None] for side in sides]
+    varied = set().union(*(_keys_with_several_resources(side) for side in good))
+    found: list[dict[WorkKey, list[Record]]] = []
     for side in good:
-        points: dict[Point, list[Record]] = {}
+        points: dict[WorkKey, list[Record]] = {}
         for record in side:
-            point = _point(record)
+            point = _work_key(record)
             if point in varied:
-                point = point._replace(ground=means_of(record.run))
+                point = point._replace(provenance=resources_label(record.run))
             points.setdefault(point, []).append(record)
         found.append(points)
     return found
 
 
-def _varied(records: Sequence[Record]) -> set[Point]:
+def _keys_with_several_resources(records: Sequence[Record]) -> set[WorkKey]:
     """Find the points that a side holds on more than one ground."""
-    grounds: dict[Point, set[str]] = {}
+    grounds: dict[WorkKey, set[str]] = {}
     for record in records:
-        grounds.setdefault(_point(record), set()).add(means_of(record.run))
+        grounds.setdefault(_work_key(record), set()).add(resources_label(record.run))
     return {point for point, found in grounds.items() if len(found) > 1}
 
 
-def _point(record: Record) -> Point:
+def _work_key(record: Record) -> WorkKey:
     run = record.run
-    return Point(
+    return WorkKey(
         run.experiment,
         run.workload_name,
         run.system.name,
@@ -121,16 +120,16 @@ def _point(record: Record) -> Point:
     )
 
 
-def only_on_one_side(
+def unmatched_work(
     before: Sequence[Record], after: Sequence[Record]
-) -> tuple[list[Point], list[Point]]:
+) -> tuple[list[WorkKey], list[WorkKey]]:
     """List what was run on one side only."""
-    first, second = by_point(before, after)
+    first, second = group_by_work(before, after)
     return [p for p in first if p not in second], [p for p in second if p not in first]
 
 
-def _rows(
-    point: Point, name: str, quantity: Quantity, sides: Sequence[Sequence[Record]]
+def _comparison_rows(
+    key: WorkKey, name: str, quantity: Quantity, sides: Sequence[Sequence[Record]]
 ) -> list[dict[str, Any]]:
     values = [np.array([quantity.measure(record) for record in side]) for side in sides]
     known = [side[side > 0] for side in values]
@@ -140,10 +139,10 @@ def _rows(
     medians = [float(np.median(side)) for side in known]
     return [
         {
-            "experiment": point.experiment,
-            "workload": point.workload,
-            "system": point.system,
-            "point": point.words(),
+            "experiment": key.experiment,
+            "workload": key.workload,
+            "system": key.system,
+            "point": key.label(),
             "quantity": name,
             "before": medians[0],
             "after": medians[1],
@@ -153,7 +152,7 @@ def _rows(
             "level": found.level,
             "n_before": len(known[0]),
             "n_after": len(known[1]),
-            "change": _change(found, quantity.more_is_worse),
+            "change": _classify_change(found, quantity.more_is_worse),
         }
     ]
 
@@ -183,30 +182,30 @@ def ratio_of_medians(
     return Estimate(value, exp(float(found.low)), exp(float(found.high)), bound, n)
 
 
-def _change(found: Estimate, more_is_worse: bool) -> str:
+def _classify_change(found: Estimate, more_is_worse: bool) -> str:
     if not found.low > 0:
-        return "open"
+        return "inconclusive"
     if found.low > 1 / SAME_WITHIN and found.high < SAME_WITHIN:
         return "same"
     if found.low > 1:
         return "worse" if more_is_worse else "better"
     if found.high < 1:
         return "better" if more_is_worse else "worse"
-    return "open"
+    return "inconclusive"
 
 
-def _phase(name: str) -> Callable[[Record], float]:
-    return lambda record: float(digest(record).parts[name].mean())
+def _mean_phase(name: str) -> Callable[[Record], float]:
+    return lambda record: float(step_summary(record).phases[name].mean())
 
 
 #: What is compared, by name. Seconds are those of one worker's instrumented step.
 QUANTITIES: dict[str, Quantity] = {
-    "examples_per_s": Quantity(lambda record: digest(record).examples_per_s, False),
-    **{f"{phase}_s": Quantity(_phase(phase)) for phase in PHASES},
+    "examples_per_s": Quantity(lambda record: step_summary(record).examples_per_s, False),
+    **{f"{phase}_s": Quantity(_mean_phase(phase)) for phase in PHASES},
 }
 
 
-def machine_changes(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
+def compare_machines(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
     """Put the facts of the machines side by side.
 
     Returns

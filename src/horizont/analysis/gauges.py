@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.frames import WIRE
+from horizont.analysis.runs import HOST_INTERFACE
 
 _MIB = 2.0**20
 
@@ -50,7 +50,7 @@ def process_gauges(rated: pd.DataFrame, *, over: bool = False) -> pd.DataFrame:
     Parameters
     ----------
     rated
-        Samples with rates, as of `horizont.measure.with_rates`.
+        Samples with rates, as of `horizont.monitoring.with_rates`.
     over
         Whether the run is over: then ``cpu`` is the mean and the rest the most of all samples.
 
@@ -85,7 +85,7 @@ def host_gauges(
     Parameters
     ----------
     rated
-        Samples with rates, as of `horizont.measure.with_rates`.
+        Samples with rates, as of `horizont.monitoring.with_rates`.
     hosts
         The emulated hosts.
     over
@@ -101,7 +101,7 @@ def host_gauges(
     if not over:
         rated = rated[rated["sample"] == rated["sample"].max()]
     machine = rated[rated["scope"] == "host"].assign(label="this machine")
-    wires = rated[(rated["scope"] == "interface") & (rated["name"] == WIRE)]
+    wires = rated[(rated["scope"] == "interface") & (rated["name"] == HOST_INTERFACE)]
     others = wires[wires["host"].isin(list(hosts))]
     rows = pd.concat([machine, others.assign(label=others["host"])], ignore_index=True)
     table = pd.DataFrame(

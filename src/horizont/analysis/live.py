@@ -15,12 +15,11 @@ from horizont.analysis.gauges import host_gauges, process_gauges, sampler_gauges
 from horizont.analysis.pace import live_segments, pace_of_counters, pace_of_steps
 from horizont.analysis.places import State, locate
 from horizont.analysis.reading import Reading, read_now
-from horizont.analysis.resources import charts
-from horizont.analysis.segments import evaluation_segment, step_segments
+from horizont.analysis.resources import evaluation_segment, resource_series, step_segments
+from horizont.config.run import Run
 from horizont.errors import UserError
-from horizont.measure import Progress
-from horizont.records import Result
-from horizont.spec import Run
+from horizont.monitoring.progress import StepCount
+from horizont.records.results import RunResult
 
 _TRIES = 3
 #: Readings of a counter that are kept; beyond them every other one of the older half goes.
@@ -46,7 +45,7 @@ class Snapshot:
     charts
         As of `horizont.analysis.charts`, with the quantity ``pace`` in steps a second.
     segments
-        As of `horizont.analysis.segments`.
+        As of `horizont.analysis.resources`.
     processes, hosts, sampler
         As of `horizont.analysis.gauges`; those of a finished run sum it up.
     logs
@@ -55,9 +54,9 @@ class Snapshot:
 
     state: State
     run: Run | None = None
-    result: Result | None = None
+    result: RunResult | None = None
     length_s: float = 0.0
-    progress: dict[str, Progress] = field(default_factory=dict)
+    progress: dict[str, StepCount] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
     charts: pd.DataFrame = field(default_factory=pd.DataFrame)
     segments: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -67,7 +66,7 @@ class Snapshot:
     logs: dict[str, Path] = field(default_factory=dict)
 
     @property
-    def slowest(self) -> Progress | None:
+    def slowest(self) -> StepCount | None:
         """How far the slowest of those that count their steps has come."""
         return min(self.progress.values(), key=lambda one: one.done, default=None)
 
@@ -102,7 +101,7 @@ class LiveRun:
     def _snapshot(self, state: State, reading: Reading) -> Snapshot:
         self._remember(reading)
         samples, zero_s = reading.samples, reading.begin_s
-        tables = [charts(samples, zero_s, _emulated(reading.run)), self._pace(reading)]
+        tables = [resource_series(samples, zero_s, _emulated(reading.run)), self._pace(reading)]
         filled = [table for table in tables if len(table)]
         return Snapshot(
             state=state,
@@ -110,7 +109,7 @@ class LiveRun:
             result=reading.result,
             length_s=max(0.0, reading.end_s - zero_s),
             progress=reading.counters,
-            stages=stages(reading.events, reading.run.system.traits.passive_roles),
+            stages=stages(reading.events, reading.run.system.info.service_roles),
             charts=pd.concat(filled, ignore_index=True) if filled else tables[0],
             segments=self._segments(reading),
             processes=process_gauges(samples, over=state == "over"),

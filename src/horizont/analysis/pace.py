@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from horizont.spec import Steps
+from horizont.config.run import StepCounts
 
 #: The name of the quantity beside those of `RESOURCES`.
 PACE = "pace"
@@ -81,7 +81,7 @@ def reached_s(history: History, steps: int) -> float | None:
 
 
 def live_segments(
-    planned: Steps,
+    planned: StepCounts,
     history: History,
     *,
     begin_s: float,
@@ -105,11 +105,11 @@ def live_segments(
     Returns
     -------
     pandas.DataFrame
-        As of `horizont.analysis.segments`, in seconds from `begin_s`.
+        As of `horizont.analysis.resources`, in seconds from `begin_s`.
     """
     bounds = {"start-up": first_step_s}
     total = 0
-    for kind, count in planned.kinds():
+    for kind, count in planned.segments():
         total += count
         if count and kind != "profiled":
             bounds[kind] = reached_s(history, total)

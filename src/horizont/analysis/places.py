@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from horizont.records import maker_lives
+from horizont.records.record import writer_alive
 
 #: ``abandoned``: its launcher has died; ``gone``: nothing is left, as after an interrupt.
 State = Literal["running", "over", "abandoned", "gone"]
@@ -34,7 +34,7 @@ def locate(final: Path) -> Located:
     """
     for folder in final.parent.glob(f".{final.name}.*.tmp"):
         if _MAKING.fullmatch(folder.name):
-            return Located(folder, "running" if maker_lives(folder) else "abandoned")
+            return Located(folder, "running" if writer_alive(folder) else "abandoned")
     return Located(final, "over" if (final / "result.json").exists() else "gone")
 
 

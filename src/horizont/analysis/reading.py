@@ -9,9 +9,13 @@ from typing import Any
 import pandas as pd
 
 from horizont.analysis.places import Located
-from horizont.measure import Progress, now_s, read_progress, read_samples, with_rates
-from horizont.records import Result, read_events, read_json, read_table
-from horizont.spec import Run, validate
+from horizont.config.base import parse_config
+from horizont.config.run import Run
+from horizont.monitoring.clock import now_s
+from horizont.monitoring.progress import StepCount, read_step_count
+from horizont.monitoring.samples import read_samples, with_rates
+from horizont.records.files import read_events, read_json, read_table
+from horizont.records.results import RunResult
 
 #: Columns of steps that a view needs.
 _STEPS = ["worker", "kind", "start_s", "step_s"]
@@ -39,11 +43,11 @@ class Reading:
 
     folder: Path
     run: Run
-    result: Result | None
+    result: RunResult | None
     events: list[dict[str, Any]]
     samples: pd.DataFrame
     steps: pd.DataFrame
-    counters: dict[str, Progress]
+    counters: dict[str, StepCount]
     begin_s: float
     end_s: float
 
@@ -65,7 +69,7 @@ def read_now(located: Located) -> Reading | None:
     if not (folder / "spec.json").exists():
         return None
     spec = read_json(folder / "spec.json")
-    run = validate(Run, {name: spec[name] for name in spec if name != "format"}, "spec.json")
+    run = parse_config(Run, {name: spec[name] for name in spec if name != "format"}, "spec.json")
     found = folder / "result.json"
     events, steps = _events(folder), _steps(folder)
     samples = with_rates(read_samples(folder)).to_pandas()
@@ -73,7 +77,7 @@ def read_now(located: Located) -> Reading | None:
     return Reading(
         folder=folder,
         run=run,
-        result=validate(Result, read_json(found), found.name) if found.exists() else None,
+        result=parse_config(RunResult, read_json(found), found.name) if found.exists() else None,
         events=events,
         samples=samples,
         steps=steps,
@@ -111,24 +115,24 @@ def _span(
     return (min(times), max(times)) if times else (now_s(), now_s())
 
 
-def _counters(folder: Path, run: Run, steps: pd.DataFrame) -> dict[str, Progress]:
+def _counters(folder: Path, run: Run, steps: pd.DataFrame) -> dict[str, StepCount]:
     """Read how far each process is; in a finished record, count its steps."""
     if (folder / "result.json").exists():
         return _counted(run, steps)
     files = sorted(folder.glob("processes/*/progress"))
-    read = {file.parent.name: read_progress(file) for file in files}
+    read = {file.parent.name: read_step_count(file) for file in files}
     return {name: progress for name, progress in read.items() if progress is not None}
 
 
-def _counted(run: Run, steps: pd.DataFrame) -> dict[str, Progress]:
+def _counted(run: Run, steps: pd.DataFrame) -> dict[str, StepCount]:
     """Count the steps of each worker; a chief that hands them out counts them for all.
 
     Steps come to the record with the end of a worker: those of one that was lost are not known.
     """
     if steps.empty:
         return {}
-    if "worker" in run.system.traits.passive_roles:
+    if "worker" in run.system.info.service_roles:
         made = {"chief-0": len(steps) // run.topology.workers}
     else:
         made = {f"worker-{rank}": len(own) for rank, own in steps.groupby("worker")}
-    return {name: Progress(count, run.steps.total) for name, count in made.items()}
+    return {name: StepCount(count, run.steps.total) for name, count in made.items()}

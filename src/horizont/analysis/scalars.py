@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.frames import steps_of
-from horizont.analysis.learning import MEASURES
-from horizont.records import Record, read_events
+from horizont.analysis.learning import EVALUATION_METRICS
+from horizont.analysis.runs import steps_of
+from horizont.records.files import read_events
+from horizont.records.record import Record
 
 _COLUMNS = ["tag", "step", "time_unix_s", "value"]
 
@@ -44,7 +45,7 @@ def _loss(ends: pd.DataFrame) -> pd.DataFrame:
 
 
 def _throughput(ends: pd.DataFrame) -> pd.DataFrame:
-    bare = ends[ends["kind"] == "bare"]
+    bare = ends[ends["kind"] == "timed"]
     rated = bare.assign(rate=bare["examples"] / bare["step_s"])
     table = rated.groupby("step").agg(value=("rate", "sum"), time_s=("time_s", "max"))
     return table.reset_index().assign(tag="throughput/examples_per_s")
@@ -52,10 +53,10 @@ def _throughput(ends: pd.DataFrame) -> pd.DataFrame:
 
 def _quality(record: Record, ends: pd.DataFrame) -> pd.DataFrame:
     """Collect how good the network was: the looks on the way, then the result."""
-    looks = record.quality()
+    looks = record.evaluation()
     on_the_way = pd.DataFrame() if looks is None else looks.to_pandas()
     rows: list[dict[Hashable, Any]] = []
-    for tag, column in MEASURES.items():
+    for tag, column in EVALUATION_METRICS.items():
         if column in on_the_way:
             own = on_the_way.rename(columns={column: "value"}).assign(tag=tag)
             rows += own[["tag", "step", "time_s", "value"]].to_dict("records")

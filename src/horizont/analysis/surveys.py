@@ -9,21 +9,21 @@ from importlib.resources import files
 import pandas as pd
 import yaml
 
-from horizont.analysis.frames import in_order
-from horizont.records import Record
-from horizont.spec import Frozen, validate
+from horizont.analysis.runs import system_order
+from horizont.config.base import ConfigModel, parse_config
+from horizont.records.record import Record
 
 
-class Criterion(Frozen):
+class Criterion(ConfigModel):
     """A criterion of the 2018 study, with what it found."""
 
-    words: str
+    label: str
     priority: str
     tensorflow: str
     mxnet: str
 
 
-class Then(Frozen):
+class SurveyEntry(ConfigModel):
     """What the 2021 study had of a framework."""
 
     version: str
@@ -33,7 +33,7 @@ class Then(Frozen):
     asynchronous: str
 
 
-class Historical(Frozen):
+class Historical(ConfigModel):
     """Where a framework stands today, and which page says so."""
 
     state: str
@@ -41,12 +41,12 @@ class Historical(Frozen):
     also: str = ""
 
 
-class Surveys(Frozen):
+class Surveys(ConfigModel):
     """All published tables of frameworks."""
 
     criteria: dict[str, Criterion]
-    then: dict[str, Then]
-    looked_up: str
+    entries: dict[str, SurveyEntry]
+    checked_on: str
     historical: dict[str, Historical]
 
 
@@ -57,10 +57,12 @@ def read_surveys() -> Surveys:
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     for row in values["then"].values():
         row["asynchronous"] = row.pop("async")
-    return validate(Surveys, {**values, "looked_up": str(values["looked_up"])}, "frameworks.yaml")
+    return parse_config(
+        Surveys, {**values, "checked_on": str(values["checked_on"])}, "frameworks.yaml"
+    )
 
 
-def ran(records: Sequence[Record]) -> pd.DataFrame:
+def run_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Count what became of the runs of each system to which nothing was done.
 
     Returns
@@ -69,9 +71,9 @@ def ran(records: Sequence[Record]) -> pd.DataFrame:
         A row a system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that gave
         nothing, ``record``, the name of one that went well.
     """
-    own = [record for record in records if record.run.incident is None]
+    own = [record for record in records if record.run.fault is None]
     rows = []
-    for system in in_order(record.run.system.name for record in own):
+    for system in system_order(record.run.system.name for record in own):
         runs = [record for record in own if record.run.system.name == system]
         good = [record.folder.name for record in runs if record.ok]
         reasons = [record.result.reason for record in runs if not record.ok]

@@ -1,16 +1,19 @@
 """Data sets: catalogue, verified reading, canonical files, synthetic stand-ins, NumPy batches."""
 
-from horizont.data.about import About
-from horizont.data.batches import batch_indices, epoch_order, steps_per_epoch
-from horizont.data.canonical import ImageData, TextData, load
 from horizont.data.catalogue import DATASETS, DatasetInfo, dataset_info
-from horizont.data.order import order_for
-from horizont.data.prepare import prepare
-from horizont.data.windows import window_starts
+from horizont.data.preparation import prepare
+from horizont.data.prepared import DatasetDescription, ImageData, TextData, load
+from horizont.data.sharding import (
+    batch_indices,
+    epoch_order,
+    example_order,
+    steps_per_epoch,
+    window_starts,
+)
 
 __all__ = [
     "DATASETS",
-    "About",
+    "DatasetDescription",
     "DatasetInfo",
     "ImageData",
     "TextData",
@@ -18,7 +21,7 @@ __all__ = [
     "dataset_info",
     "epoch_order",
     "load",
-    "order_for",
+    "example_order",
     "prepare",
     "steps_per_epoch",
     "window_starts",

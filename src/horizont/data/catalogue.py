@@ -24,7 +24,7 @@ class RawFile:
     name: str
     md5: str
     size: int
-    address: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class DatasetInfo:
     classes: int
     splits: Mapping[str, int]
     files: tuple[RawFile, ...]
-    parts: Mapping[str, tuple[str, ...]]
-    contents: Mapping[str, str]
+    split_files: Mapping[str, tuple[str, ...]]
+    file_md5: Mapping[str, str]
     licence: str
     citation: str
     page: str
     debian_folder: str | None = None
 
 
-_CIFAR_PLACE = "https://www.cs.toronto.edu/~kriz/"
+_CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
 _CIFAR_LICENCE = "No licence is stated; the authors ask that their report be cited."
 _CIFAR_CITATION = (
     "A. Krizhevsky, Learning multiple layers of features from tiny images, "
@@ -91,14 +91,14 @@ CIFAR10 = DatasetInfo(
             "cifar-10-python.tar.gz",
             "c58f30108f718f92721af3b95e74349a",
             170_498_071,
-            _CIFAR_PLACE + "cifar-10-python.tar.gz",
+            _CIFAR_URL + "cifar-10-python.tar.gz",
         ),
     ),
-    parts={
+    split_files={
         "train": tuple(f"cifar-10-batches-py/data_batch_{part}" for part in range(1, 6)),
         "test": ("cifar-10-batches-py/test_batch",),
     },
-    contents={
+    file_md5={
         "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
         "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
         "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
@@ -108,7 +108,7 @@ CIFAR10 = DatasetInfo(
     },
     licence=_CIFAR_LICENCE,
     citation=_CIFAR_CITATION,
-    page=_CIFAR_PLACE + "cifar.html",
+    page=_CIFAR_URL + "cifar.html",
 )
 
 CIFAR100 = DatasetInfo(
@@ -124,20 +124,20 @@ CIFAR100 = DatasetInfo(
             "cifar-100-python.tar.gz",
             "eb9058c3a382ffc7106e4002c42a8d85",
             169_001_437,
-            _CIFAR_PLACE + "cifar-100-python.tar.gz",
+            _CIFAR_URL + "cifar-100-python.tar.gz",
         ),
     ),
-    parts={"train": ("cifar-100-python/train",), "test": ("cifar-100-python/test",)},
-    contents={
+    split_files={"train": ("cifar-100-python/train",), "test": ("cifar-100-python/test",)},
+    file_md5={
         "cifar-100-python/train": "16019d7e3df5f24257cddd939b257f8d",
         "cifar-100-python/test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     },
     licence=_CIFAR_LICENCE,
     citation=_CIFAR_CITATION,
-    page=_CIFAR_PLACE + "cifar.html",
+    page=_CIFAR_URL + "cifar.html",
 )
 
-_FASHION_PLACE = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+_FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 
 FASHION_MNIST = DatasetInfo(
     name="fashion-mnist",
@@ -148,7 +148,7 @@ FASHION_MNIST = DatasetInfo(
     classes=10,
     splits={"train": 60_000, "test": 10_000},
     files=tuple(
-        RawFile(name, md5, size, _FASHION_PLACE + name)
+        RawFile(name, md5, size, _FASHION_MNIST_URL + name)
         for name, md5, size in (
             ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
             ("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe", 29_515),
@@ -156,11 +156,11 @@ FASHION_MNIST = DatasetInfo(
             ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310", 5_148),
         )
     ),
-    parts={
+    split_files={
         "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
         "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
     },
-    contents={
+    file_md5={
         "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
         "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
         "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
@@ -191,12 +191,12 @@ PTB = DatasetInfo(
             "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
         ),
     ),
-    parts={
+    split_files={
         "train": ("simple-examples/data/ptb.train.txt",),
         "valid": ("simple-examples/data/ptb.valid.txt",),
         "test": ("simple-examples/data/ptb.test.txt",),
     },
-    contents={
+    file_md5={
         "simple-examples/data/ptb.train.txt": "f26c4b92c5fdc7b3f8c7cdcb991d8420",
         "simple-examples/data/ptb.valid.txt": "aa0affc06ff7c36e977d7cd49e3839bf",
         "simple-examples/data/ptb.test.txt": "8b80168b89c18661a38ef683c0dc3721",

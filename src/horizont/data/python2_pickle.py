@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.data.catalogue import DatasetInfo
-from horizont.data.cifar import label_key
+from horizont.data.formats import label_key
 
 
 def cifar_batch(

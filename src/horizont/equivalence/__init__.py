@@ -1,17 +1,22 @@
 """Whether the frameworks train the same network: numbers, bounds, and a verdict."""
 
-from horizont.equivalence.compare import Comparison, Traces, compare
-from horizont.equivalence.proof import Proof, proof_of, read_proof, write_proof
+from horizont.equivalence.certificate import (
+    EquivalenceCertificate,
+    make_certificate,
+    read_certificate,
+    write_certificate,
+)
+from horizont.equivalence.compare import Comparison, TraceSet, compare
 from horizont.equivalence.replay import ReplayedTensor, compare_replay
 
 __all__ = [
     "Comparison",
-    "Proof",
+    "EquivalenceCertificate",
     "ReplayedTensor",
-    "Traces",
+    "TraceSet",
     "compare",
     "compare_replay",
-    "proof_of",
-    "read_proof",
-    "write_proof",
+    "make_certificate",
+    "read_certificate",
+    "write_certificate",
 ]

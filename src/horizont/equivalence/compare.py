@@ -1,4 +1,4 @@
-"""The comparator: tensors of several frameworks in, a row for each tensor and pair out."""
+"""How far two tensors are apart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.equivalence.bounds import TELLING, float32_bound, float64_bound
-from horizont.equivalence.distance import relative_distance
+
+def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray[Any]) -> float:
+    """Tell the Euclidean norm of the difference over that of a reference.
+
+    Returns
+    -------
+    float
+        Zero for equal tensors; infinity for different shapes, numbers that are not finite, and
+        a difference where the reference is zero.
+    """
+    if one.shape != other.shape:
+        return float("inf")
+    difference = np.linalg.norm((_as_float64(one) - _as_float64(other)).ravel())
+    scale = np.linalg.norm(_as_float64(reference).ravel())
+    if difference == 0:
+        return 0.0
+    if not np.isfinite(difference) or scale == 0:
+        return float("inf")
+    return float(difference / scale)
+
+
+def _as_float64(tensor: NDArray[Any]) -> NDArray[np.float64]:
+    return tensor.astype(np.float64, copy=False)
+
+
+FLOAT64_BOUND = 1e-11
+NOISE_FACTOR = 10.0
+ERROR_CAP = 2e-5
+FLOOR_ULPS = 64.0
+EVIDENCE_BOUND = 1e-3
+
+
+def float64_bound(noise: list[float]) -> float:
+    """Bound the distance of two frameworks in float64 by the noise of each."""
+    return max(FLOAT64_BOUND, NOISE_FACTOR * max(noise, default=0.0))
+
+
+def float32_bound(noise: list[float], error: list[float]) -> float:
+    """Bound the distance of two frameworks, all relative.
+
+    Parameters
+    ----------
+    noise
+        Of all frameworks.
+    error
+        Of the two.
+    """
+    floor = FLOOR_ULPS * float(np.finfo(np.float32).eps)
+    counted = [*noise, *(min(value, ERROR_CAP) for value in error)]
+    return max(floor, NOISE_FACTOR * max(counted, default=0.0))
+
 
 #: Tensors of one training by name, as the worker's trace writes them.
 Trace = Mapping[str, NDArray[Any]]
@@ -21,7 +70,7 @@ QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "
 
 
 @dataclass(frozen=True)
-class Traces:
+class TraceSet:
     """The traces of one precision.
 
     Attributes
@@ -37,9 +86,9 @@ class Traces:
     """
 
     dtype: str
-    plain: Mapping[str, Trace]
+    baseline: Mapping[str, Trace]
     reruns: Sequence[Mapping[str, Trace]] = ()
-    exact: Mapping[str, Trace] = field(default_factory=dict)
+    float64_reference: Mapping[str, Trace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,32 +118,36 @@ class Comparison:
     error: float
     bound: float
     ok: bool
-    telling: bool
+    is_evidence: bool
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a table."""
         return asdict(self)
 
 
-def compare(traces: Traces) -> Iterator[Comparison]:
+def compare(trace_set: TraceSet) -> Iterator[Comparison]:
     """Compare all pairs of frameworks, and each build with its own framework.
 
     The rows are in the order in which training computes. A tensor that one of a pair lacks, or
     that has another shape, is infinitely far away. No more than one tensor of each trace is
     looked at, and held, at a time.
     """
-    for name in _ordered(traces.plain.values()):
-        one = _only(traces, name)
-        noise = [_apart(one.plain, rerun, name) for rerun in one.reruns]
-        error = [_apart(one.plain, one.exact, name)]
-        for pair in pairs_of(one.plain):
+    for name in _in_computation_order(trace_set.baseline.values()):
+        one = _select_tensor(trace_set, name)
+        noise = [_distances_by_framework(one.baseline, rerun, name) for rerun in one.reruns]
+        error = [_distances_by_framework(one.baseline, one.float64_reference, name)]
+        for pair in framework_pairs(one.baseline):
             # A unit that stands at the kink of its activation falls to either side by rounding
             # alone, in whichever framework's rerun: in float32 the noise is the network's.
-            noisy = _of(pair, noise) if traces.dtype == "float64" else _of(one.plain, noise)
-            yield _compare_tensor(one, name, pair, noisy, _of(pair, error))
+            noisy = (
+                _distances_of(pair, noise)
+                if trace_set.dtype == "float64"
+                else _distances_of(one.baseline, noise)
+            )
+            yield _compare_tensor(one, name, pair, noisy, _distances_of(pair, error))
 
 
-def _only(traces: Traces, name: str) -> Traces:
+def _select_tensor(trace_set: TraceSet, name: str) -> TraceSet:
     """Read one tensor of all traces."""
 
     def read(of: Mapping[str, Trace]) -> dict[str, Trace]:
@@ -103,19 +156,21 @@ def _only(traces: Traces, name: str) -> Traces:
             for framework, trace in of.items()
         }
 
-    reruns = [read(rerun) for rerun in traces.reruns]
-    return Traces(traces.dtype, read(traces.plain), reruns, read(traces.exact))
+    reruns = [read(rerun) for rerun in trace_set.reruns]
+    return TraceSet(
+        trace_set.dtype, read(trace_set.baseline), reruns, read(trace_set.float64_reference)
+    )
 
 
-def pairs_of(trainers: Iterable[str]) -> list[tuple[str, str]]:
+def framework_pairs(framework_variants: Iterable[str]) -> list[tuple[str, str]]:
     """Pair all frameworks, and each build (`pytorch+compiled`) with the framework as it is."""
-    names = sorted(trainers)
+    names = sorted(framework_variants)
     frameworks = [name for name in names if "+" not in name]
     built = [(name.partition("+")[0], name) for name in names if "+" in name]
     return [*combinations(frameworks, 2), *built]
 
 
-def _ordered(traces: Iterable[Trace]) -> list[str]:
+def _in_computation_order(traces: Iterable[Trace]) -> list[str]:
     """Order tensor names by quantity and step, and within them as the layers stand."""
     names = list(dict.fromkeys(name for trace in traces for name in trace))
 
@@ -127,11 +182,11 @@ def _ordered(traces: Iterable[Trace]) -> list[str]:
 
 
 def _compare_tensor(
-    traces: Traces, name: str, pair: tuple[str, str], noise: list[float], error: list[float]
+    trace_set: TraceSet, name: str, pair: tuple[str, str], noise: list[float], error: list[float]
 ) -> Comparison:
     quantity, step, tensor = name.split("/")
-    one, other = (traces.plain[framework].get(name) for framework in pair)
-    bound = float64_bound(noise) if traces.dtype == "float64" else float32_bound(noise, error)
+    one, other = (trace_set.baseline[framework].get(name) for framework in pair)
+    bound = float64_bound(noise) if trace_set.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
         noise, error, bound = [], [], 0.0  # the same numbers are put in: nothing is computed
     distance = float("inf")
@@ -142,13 +197,13 @@ def _compare_tensor(
         step=int(step),
         tensor=tensor,
         pair="-".join(pair),
-        dtype=traces.dtype,
+        dtype=trace_set.dtype,
         distance=distance,
         noise=max(noise, default=float("nan")),
         error=max(error, default=float("nan")),
         bound=bound,
         ok=distance <= bound,
-        telling=bound <= TELLING,
+        is_evidence=bound <= EVIDENCE_BOUND,
     )
 
 
@@ -156,14 +211,23 @@ def _norm(tensor: NDArray[Any]) -> float:
     return float(np.linalg.norm(tensor.astype(np.float64, copy=False).ravel()))
 
 
-def _apart(plain: Mapping[str, Trace], other: Mapping[str, Trace], name: str) -> dict[str, float]:
+def _distances_by_framework(
+    baseline: Mapping[str, Trace], other: Mapping[str, Trace], name: str
+) -> dict[str, float]:
     """Tell how far a tensor of each framework is from that of its own other training."""
     return {
         framework: relative_distance(trace[name], other[framework][name], trace[name])
-        for framework, trace in plain.items()
+        for framework, trace in baseline.items()
         if name in trace and name in other.get(framework, {})
     }
 
 
-def _of(pair: Iterable[str], found: Sequence[Mapping[str, float]]) -> list[float]:
-    return [distances[name] for distances in found for name in pair if name in distances]
+def _distances_of(
+    pair: Iterable[str], distances_by_framework: Sequence[Mapping[str, float]]
+) -> list[float]:
+    return [
+        distances[name]
+        for distances in distances_by_framework
+        for name in pair
+        if name in distances
+    ]

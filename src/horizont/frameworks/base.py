@@ -16,13 +16,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.config.input import InputPipeline
+from horizont.config.jobs import WorkerJob
+from horizont.config.system import DEFAULT, Variant
+from horizont.config.workload import OptimizerConfig
 from horizont.data.files import ImageFiles
-from horizont.frameworks.operations import Operation
-from horizont.networks import Network
-from horizont.spec import PLAIN, Build, Input, Optimizer, ProcessJob
+from horizont.frameworks.operators import OperatorCall
+from horizont.networks.network import Network
 
 
-class Mark(Protocol):
+class PhaseMark(Protocol):
     """Tells the clock that a phase of the step has ended."""
 
     def __call__(self, phase: str, end_s: float | None = None) -> None:
@@ -45,7 +48,7 @@ class Normalisation:
 
     mean: NDArray[Any]
     std: NDArray[Any]
-    enlarge: int = 1
+    upscale: int = 1
 
     @property
     def scale(self) -> NDArray[Any]:
@@ -60,7 +63,7 @@ class Normalisation:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingSetup:
     """A network with everything that training it needs.
 
     Attributes
@@ -82,29 +85,29 @@ class Recipe:
     gradient_factors
         Factors of some gradients, by weight; none are meant, any are for the comparator to catch.
     build
-        How the framework is to build the network; of :data:`horizont.spec.BUILDS`, or plain.
+        How the framework is to build the network; of :data:`horizont.config.BUILDS`, or plain.
     """
 
     network: Network
     weights: Weights
-    optimizer: Optimizer
+    optimizer: OptimizerConfig
     normalisation: Normalisation | None
-    statistics: Weights = field(default_factory=dict)
+    running_statistics: Weights = field(default_factory=dict)
     seed: int = 0
     dtype: Literal["float32", "float64"] = "float32"
     loss_reduction: Literal["mean", "sum"] = "mean"
     decay_all: bool = False
     gradient_factors: Mapping[str, float] = field(default_factory=dict)
-    build: Build = PLAIN
+    variant: Variant = DEFAULT
 
-    def decay(self, weight: str) -> float:
+    def weight_decay_of(self, weight: str) -> float:
         """Tell the weight decay of a weight by its name."""
         decayed = self.decay_all or self.weights[weight].ndim > 1
         return self.optimizer.weight_decay if decayed else 0.0
 
 
 @dataclass(frozen=True)
-class Probe:
+class ForwardBackward:
     """What a network says to a batch before learning from it, in canonical layout."""
 
     logits: NDArray[Any]
@@ -113,7 +116,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Examples:
+class InMemoryImages:
     """The examples of a training run, in memory.
 
     Attributes
@@ -132,7 +135,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Windows:
+class TextWindows:
     """The examples of a training run on a text, in memory.
 
     Attributes
@@ -145,11 +148,11 @@ class Windows:
         Where the examples of each batch begin, batch by batch.
     """
 
-    words: NDArray[Any]
+    tokens: NDArray[Any]
     time_steps: int
     order: Sequence[NDArray[Any]]
 
-    def at(self, starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def inputs_and_targets(self, starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Cut out examples: what is read and, one word later, what is to be predicted.
 
         Returns
@@ -157,12 +160,12 @@ class Windows:
         tuple
             Two arrays, int32 (examples, time steps).
         """
-        cut = self.words[np.asarray(starts)[:, None] + np.arange(self.time_steps + 1)]
+        cut = self.tokens[np.asarray(starts)[:, None] + np.arange(self.time_steps + 1)]
         return cut[:, :-1], cut[:, 1:]
 
 
 @dataclass(frozen=True)
-class OnDisk:
+class ImagesOnDisk:
     """The examples of a training run, in files.
 
     Attributes
@@ -172,17 +175,17 @@ class OnDisk:
     input
         How they are to be read.
     reader
-        The name of the reader, of :data:`horizont.spec.READERS`.
+        The name of the reader, of :data:`horizont.config.READERS`.
     """
 
     files: ImageFiles
     order: Sequence[NDArray[Any]]
-    input: Input
+    input: InputPipeline
     reader: str
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class CommunicationStats:
     """The exchange of the gradients in bare steps, by the framework's own clocks.
 
     Attributes
@@ -199,30 +202,30 @@ class Exchanged:
     exchange_s: float
     overlap_s: float
 
-    def mean_since(self, before: Exchanged) -> Exchanged | None:
+    def mean_since(self, before: CommunicationStats) -> CommunicationStats | None:
         """Take the mean of a step since an earlier sum, if there was a step since."""
         steps = self.steps - before.steps
         if not steps:
             return None
         exchange_s = (self.exchange_s - before.exchange_s) / steps
-        return Exchanged(1, exchange_s, (self.overlap_s - before.overlap_s) / steps)
+        return CommunicationStats(1, exchange_s, (self.overlap_s - before.overlap_s) / steps)
 
 
-def when_asked(pipeline: Iterable[Any]) -> Iterator[Any]:
+def lazily(pipeline: Iterable[Any]) -> Iterator[Any]:
     """Start a pipeline when its first batch is asked for, and let go of it when this is closed."""
     yield from pipeline
 
 
 #: Waits for the end of a step, and tells its phases in their order, each with its end in seconds of
 #: ``time.monotonic``.
-Ends = Callable[[], list[tuple[str, float]]]
+PhaseEnds = Callable[[], list[tuple[str, float]]]
 
 
 @runtime_checkable
-class QueuesAhead(Protocol):
+class EngineQueuedTrainer(Protocol):
     """A trainer that can be told to make a timed step before the one before it is over."""
 
-    def queue_timed_step(self, batch: Any) -> tuple[Any, Ends]:
+    def enqueue_instrumented_step(self, batch: Any) -> tuple[Any, PhaseEnds]:
         """Queue a step whose phases are timed where the work is done; promise loss and ends.
 
         A phase begins when the one before it has ended, and the first when the step before has.
@@ -233,7 +236,7 @@ class QueuesAhead(Protocol):
 class Trainer(Protocol):
     """One process that trains: alone, or as a worker among others."""
 
-    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[Any]:
+    def batches(self, data: InMemoryImages | TextWindows | ImagesOnDisk) -> Iterator[Any]:
         """Start the framework's own input pipeline: batches in the given order.
 
         A batch begins with what the network takes and what it is to find. No file is read before
@@ -241,7 +244,7 @@ class Trainer(Protocol):
         """
         ...
 
-    def rehearse(self, examples: int) -> None:
+    def compile_instrumented_step(self, batch_size: int) -> None:
         """Get ready for timed steps, so that the first of them is like the others.
 
         Parameters
@@ -258,7 +261,7 @@ class Trainer(Protocol):
         """
         ...
 
-    def timed_step(self, batch: Any, mark: Mark) -> Any:
+    def instrumented_step(self, batch: Any, mark: PhaseMark) -> Any:
         """Make the same step, and mark the end of each phase.
 
         A worker marks all of its exchange as communication: how much of it was waiting for the
@@ -266,11 +269,11 @@ class Trainer(Protocol):
         """
         ...
 
-    def settle(self, loss: Any) -> None:
+    def synchronize(self, loss: Any) -> None:
         """Return when the step that gave this loss is over."""
         ...
 
-    def exchanged(self) -> Exchanged | None:
+    def communication_stats(self) -> CommunicationStats | None:
         """Sum up the exchange so far, if the framework takes its time beside the backward pass."""
         ...
 
@@ -294,7 +297,7 @@ class Trainer(Protocol):
         """
         ...
 
-    def probe(self, batch: Any) -> Probe:
+    def forward_backward(self, batch: Any) -> ForwardBackward:
         """Tell logits, loss and gradients for a batch without learning from it."""
         ...
 
@@ -302,7 +305,7 @@ class Trainer(Protocol):
         """Read the weights by canonical name and in canonical layout."""
         ...
 
-    def statistics(self) -> Weights:
+    def running_statistics(self) -> Weights:
         """Read the tracked statistics, likewise: those of this process."""
         ...
 
@@ -313,18 +316,18 @@ class Trainer(Protocol):
         """
         ...
 
-    def carried(self) -> Weights:
+    def recurrent_state(self) -> Weights:
         """Read what a recurrent network carries to the next batch: ``<layer>.<part>``.
 
         Each is laid out as (examples, units); before the first batch there is nothing.
         """
         ...
 
-    def forget(self) -> None:
+    def reset_recurrent_state(self) -> None:
         """Let the next batch begin with a state of zeros."""
         ...
 
-    def feed_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: Weights) -> None:
         """Set the factors of all fed dropouts for the next step, by the name of the layer.
 
         A mask is laid out canonically, with an axis for the examples in front.
@@ -358,10 +361,10 @@ class RemoteStep:
 class Coordinator(Protocol):
     """The process that hands out steps where workers only serve."""
 
-    def run(self, kind: str, steps: int, done: Callable[[int], None]) -> list[RemoteStep]:
+    def run(self, kind: str, steps: int, on_progress: Callable[[int], None]) -> list[RemoteStep]:
         """Have `steps` steps done on each worker on average, calling `done` with the count.
 
-        `kind` is a segment of :class:`horizont.spec.Steps`; instrumented ones tell phases.
+        `kind` is a segment of :class:`horizont.config.Steps`; instrumented ones tell phases.
         """
         ...
 
@@ -369,7 +372,7 @@ class Coordinator(Protocol):
         """Read the weights by canonical name and in canonical layout."""
         ...
 
-    def statistics(self) -> Weights:
+    def running_statistics(self) -> Weights:
         """Read the tracked statistics, likewise."""
         ...
 
@@ -378,28 +381,28 @@ class Coordinator(Protocol):
         ...
 
 
-class Adapter(Protocol):
+class FrameworkAdapter(Protocol):
     """A framework."""
 
     def configure(self, threads: int) -> None:
         """Set the threads, before anything else happens."""
         ...
 
-    def trainer(self, recipe: Recipe) -> Trainer:
+    def trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer that works alone."""
         ...
 
-    def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
+    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the other processes of the job as a worker that trains."""
         ...
 
-    def profile_trainer(self, recipe: Recipe) -> Trainer:
+    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer that works alone and shows its operators one by one."""
         ...
 
-    def profiled(
-        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
-    ) -> list[Operation]:
+    def profile(
+        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
+    ) -> list[OperatorCall]:
         """Do some work of such a trainer under the framework's own profiler.
 
         Parameters
@@ -414,15 +417,18 @@ class Adapter(Protocol):
         """
         ...
 
-    def serve(self, job: ProcessJob) -> None:
+    def serve(self, job: WorkerJob) -> None:
         """Serve the job as a passive role: server, scheduler, or a worker that is told what to do.
 
         Returns, if at all, when the job is over.
         """
         ...
 
-    def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
+    def coordinator(
+        self,
+        setup: TrainingSetup,
+        job: WorkerJob,
+        data: InMemoryImages | TextWindows | ImagesOnDisk,
     ) -> Coordinator:
         """Lead the job's passive workers."""
         ...

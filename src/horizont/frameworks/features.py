@@ -12,15 +12,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.errors import MissingFramework, UserError
-from horizont.spec import FRAMEWORKS, installed_version
 
 #: What is there, and what was asked to know it.
 Answer = dict[str, Any]
 Answers = dict[str, Answer]
 
 
-def features(framework: str) -> dict[str, Any]:
+def framework_features(framework: str) -> dict[str, Any]:
     """Load a framework into this process and ask it for its features.
 
     Raises
@@ -28,22 +28,22 @@ def features(framework: str) -> dict[str, Any]:
     UserError
         If there is no such framework, or it is not installed.
     """
-    if framework not in ASKED:
-        raise UserError("framework", framework, sorted(ASKED))
+    if framework not in FEATURE_QUERIES:
+        raise UserError("framework", framework, sorted(FEATURE_QUERIES))
     version = installed_version(framework)
     if version is None:
         raise MissingFramework(framework)
-    answers = ASKED[framework]()
-    CONVOLVE[framework]()
+    answers = FEATURE_QUERIES[framework]()
+    CONVOLUTION_STEPS[framework]()
     return {"framework": framework, "version": version, "features": answers}
 
 
-def _names(root: Any, *paths: str) -> Answer:
+def _names_exist(root: Any, *paths: str) -> Answer:
     """Look names up; all of them must be there."""
-    return {"has": all(_found(root, path) for path in paths), "asked": ", ".join(paths)}
+    return {"has": all(_resolves(root, path) for path in paths), "asked": ", ".join(paths)}
 
 
-def _found(root: Any, path: str) -> bool:
+def _resolves(root: Any, path: str) -> bool:
     for name in path.split(".")[1:]:
         try:
             root = getattr(root, name)
@@ -52,8 +52,8 @@ def _found(root: Any, path: str) -> bool:
     return True
 
 
-def _told(has: object, asked: str) -> Answer:
-    return {"has": bool(has), "asked": asked}
+def _answer(available: object, query: str) -> Answer:
+    return {"has": bool(available), "asked": query}
 
 
 def _tensorflow() -> Answers:
@@ -63,14 +63,14 @@ def _tensorflow() -> Answers:
     servers = "tf.distribute.ParameterServerStrategy"
     layers = ("tf.keras.layers.Dense", "tf.keras.layers.Conv2D", "tf.keras.layers.LSTM")
     return {
-        "generic": _names(tf, *layers),
-        "machines": _names(tf, ring),
-        "data_parallel": _names(tf, ring, servers),
-        "model_parallel": _names(tf, "tf.keras.distribution.ModelParallel"),
-        "sync": _names(tf, ring),
-        "async": _names(tf, servers),
-        "cpus": _names(tf, "tf.config.threading.set_intra_op_parallelism_threads"),
-        "gpus": _told(tf.test.is_built_with_cuda(), "tf.test.is_built_with_cuda()"),
+        "generic": _names_exist(tf, *layers),
+        "machines": _names_exist(tf, ring),
+        "data_parallel": _names_exist(tf, ring, servers),
+        "model_parallel": _names_exist(tf, "tf.keras.distribution.ModelParallel"),
+        "sync": _names_exist(tf, ring),
+        "async": _names_exist(tf, servers),
+        "cpus": _names_exist(tf, "tf.config.threading.set_intra_op_parallelism_threads"),
+        "gpus": _answer(tf.test.is_built_with_cuda(), "tf.test.is_built_with_cuda()"),
     }
 
 
@@ -80,16 +80,18 @@ def _torch() -> Answers:
 
     layers = ("torch.nn.Linear", "torch.nn.Conv2d", "torch.nn.LSTM")
     return {
-        "generic": _names(torch, *layers),
-        "machines": _told(
+        "generic": _names_exist(torch, *layers),
+        "machines": _answer(
             torch.distributed.is_gloo_available(), "torch.distributed.is_gloo_available()"
         ),
-        "data_parallel": _names(torch, "torch.nn.parallel.DistributedDataParallel"),
-        "model_parallel": _names(torch, "torch.distributed.tensor.parallel.parallelize_module"),
-        "sync": _names(torch, "torch.nn.parallel.DistributedDataParallel"),
-        "async": _told(False, "torch has no asynchronous trainer of its own"),
-        "cpus": _names(torch, "torch.set_num_threads"),
-        "gpus": _told(torch.version.cuda, "torch.version.cuda"),
+        "data_parallel": _names_exist(torch, "torch.nn.parallel.DistributedDataParallel"),
+        "model_parallel": _names_exist(
+            torch, "torch.distributed.tensor.parallel.parallelize_module"
+        ),
+        "sync": _names_exist(torch, "torch.nn.parallel.DistributedDataParallel"),
+        "async": _answer(False, "torch has no asynchronous trainer of its own"),
+        "cpus": _names_exist(torch, "torch.set_num_threads"),
+        "gpus": _answer(torch.version.cuda, "torch.version.cuda"),
     }
 
 
@@ -98,14 +100,14 @@ def _mxnet() -> Answers:
     built = mx.runtime.Features()
 
     def enabled(name: str) -> Answer:
-        return _told(built.is_enabled(name), f"mx.runtime.Features().is_enabled({name!r})")
+        return _answer(built.is_enabled(name), f"mx.runtime.Features().is_enabled({name!r})")
 
     layers = ("mx.gluon.nn.Dense", "mx.gluon.nn.Conv2D", "mx.gluon.rnn.LSTM")
     return {
-        "generic": _names(mx, *layers),
+        "generic": _names_exist(mx, *layers),
         "machines": enabled("DIST_KVSTORE"),
-        "data_parallel": _names(mx, "mx.kv.create", "mx.gluon.Trainer"),
-        "model_parallel": _names(mx, "mx.AttrScope"),
+        "data_parallel": _names_exist(mx, "mx.kv.create", "mx.gluon.Trainer"),
+        "model_parallel": _names_exist(mx, "mx.AttrScope"),
         "sync": enabled("DIST_KVSTORE"),
         "async": enabled("DIST_KVSTORE"),
         "cpus": enabled("OPENMP"),
@@ -142,24 +144,24 @@ def _convolve_mxnet() -> None:
     mx.nd.waitall()
 
 
-ASKED: dict[str, Callable[[], Answers]] = {
+FEATURE_QUERIES: dict[str, Callable[[], Answers]] = {
     "tensorflow": _tensorflow,
     "pytorch": _torch,
     "mxnet": _mxnet,
 }
 
 #: Trains a convolution for a step: the library below it tells of itself if it is asked to.
-CONVOLVE: dict[str, Callable[[], None]] = {
+CONVOLUTION_STEPS: dict[str, Callable[[], None]] = {
     "tensorflow": _convolve_tensorflow,
     "pytorch": _convolve_torch,
     "mxnet": _convolve_mxnet,
 }
-assert set(ASKED) == set(CONVOLVE) == set(FRAMEWORKS)
+assert set(FEATURE_QUERIES) == set(CONVOLUTION_STEPS) == set(FRAMEWORKS)
 
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(features(sys.argv[1])))
+        print(json.dumps(framework_features(sys.argv[1])))
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.config.jobs import (
+    APPLIED_FILE,
+    GRADIENTS_FILE,
+    PUSHED_FILE,
+    SERVER_WEIGHTS_FILE,
+    WorkerJob,
+)
 from horizont.frameworks.base import Weights
-from horizont.spec import ProcessJob
-from horizont.spec.job import APPLIED_FILE, GRADIENTS_FILE, PUSHED_FILE, SERVED_FILE
 
 
 def digest(values: NDArray[Any]) -> str:
@@ -33,48 +38,48 @@ def append_line(path: Path, line: dict[str, Any]) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-class Pushes:
+class PushRecorder:
     """The gradients that a worker sends.
 
     A `part` of the weights is what a server changes at once: a tensor, or a slice of the vector
     of all weights.
     """
 
-    def __init__(self, job: ProcessJob) -> None:
+    def __init__(self, job: WorkerJob) -> None:
         self.folder = job.folder
         self.is_first = job.rank == 0
-        self.keeps = job.run.record_updates == "gradients"
-        self.kept: Weights = {}
+        self.keeps_gradients = job.run.record_updates == "gradients"
+        self.gradients: Weights = {}
         self.steps: Counter[str] = Counter()
 
-    def note(self, part: str, weights: NDArray[Any], gradient: NDArray[Any]) -> None:
+    def record(self, part: str, weights: NDArray[Any], gradient: NDArray[Any]) -> None:
         """Note a gradient that is about to be sent, and the weights that it was computed on."""
         step = self.steps[part]
         self.steps[part] += 1
         line = {"part": part, "step": step, "on": digest(weights), "gradient": digest(gradient)}
         append_line(self.folder / PUSHED_FILE, line)
-        if self.keeps:
-            self.kept[f"{step}/{part}"] = gradient.copy()
+        if self.keeps_gradients:
+            self.gradients[f"{step}/{part}"] = gradient.copy()
 
     @property
-    def wants_served(self) -> bool:
+    def needs_server_weights(self) -> bool:
         """Whether this worker is to leave the weights that the servers have in the end."""
-        return self.keeps and self.is_first
+        return self.keeps_gradients and self.is_first
 
-    def leave(self, served: Weights) -> None:
+    def write(self, server_weights: Weights) -> None:
         """Leave what was kept, and the servers' last weights."""
-        if self.keeps:
-            np.savez(self.folder / GRADIENTS_FILE, **self.kept)
-        if self.wants_served:
-            np.savez(self.folder / SERVED_FILE, **served)
+        if self.keeps_gradients:
+            np.savez(self.folder / GRADIENTS_FILE, **self.gradients)
+        if self.needs_server_weights:
+            np.savez(self.folder / SERVER_WEIGHTS_FILE, **server_weights)
 
 
-def pushes(job: ProcessJob) -> Pushes | None:
+def push_recorder(job: WorkerJob) -> PushRecorder | None:
     """Start to note a worker's gradients, if the run is to be recorded."""
-    return None if job.run.record_updates == "none" else Pushes(job)
+    return None if job.run.record_updates == "none" else PushRecorder(job)
 
 
-def note_applied(
+def record_applied(
     part: str, before: NDArray[Any], gradient: NDArray[Any], after: NDArray[Any]
 ) -> None:
     """Note an update where a server works: its working directory is its own."""

@@ -1,7 +1,6 @@
 """The networks, described once, apart from every framework."""
 
 from horizont.networks.catalogue import NETWORKS, build_network, network_for
-from horizont.networks.gates import rearranged
 from horizont.networks.layers import (
     GATES,
     LSTM,
@@ -19,12 +18,12 @@ from horizont.networks.layers import (
     MaxPool,
     Shape,
 )
-from horizont.networks.network import INPUT, Network, Place
-from horizont.networks.outline import outline
+from horizont.networks.network import INPUT, LayerContext, Network, summary
 from horizont.networks.weights import (
     initial_statistics,
     initial_weights,
     parameter_count,
+    reorder_gates,
     statistic_shapes,
     weight_shapes,
 )
@@ -47,15 +46,15 @@ __all__ = [
     "Layer",
     "MaxPool",
     "Network",
-    "Place",
+    "LayerContext",
     "Shape",
     "build_network",
     "initial_statistics",
     "initial_weights",
     "network_for",
-    "outline",
+    "summary",
     "parameter_count",
-    "rearranged",
+    "reorder_gates",
     "statistic_shapes",
     "weight_shapes",
 ]

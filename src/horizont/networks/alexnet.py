@@ -18,25 +18,25 @@ from horizont.networks.layers import (
 from horizont.networks.network import Network
 
 
-def alexnet(input_shape: Shape, classes: int) -> Network:
+def build_alexnet(input_shape: Shape, classes: int) -> Network:
     """Describe AlexNet with the published number of weights, for 64x64 images.
 
     The first convolution moves by one pixel instead of four. So its 11x11 windows leave 56x56
     places where the original's 227x227 images leave 55x55, and all that follows is as large as
     there: 62,378,344 weights with 1,000 classes, 58,322,314 with 10.
     """
-    return _describe("alexnet", input_shape, classes, stride=1, padding=1)
+    return _build("alexnet", input_shape, classes, stride=1, padding=1)
 
 
-def alexnet_small(input_shape: Shape, classes: int) -> Network:
+def build_alexnet_small(input_shape: Shape, classes: int) -> Network:
     """Describe AlexNet with the original's strides on 64x64 images: one place is left at the end.
 
     The first matrix is then 36 times smaller: 21,622,154 weights with 10 classes.
     """
-    return _describe("alexnet-small", input_shape, classes, stride=4, padding=2)
+    return _build("alexnet-small", input_shape, classes, stride=4, padding=2)
 
 
-def _describe(name: str, input_shape: Shape, classes: int, stride: int, padding: int) -> Network:
+def _build(name: str, input_shape: Shape, classes: int, stride: int, padding: int) -> Network:
     layers = [
         *_convolution(1, channels=96, kernel=11, stride=stride, padding=padding),
         MaxPool(name="pool1", kernel=3, stride=2),

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from horizont.config.workload import Workload
 from horizont.errors import UserError
-from horizont.networks.alexnet import alexnet, alexnet_small
-from horizont.networks.inception import inception
+from horizont.networks.alexnet import build_alexnet, build_alexnet_small
+from horizont.networks.inception import build_inception
 from horizont.networks.layers import Shape
-from horizont.networks.lenet import lenet
-from horizont.networks.lenet5 import lenet5
-from horizont.networks.lstm import lstm
+from horizont.networks.lenet import build_lenet, build_lenet5
+from horizont.networks.lstm import build_lstm
 from horizont.networks.network import Network
-from horizont.networks.resnet import resnet
-from horizont.spec import Workload
+from horizont.networks.resnet import build_resnet
 
 NETWORKS: dict[str, Callable[[Shape, int], Network]] = {
-    "alexnet": alexnet,
-    "alexnet-small": alexnet_small,
-    "inception": inception,
-    "lenet": lenet,
-    "lenet5": lenet5,
-    "lstm": lstm,
-    "resnet18": partial(resnet, depth=18),
-    "resnet18-small-stem": partial(resnet, depth=18, stem="small"),
-    "resnet50": partial(resnet, depth=50),
-    "resnet50-small-stem": partial(resnet, depth=50, stem="small"),
+    "alexnet": build_alexnet,
+    "alexnet-small": build_alexnet_small,
+    "inception": build_inception,
+    "lenet": build_lenet,
+    "lenet5": build_lenet5,
+    "lstm": build_lstm,
+    "resnet18": partial(build_resnet, depth=18),
+    "resnet18-small-stem": partial(build_resnet, depth=18, stem="small"),
+    "resnet50": partial(build_resnet, depth=50),
+    "resnet50-small-stem": partial(build_resnet, depth=50, stem="small"),
 }
 
 #: Those that read texts.
@@ -60,5 +59,5 @@ def network_for(workload: Workload, shape: Shape, classes: int) -> Network:
     if not shape:
         return build_network(workload.network, (workload.time_steps,), classes)
     channels, *sides = shape
-    enlarged = (channels, *(side * workload.enlarge for side in sides))
+    enlarged = (channels, *(side * workload.upscale for side in sides))
     return build_network(workload.network, enlarged, classes)

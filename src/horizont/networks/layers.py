@@ -66,7 +66,9 @@ class Conv(Layer):
     def output_shape(self, *shapes: Shape) -> Shape:
         """Tell (channels, height, width) of the output."""
         (shape,) = shapes
-        sides = (_window(self, side, self.kernel, self.stride, self.padding) for side in shape[1:])
+        sides = (
+            _output_size(self, side, self.kernel, self.stride, self.padding) for side in shape[1:]
+        )
         return (self.channels, *sides)
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
@@ -93,7 +95,7 @@ class MaxPool(Layer):
         ((channels, *sides),) = shapes
         return (
             channels,
-            *(_window(self, side, self.kernel, self.stride, self.padding) for side in sides),
+            *(_output_size(self, side, self.kernel, self.stride, self.padding) for side in sides),
         )
 
 
@@ -120,7 +122,7 @@ class BatchNorm(Layer):
     epsilon: float = 1e-5
 
     @property
-    def kept(self) -> float:
+    def momentum_float32(self) -> float:
         """The momentum as float32 holds it: MXNet knows no other, so all frameworks take this."""
         return float(np.float32(self.momentum))
 
@@ -149,7 +151,7 @@ class Dropout(Layer):
     """
 
     rate: float
-    fed: bool = False
+    external_mask: bool = False
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Tell the shape of the output: that of the input."""
@@ -285,7 +287,7 @@ class LSTM(Layer):
         return {"hidden": (self.units,), "cell": (self.units,)}
 
 
-def _window(layer: Layer, side: int, kernel: int, stride: int, padding: int) -> int:
+def _output_size(layer: Layer, side: int, kernel: int, stride: int, padding: int) -> int:
     """Count the places of a window: floor((side + 2 padding - kernel) / stride) + 1."""
     places = (side + 2 * padding - kernel) // stride + 1
     if places < 1:

@@ -6,7 +6,7 @@ from horizont.networks.layers import Activation, Conv, Dense, Flatten, MaxPool, 
 from horizont.networks.network import Network
 
 
-def lenet(input_shape: Shape, classes: int) -> Network:
+def build_lenet(input_shape: Shape, classes: int) -> Network:
     """Describe the variant: 5x5 convolutions with 20 and 50 maps, then 500 and the classes."""
     return Network(
         name="lenet",
@@ -23,5 +23,28 @@ def lenet(input_shape: Shape, classes: int) -> Network:
             Dense(name="fc1", features=500),
             Activation(name="tanh3", function="tanh"),
             Dense(name="fc2", features=classes),
+        ),
+    )
+
+
+def build_lenet5(input_shape: Shape, classes: int) -> Network:
+    """Describe LeNet-5: 5x5 convolutions with 6 and 16 maps, then 120, 84 and the classes."""
+    return Network(
+        name="lenet5",
+        input_shape=input_shape,
+        classes=classes,
+        layers=(
+            Conv(name="conv1", channels=6, kernel=5),
+            Activation(name="tanh1", function="tanh"),
+            MaxPool(name="pool1", kernel=2, stride=2),
+            Conv(name="conv2", channels=16, kernel=5),
+            Activation(name="tanh2", function="tanh"),
+            MaxPool(name="pool2", kernel=2, stride=2),
+            Flatten(name="flatten"),
+            Dense(name="fc1", features=120),
+            Activation(name="tanh3", function="tanh"),
+            Dense(name="fc2", features=84),
+            Activation(name="tanh4", function="tanh"),
+            Dense(name="fc3", features=classes),
         ),
     )

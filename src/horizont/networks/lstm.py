@@ -13,7 +13,7 @@ UNITS = 200
 INITIAL_LIMIT = 0.1
 
 
-def lstm(input_shape: Shape, classes: int) -> Network:
+def build_lstm(input_shape: Shape, classes: int) -> Network:
     """Describe the language model for texts of (time steps,) over a vocabulary of `classes`."""
     layers = (
         Embedding(name="embedding", words=classes, features=UNITS),

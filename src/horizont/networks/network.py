@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from horizont.errors import UserError
 from horizont.networks.layers import Layer, Shape
@@ -12,7 +13,7 @@ from horizont.networks.layers import Layer, Shape
 INPUT = "input"
 
 
-class Place(NamedTuple):
+class LayerContext(NamedTuple):
     """A layer where it stands: what it receives, from whom, and in which shapes."""
 
     layer: Layer
@@ -78,10 +79,13 @@ class Network:
 
     def shapes(self) -> dict[str, Shape]:
         """Tell the shape that each layer gives, by the name of the layer."""
-        return {place.layer.name: place.layer.output_shape(*place.shapes) for place in self.places}
+        return {
+            place.layer.name: place.layer.output_shape(*place.shapes)
+            for place in self.layer_contexts
+        }
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def layer_contexts(self) -> tuple[LayerContext, ...]:
         """The layers, each with what it receives.
 
         Raises
@@ -97,8 +101,34 @@ class Network:
             for source in sources:
                 if source not in known:
                     raise UserError(f"{layer.name}.sources", source, "a layer that stands before")
-            place = Place(layer, sources, tuple(known[source] for source in sources))
+            place = LayerContext(layer, sources, tuple(known[source] for source in sources))
             known[layer.name] = layer.output_shape(*place.shapes)
             places.append(place)
             before = layer.name
         return tuple(places)
+
+
+def summary(network: Network) -> list[dict[str, Any]]:
+    """List the layers in the order of computing.
+
+    Returns
+    -------
+    list of dict
+        ``layer``, its ``kind``, the places of its ``sources`` in the list (the input is -1), the
+        ``outputs`` of one example and the trainable ``weights``, both as counts.
+    """
+    numbers = {INPUT: -1}
+    rows = []
+    for number, place in enumerate(network.layer_contexts):
+        layer = place.layer
+        numbers[layer.name] = number
+        rows.append(
+            {
+                "layer": layer.name,
+                "kind": type(layer).__name__,
+                "sources": tuple(numbers[source] for source in place.sources),
+                "outputs": math.prod(layer.output_shape(*place.shapes)),
+                "weights": sum(map(math.prod, layer.weight_shapes(place.shape).values())),
+            }
+        )
+    return rows

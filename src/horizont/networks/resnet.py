@@ -25,10 +25,10 @@ from horizont.networks.network import INPUT, Network
 Stem = Literal["standard", "small"]
 
 #: Describes the main path of a block with a name, a source, a number of channels and a stride.
-Path = Callable[[str, str, int, int], list[Layer]]
+BlockBuilder = Callable[[str, str, int, int], list[Layer]]
 
 
-def resnet(
+def build_resnet(
     input_shape: Shape, classes: int, *, depth: Literal[18, 50], stem: Stem = "standard"
 ) -> Network:
     """Describe a ResNet.
@@ -40,7 +40,7 @@ def resnet(
         before the first block. `small`: a 3x3 convolution that leaves it as it is, as is usual
         for images of 32x32.
     """
-    blocks, path, widening = _DEPTHS[depth]
+    blocks, path, widening = _DEPTH_SPECS[depth]
     layers = _stem(stem)
     width = 64  # channels that the next block receives
     for stage, count in enumerate(blocks):
@@ -51,7 +51,7 @@ def resnet(
             projected = stride > 1 or width != channels * widening
             source = layers[-1].name
             main = path(name, source, channels, stride)
-            layers += _block(main, source, stride=stride, projected=projected)
+            layers += _residual_block(main, source, stride=stride, with_projection=projected)
             width = channels * widening
     layers += [GlobalAveragePool(name="pool"), Dense(name="fc", features=classes)]
     suffix = "" if stem == "standard" else "-small-stem"
@@ -60,20 +60,22 @@ def resnet(
 
 def _stem(stem: Stem) -> list[Layer]:
     if stem == "small":
-        return _normalised("stem", INPUT, channels=64, kernel=3, stride=1, active=True)
+        return _conv_norm("stem", INPUT, channels=64, kernel=3, stride=1, with_activation=True)
     return [
-        *_normalised("stem", INPUT, channels=64, kernel=7, stride=2, active=True),
+        *_conv_norm("stem", INPUT, channels=64, kernel=7, stride=2, with_activation=True),
         MaxPool(name="stem_pool", kernel=3, stride=2, padding=1),
     ]
 
 
-def _block(layers: list[Layer], source: str, *, stride: int, projected: bool) -> list[Layer]:
+def _residual_block(
+    layers: list[Layer], source: str, *, stride: int, with_projection: bool
+) -> list[Layer]:
     """Describe a block: its path, a shortcut beside it, and their sum."""
     name = layers[0].name.removesuffix("_a_conv")
     end, short = layers[-1].name, source
-    if projected:
+    if with_projection:
         width = next(layer for layer in reversed(layers) if isinstance(layer, Conv)).channels
-        layers += _normalised(f"{name}_short", source, channels=width, kernel=1, stride=stride)
+        layers += _conv_norm(f"{name}_short", source, channels=width, kernel=1, stride=stride)
         short = layers[-1].name
     return [
         *layers,
@@ -82,25 +84,33 @@ def _block(layers: list[Layer], source: str, *, stride: int, projected: bool) ->
     ]
 
 
-def _basic(name: str, source: str, channels: int, stride: int) -> list[Layer]:
+def _basic_path(name: str, source: str, channels: int, stride: int) -> list[Layer]:
     """Describe two 3x3 convolutions."""
-    part = partial(_normalised, channels=channels, kernel=3)
+    part = partial(_conv_norm, channels=channels, kernel=3)
     first = part(f"{name}_a", source, stride=stride, active=True)
     return [*first, *part(f"{name}_b", first[-1].name)]
 
 
-def _bottleneck(name: str, source: str, channels: int, stride: int) -> list[Layer]:
+def _bottleneck_path(name: str, source: str, channels: int, stride: int) -> list[Layer]:
     """Describe a 3x3 convolution between two that change the number of channels."""
-    first = _normalised(
-        f"{name}_a", source, channels=channels, kernel=1, stride=stride, active=True
+    first = _conv_norm(
+        f"{name}_a", source, channels=channels, kernel=1, stride=stride, with_activation=True
     )
-    second = _normalised(f"{name}_b", first[-1].name, channels=channels, kernel=3, active=True)
-    third = _normalised(f"{name}_c", second[-1].name, channels=4 * channels, kernel=1)
+    second = _conv_norm(
+        f"{name}_b", first[-1].name, channels=channels, kernel=3, with_activation=True
+    )
+    third = _conv_norm(f"{name}_c", second[-1].name, channels=4 * channels, kernel=1)
     return [*first, *second, *third]
 
 
-def _normalised(
-    name: str, source: str, *, channels: int, kernel: int, stride: int = 1, active: bool = False
+def _conv_norm(
+    name: str,
+    source: str,
+    *,
+    channels: int,
+    kernel: int,
+    stride: int = 1,
+    with_activation: bool = False,
 ) -> list[Layer]:
     """Describe a convolution without bias, batch norm, and an activation if asked for."""
     layers: list[Layer] = [
@@ -115,11 +125,13 @@ def _normalised(
         ),
         BatchNorm(name=f"{name}_norm"),
     ]
-    return [*layers, Activation(name=f"{name}_relu", function="relu")] if active else layers
+    return (
+        [*layers, Activation(name=f"{name}_relu", function="relu")] if with_activation else layers
+    )
 
 
 #: By depth: blocks in each stage, the path of a block, and its channels at the end as a multiple.
-_DEPTHS: dict[int, tuple[tuple[int, ...], Path, int]] = {
-    18: ((2, 2, 2, 2), _basic, 1),
-    50: ((3, 4, 6, 3), _bottleneck, 4),
+_DEPTH_SPECS: dict[int, tuple[tuple[int, ...], BlockBuilder, int]] = {
+    18: ((2, 2, 2, 2), _basic_path, 1),
+    50: ((3, 4, 6, 3), _bottleneck_path, 4),
 }

@@ -19,7 +19,7 @@ def weight_shapes(network: Network) -> dict[str, Shape]:
     """Tell the shape of each weight, in the order of the layers."""
     return {
         f"{place.layer.name}.{short}": shape
-        for place in network.places
+        for place in network.layer_contexts
         for short, shape in place.layer.weight_shapes(place.shape).items()
     }
 
@@ -28,7 +28,7 @@ def statistic_shapes(network: Network) -> dict[str, Shape]:
     """Tell the shape of each tracked statistic, in the order of the layers."""
     return {
         f"{place.layer.name}.{short}": shape
-        for place in network.places
+        for place in network.layer_contexts
         for short, shape in place.layer.statistic_shapes(place.shape).items()
     }
 
@@ -57,7 +57,10 @@ def initial_weights(network: Network, seed: int) -> Weights:
     networks", AISTATS 2010, equation 16.
     """
     limit = network.initial_limit
-    return {name: _draw(name, shape, seed, limit) for name, shape in weight_shapes(network).items()}
+    return {
+        name: _draw_initial_weight(name, shape, seed, limit)
+        for name, shape in weight_shapes(network).items()
+    }
 
 
 def initial_statistics(network: Network) -> Weights:
@@ -68,7 +71,7 @@ def initial_statistics(network: Network) -> Weights:
     }
 
 
-def _draw(name: str, shape: Shape, seed: int, limit: float | None) -> NDArray[Any]:
+def _draw_initial_weight(name: str, shape: Shape, seed: int, limit: float | None) -> NDArray[Any]:
     if limit is None:
         if name.endswith(".bias"):
             return np.zeros(shape)
@@ -77,3 +80,18 @@ def _draw(name: str, shape: Shape, seed: int, limit: float | None) -> NDArray[An
         field = math.prod(shape[2:])
         limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
     return np.random.default_rng([seed, zlib.crc32(name.encode())]).uniform(-limit, limit, shape)
+
+
+def reorder_gates(value: NDArray[Any], current_order: str, target_order: str) -> NDArray[Any]:
+    """Put the gates of a weight into another order.
+
+    Parameters
+    ----------
+    value
+        (gates * units, ...).
+    given, wanted
+        The letters of the gates, see :data:`horizont.networks.GATES`, in the order that the
+        rows have and in the order that they shall have.
+    """
+    blocks = np.split(value, len(current_order))
+    return np.concatenate([blocks[current_order.index(gate)] for gate in target_order])

@@ -1,30 +1,35 @@
 """What a run leaves on disk: versioned, whole or not there at all, checked on reading."""
 
-from horizont.records.aftermath import Aftermath, Fate
-from horizont.records.events import append_event, read_events
-from horizont.records.files import read_json, read_table, write_json, write_table
-from horizont.records.identity import fingerprint, run_key
+from horizont.records.files import (
+    append_event,
+    read_events,
+    read_json,
+    read_table,
+    write_json,
+    write_table,
+)
+from horizont.records.provenance import code_fingerprint, run_key
 from horizont.records.record import (
     FORMAT,
     Record,
     RecordWriter,
     find_record,
-    maker_lives,
     read_record,
+    writer_alive,
 )
-from horizont.records.result import Result
+from horizont.records.results import FaultReport, ProcessOutcome, RunResult
 
 __all__ = [
     "FORMAT",
-    "Aftermath",
-    "Fate",
+    "FaultReport",
+    "ProcessOutcome",
     "Record",
     "RecordWriter",
-    "Result",
+    "RunResult",
     "append_event",
     "find_record",
-    "fingerprint",
-    "maker_lives",
+    "code_fingerprint",
+    "writer_alive",
     "read_events",
     "read_json",
     "read_record",

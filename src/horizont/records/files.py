@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from horizont.errors import UserError
 
 
-def _write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def _write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary neighbour of `path`, then move it into place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -41,7 +42,7 @@ def write_json(path: Path, values: Any) -> None:
     def write(temporary: Path) -> None:
         temporary.write_text(text, encoding="utf-8")
 
-    _write_whole(path, write)
+    _write_atomically(path, write)
 
 
 def read_json(path: Path) -> Any:
@@ -68,7 +69,7 @@ def write_table(path: Path, table: pa.Table) -> None:
     UserError
         If the folder is full, missing or read-only.
     """
-    _write_whole(path, lambda temporary: pq.write_table(table, temporary))
+    _write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
 def read_table(path: Path) -> pa.Table:
@@ -85,3 +86,33 @@ def read_table(path: Path) -> pa.Table:
         raise UserError(str(path), "missing", "a file of a whole record") from None
     except (pa.ArrowInvalid, OSError) as error:  # a damaged footer is an OSError
         raise UserError(str(path), str(error).splitlines()[0], "a valid Parquet file") from None
+
+
+def append_event(path: Path, event: str, **details: Any) -> None:
+    """Add an event with wall-clock and monotonic time; a line is one write, so it is whole.
+
+    Raises
+    ------
+    UserError
+        If the folder is full, or was removed.
+    """
+    line = {"event": event, "time_unix_s": time.time(), "time_s": time.monotonic(), **details}
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise UserError("results folder", str(path.parent), allowed) from None
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Read all events; a last line that was cut short by a crash is passed over."""
+    if not path.exists():
+        return []
+    events = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return events

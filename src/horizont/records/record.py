@@ -34,12 +34,11 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
+from horizont.config.base import parse_config
+from horizont.config.run import Run
 from horizont.errors import UserError
-from horizont.records.aftermath import Aftermath
-from horizont.records.events import append_event
-from horizont.records.files import read_json, read_table, write_json
-from horizont.records.result import Result
-from horizont.spec import Run, validate
+from horizont.records.files import append_event, read_json, read_table, write_json
+from horizont.records.results import FaultReport, RunResult
 
 FORMAT = 1
 
@@ -71,20 +70,20 @@ class RecordWriter:
         write_json(self.folder / "spec.json", {"format": FORMAT, **run.model_dump(mode="json")})
         write_json(self.folder / "environment.json", environment)
 
-    def event(self, event: str, **details: Any) -> None:
+    def log_event(self, event: str, **details: Any) -> None:
         """Add a line to the diary."""
         append_event(self.folder / "events.jsonl", event, **details)
 
-    def rewrite_events(self, lines: list[dict[str, Any]]) -> None:
+    def replace_event_log(self, lines: list[dict[str, Any]]) -> None:
         """Replace the diary, once the processes' own diaries are merged into it."""
         text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
         (self.folder / "events.jsonl").write_text(text, encoding="utf-8")
 
-    def aftermath(self, found: Aftermath) -> None:
+    def write_fault_report(self, report: FaultReport) -> None:
         """Write down what came of the incident."""
-        write_json(self.folder / "aftermath.json", found.model_dump(mode="json"))
+        write_json(self.folder / "fault_report.json", report.model_dump(mode="json"))
 
-    def finish(self, result: Result) -> Path:
+    def finish(self, result: RunResult) -> Path:
         """Write the summary and move the record into place, over an earlier failed one."""
         write_json(self.folder / "result.json", result.model_dump(mode="json"))
         shutil.rmtree(self.final, ignore_errors=True)
@@ -95,10 +94,10 @@ class RecordWriter:
         return self.final
 
     @staticmethod
-    def sweep(store: Path) -> None:
+    def remove_abandoned(store: Path) -> None:
         """Remove what launchers that are dead by now left half-made in a store."""
         for folder in store.glob(".*.tmp"):
-            if not maker_lives(folder):
+            if not writer_alive(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
@@ -106,7 +105,7 @@ class RecordWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def maker_lives(folder: Path) -> bool:
+def writer_alive(folder: Path) -> bool:
     """Tell whether the launcher that makes a record lives, by the name of its folder.
 
     Its number may belong to a younger process by now.
@@ -126,7 +125,7 @@ class Record:
     folder: Path
     run: Run
     environment: dict[str, Any]
-    result: Result
+    result: RunResult
 
     @property
     def ok(self) -> bool:
@@ -134,26 +133,26 @@ class Record:
         return self.result.status == "ok"
 
     @property
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """Whether there is nothing to repeat: it went well, or what failed it was the incident."""
-        return self.ok or (self.folder / "aftermath.json").exists()
+        return self.ok or (self.folder / "fault_report.json").exists()
 
     @property
-    def troubled(self) -> bool:
+    def failed_unexpectedly(self) -> bool:
         """Whether it failed for a reason that was not asked for."""
-        return self.result.status == "failed" and not self.settled
+        return self.result.status == "failed" and not self.is_final
 
     @property
     def is_profiled(self) -> bool:
         """Whether it holds a profile of operators."""
         return (self.folder / "operators.parquet").exists()
 
-    def aftermath(self) -> Aftermath | None:
+    def fault_report(self) -> FaultReport | None:
         """Read what came of the incident; None if nothing happened."""
-        path = self.folder / "aftermath.json"
-        return validate(Aftermath, read_json(path), path.name) if path.exists() else None
+        path = self.folder / "fault_report.json"
+        return parse_config(FaultReport, read_json(path), path.name) if path.exists() else None
 
-    def _if_there(self, name: str) -> pa.Table | None:
+    def _read_optional(self, name: str) -> pa.Table | None:
         """Read a table that only some runs have."""
         path = self.folder / name
         return read_table(path) if path.exists() else None
@@ -166,17 +165,17 @@ class Record:
         """Read the resource samples: a row per sample and process."""
         return read_table(self.folder / "samples.parquet")
 
-    def quality(self) -> pa.Table | None:
+    def evaluation(self) -> pa.Table | None:
         """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
-        return self._if_there("quality.parquet")
+        return self._read_optional("evaluation.parquet")
 
     def operators(self) -> pa.Table | None:
         """Read the profile: a row per operator, class, phase, node and shapes, for one step."""
-        return self._if_there("operators.parquet")
+        return self._read_optional("operators.parquet")
 
-    def input(self) -> pa.Table | None:
+    def input_batches(self) -> pa.Table | None:
         """Read what was taken from the pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
-        return self._if_there("input.parquet")
+        return self._read_optional("input_batches.parquet")
 
     def updates(self) -> pa.Table:
         """Read the updates that the servers applied, in their order.
@@ -203,9 +202,9 @@ def read_record(folder: Path) -> Record:
         raise UserError(f"{folder / 'spec.json'}: format", found, f"{FORMAT}")
     return Record(
         folder=folder,
-        run=validate(Run, spec, "spec.json"),
+        run=parse_config(Run, spec, "spec.json"),
         environment=read_json(folder / "environment.json"),
-        result=validate(Result, read_json(folder / "result.json"), "result.json"),
+        result=parse_config(RunResult, read_json(folder / "result.json"), "result.json"),
     )
 
 

@@ -5,13 +5,7 @@ from horizont.theory.descent import Rule, descend
 from horizont.theory.differentiate import backward, finite_differences, forward, gradients
 from horizont.theory.formula import Formula, Node, read_formula
 from horizont.theory.operations import OPERATIONS
-from horizont.theory.questions import (
-    Question,
-    answered,
-    gradient_key,
-    path_key,
-    value_key,
-)
+from horizont.theory.questions import Question, answered, gradient_key, path_key, value_key
 
 __all__ = [
     "OPERATIONS",

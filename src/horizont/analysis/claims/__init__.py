@@ -1,18 +1,16 @@
 """Published claims, the rules that decide them, and what the records say to them."""
 
-from horizont.analysis.claims.decide import VERDICTS
-from horizont.analysis.claims.judge import judge
-from horizont.analysis.claims.published import published_times, read_claims, read_sources
-from horizont.analysis.claims.rules import read_rules
-from horizont.analysis.claims.thennow import REFERENCE, then_and_now
+from horizont.analysis.claims.findings import VERDICTS
+from horizont.analysis.claims.judge import REFERENCE, claim_verdicts, published_vs_measured
+from horizont.analysis.claims.rules import published_times, read_claims, read_rules, read_sources
 
 __all__ = [
     "REFERENCE",
     "VERDICTS",
-    "judge",
+    "claim_verdicts",
     "published_times",
     "read_claims",
     "read_rules",
     "read_sources",
-    "then_and_now",
+    "published_vs_measured",
 ]

@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.config.system import FRAMEWORKS
+from horizont.frameworks import load_adapter
 from horizont.frameworks.calculus.base import Calculator
-from horizont.frameworks.registry import load_adapter
-from horizont.spec import FRAMEWORKS
-from horizont.theory import Question, gradient_key, path_key, read_formula, value_key
+from horizont.theory.formula import read_formula
+from horizont.theory.questions import Question, gradient_key, path_key, value_key
 
 QUESTIONS = "questions.json"
 GIVEN = "given.npz"

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from horizont.theory import Formula, Question
+from horizont.theory.formula import Formula
+from horizont.theory.questions import Question
 
 #: A framework's operations by the names that formulas use.
 Operations = Mapping[str, Callable[..., Any]]

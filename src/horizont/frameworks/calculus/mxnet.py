@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.frameworks.calculus.base import Late, Operations, evaluate
-from horizont.theory import Formula, Question
+from horizont.theory.formula import Formula
+from horizont.theory.questions import Question
 
 
 def _convolution(x: Any, w: Any, stride: int = 1, padding: int = 0) -> Any:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from horizont.frameworks.calculus.base import Late, Operations, evaluate
-from horizont.theory import Formula, Question
+from horizont.theory.formula import Formula
+from horizont.theory.questions import Question
 
 
 def _sequence(kind: type[torch.nn.RNN] | type[torch.nn.LSTM]) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import mxnet as mx
 import numpy as np
 
 # MXNet 1.9.1 looks `numpy.bool` up; NumPy 1.24 removed it, and NumPy 2 has it again as this.
 np.bool = np.bool_  # type: ignore[attr-defined]
 
-import mxnet as mx  # noqa: E402
 
 __all__ = ["mx"]

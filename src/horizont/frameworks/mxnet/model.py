@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from horizont.frameworks.base import Recipe, Weights
+from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.mxnet.compat import mx
-from horizont.networks import (
+from horizont.networks.layers import (
     GATES,
-    INPUT,
     LSTM,
     Activation,
     Add,
@@ -23,23 +22,23 @@ from horizont.networks import (
     GlobalAveragePool,
     Layer,
     MaxPool,
-    Network,
     Shape,
-    rearranged,
 )
+from horizont.networks.network import INPUT, Network
+from horizont.networks.weights import reorder_gates
 
 nn = mx.gluon.nn
 
 #: How a block is hybridized. It plans its memory once for the shape of its input and uses it
 #: again at every step; the build without that plans anew each time. LeNet-5 trained about five
 #: per cent faster with a plan; network and loss in one block were no faster still.
-HYBRID: dict[str, dict[str, bool]] = {
+HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
     "plain": {"static_alloc": True, "static_shape": True},
     "dynamic_alloc": {},
 }
 
 
-class FlattenLast(mx.gluon.HybridBlock):  # type: ignore[misc]
+class FlattenChannelsLast(mx.gluon.HybridBlock):  # type: ignore[misc]
     """Flatten with the channels varying fastest, as a framework with channels last would."""
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:
@@ -47,7 +46,7 @@ class FlattenLast(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.flatten(F.transpose(images, axes=(0, 2, 3, 1)))
 
 
-class Fed(mx.gluon.HybridBlock):  # type: ignore[misc]
+class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
     """A dropout whose mask comes from outside."""
 
     def __init__(self, shape: Shape) -> None:
@@ -59,7 +58,7 @@ class Fed(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.broadcast_mul(values, mask)
 
 
-class Mean(mx.gluon.HybridBlock):  # type: ignore[misc]
+class GlobalAverage(mx.gluon.HybridBlock):  # type: ignore[misc]
     """The mean of each channel."""
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:
@@ -67,7 +66,7 @@ class Mean(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.mean(images, axis=(2, 3))
 
 
-class Sum(mx.gluon.HybridBlock):  # type: ignore[misc]
+class Addition(mx.gluon.HybridBlock):  # type: ignore[misc]
     """The sum of several inputs."""
 
     def hybrid_forward(self, F: Any, value: Any, *others: Any) -> Any:
@@ -77,7 +76,7 @@ class Sum(mx.gluon.HybridBlock):  # type: ignore[misc]
         return value
 
 
-class Join(mx.gluon.HybridBlock):  # type: ignore[misc]
+class Concatenation(mx.gluon.HybridBlock):  # type: ignore[misc]
     """The channels of several inputs in a row."""
 
     def hybrid_forward(self, F: Any, *images: Any) -> Any:
@@ -85,7 +84,7 @@ class Join(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.concat(*images, dim=1)
 
 
-class Recurrent(mx.gluon.rnn.LSTM):  # type: ignore[misc]
+class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
     """An LSTM layer that takes a state and hands one back, (1, examples, units) each.
 
     MXNet adds two biases; the second stays zero.
@@ -97,7 +96,7 @@ class Recurrent(mx.gluon.rnn.LSTM):  # type: ignore[misc]
         self.l0_h2h_bias.grad_req = "null"
 
 
-class Graph(mx.gluon.HybridBlock):  # type: ignore[misc]
+class NetworkModule(mx.gluon.HybridBlock):  # type: ignore[misc]
     """The layers of a network, each applied to what it receives.
 
     A recurrent network receives the states of its layers behind the input, and hands the new
@@ -108,7 +107,7 @@ class Graph(mx.gluon.HybridBlock):  # type: ignore[misc]
         super().__init__()
         self.plan = []
         self.blocks = {}
-        for place in network.places:
+        for place in network.layer_contexts:
             block = _block(place.layer, place.shape)
             self.register_child(block, place.layer.name)
             self.blocks[place.layer.name] = block
@@ -121,7 +120,7 @@ class Graph(mx.gluon.HybridBlock):  # type: ignore[misc]
         before, after = iter(states), []
         for name, sources, block in self.plan:
             received = [values[source] for source in sources]
-            if isinstance(block, Recurrent):
+            if isinstance(block, StatefulLSTM):
                 values[name], carried = block(received[0], [next(before), next(before)])
                 after += carried
             else:
@@ -140,14 +139,14 @@ ATTRIBUTES = {
 }
 
 
-def build_net(recipe: Recipe) -> Any:
+def build_net(setup: TrainingSetup) -> Any:
     """Build the network and put weights and statistics into it."""
-    net = Graph(recipe.network)
-    net.cast(recipe.dtype)
+    net = NetworkModule(setup.network)
+    net.cast(setup.dtype)
     net.initialize(mx.init.Zero())
-    put(named_parameters(recipe.weights, net), natively(net, recipe.weights))
-    put(named_parameters(recipe.statistics, net), recipe.statistics)
-    net.hybridize(**HYBRID[recipe.build])
+    set_parameters(named_parameters(setup.weights, net), to_native(net, setup.weights))
+    set_parameters(named_parameters(setup.running_statistics, net), setup.running_statistics)
+    net.hybridize(**HYBRIDIZE_OPTIONS[setup.variant])
     return net
 
 
@@ -161,26 +160,29 @@ def named_parameters(names: Iterable[str], net: Any) -> dict[str, Any]:
     return found
 
 
-def natively(net: Any, weights: Weights) -> Weights:
+def to_native(net: Any, weights: Weights) -> Weights:
     """Lay canonical weights out as MXNet does."""
-    return {name: rearranged(value, *_gates(net, name, GATES)) for name, value in weights.items()}
-
-
-def canonically(net: Any, weights: Weights) -> Weights:
-    """Lay MXNet's weights out as the project does."""
     return {
-        name: rearranged(value, *reversed(_gates(net, name, GATES)))
+        name: reorder_gates(value, *_gate_orders(net, name, GATES))
         for name, value in weights.items()
     }
 
 
-def _gates(net: Any, weight: str, native: str) -> tuple[str, str]:
+def to_canonical(net: Any, weights: Weights) -> Weights:
+    """Lay MXNet's weights out as the project does."""
+    return {
+        name: reorder_gates(value, *reversed(_gate_orders(net, name, GATES)))
+        for name, value in weights.items()
+    }
+
+
+def _gate_orders(net: Any, weight: str, native: str) -> tuple[str, str]:
     """Tell the orders of the gates, described and native, of a weight; others have one block."""
     block = net.blocks[weight.rsplit(".", 1)[0]]
-    return (block.gates, native) if isinstance(block, Recurrent) else ("*", "*")
+    return (block.gates, native) if isinstance(block, StatefulLSTM) else ("*", "*")
 
 
-def put(parameters: dict[str, Any], values: Weights) -> None:
+def set_parameters(parameters: dict[str, Any], values: Weights) -> None:
     """Put values in the place of those that the parameters have."""
     for name, parameter in parameters.items():
         parameter.set_data(mx.nd.array(values[name], dtype=parameter.dtype))
@@ -212,23 +214,29 @@ def _block(layer: Layer, shape: Shape) -> Any:
             kind = nn.MaxPool2D if layer.mode == "max" else nn.AvgPool2D
             block = kind(layer.kernel, layer.stride, layer.padding)
         case BatchNorm():
-            block = nn.BatchNorm(momentum=layer.kept, epsilon=layer.epsilon, in_channels=shape[0])
+            block = nn.BatchNorm(
+                momentum=layer.momentum_float32, epsilon=layer.epsilon, in_channels=shape[0]
+            )
         case Activation():
             block = nn.Activation(layer.function)
         case Dropout():
-            block = Fed(shape) if layer.fed else nn.Dropout(layer.rate)
+            block = ExternalDropout(shape) if layer.external_mask else nn.Dropout(layer.rate)
         case Flatten():
-            block = nn.Flatten() if layer.order == "chw" else FlattenLast()
+            block = nn.Flatten() if layer.order == "chw" else FlattenChannelsLast()
         case Dense():
             block = nn.Dense(layer.features, in_units=shape[-1], flatten=False)
         case Embedding():
             block = nn.Embedding(layer.words, layer.features)
         case LSTM():
-            block = Recurrent(shape[-1], layer)
+            block = StatefulLSTM(shape[-1], layer)
         case _:
-            block = SIMPLE[type(layer)]()
+            block = PARAMETERLESS_LAYERS[type(layer)]()
     return block
 
 
 #: Layers without settings of their own.
-SIMPLE: dict[type[Layer], Any] = {GlobalAveragePool: Mean, Add: Sum, Concat: Join}
+PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
+    GlobalAveragePool: GlobalAverage,
+    Add: Addition,
+    Concat: Concatenation,
+}

@@ -10,51 +10,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from horizont.frameworks.base import Recipe
+from horizont.config.workload import OptimizerConfig
+from horizont.frameworks.base import TrainingSetup
 from horizont.frameworks.mxnet.compat import mx
-from horizont.spec import Optimizer
 
 #: How many weights MXNet's operator for several updates takes at most.
-AGGREGATE = 60
+MAX_AGGREGATED_WEIGHTS = 60
 
 #: Up to so many numbers in all, one operator for several weights is faster than one for each:
 #: LeNet-5 spends its time on queueing. It goes through all weights at once, a number of each in
 #: turn, and ResNet-18 took 2.4 times as long so.
-AGGREGATED_NUMBERS = 100_000
+MAX_AGGREGATED_ELEMENTS = 100_000
 
 
-def build_optimizer(recipe: Recipe, rescale: float = 1.0) -> Any:
+def build_optimizer(setup: TrainingSetup, rescale: float = 1.0) -> Any:
     """Build the update rule for gradients that are to be multiplied by `rescale`.
 
     Weights are known to it by their places in the recipe.
     """
-    settings = recipe.optimizer
+    settings = setup.optimizer
     about = {"learning_rate": settings.learning_rate, "rescale_grad": rescale}
-    rule = _double(settings, about) if recipe.dtype == "float64" else _single(recipe, about)
+    rule = (
+        _float64_optimizer(settings, about)
+        if setup.dtype == "float64"
+        else _float32_optimizer(setup, about)
+    )
     rule.wd = settings.weight_decay
     rule.set_wd_mult(
-        {place: 1.0 if recipe.decay(name) else 0.0 for place, name in enumerate(recipe.weights)}
+        {
+            place: 1.0 if setup.weight_decay_of(name) else 0.0
+            for place, name in enumerate(setup.weights)
+        }
     )
     return rule
 
 
-def _single(recipe: Recipe, about: dict[str, float]) -> Any:
-    settings = recipe.optimizer
+def _float32_optimizer(setup: TrainingSetup, options: dict[str, float]) -> Any:
+    settings = setup.optimizer
     if settings.name == "adam":
-        return Adam(beta1=settings.beta1, beta2=settings.beta2, epsilon=settings.epsilon, **about)
+        return Adam(beta1=settings.beta1, beta2=settings.beta2, epsilon=settings.epsilon, **options)
     if settings.nesterov:
-        return Nesterov(momentum=settings.momentum, **about)
-    rule = mx.optimizer.SGD(momentum=settings.momentum, **about)
-    numbers = sum(weight.size for weight in recipe.weights.values())
-    rule.aggregate_num = AGGREGATE if numbers <= AGGREGATED_NUMBERS else 1
+        return Nesterov(momentum=settings.momentum, **options)
+    rule = mx.optimizer.SGD(momentum=settings.momentum, **options)
+    numbers = sum(weight.size for weight in setup.weights.values())
+    rule.aggregate_num = MAX_AGGREGATED_WEIGHTS if numbers <= MAX_AGGREGATED_ELEMENTS else 1
     return rule
 
 
-def _double(settings: Optimizer, about: dict[str, float]) -> Any:
-    return (DoubleAdam if settings.name == "adam" else DoubleSGD)(settings, **about)
+def _float64_optimizer(settings: OptimizerConfig, options: dict[str, float]) -> Any:
+    return (Float64Adam if settings.name == "adam" else Float64SGD)(settings, **options)
 
 
-def clip(gradients: Sequence[Any], clip_norm: float) -> None:
+def clip_gradients(gradients: Sequence[Any], clip_norm: float) -> None:
     """Scale all gradients down together if their norm is larger than allowed.
 
     Gluon's own function adds 1e-8 to the norm, the other frameworks add nothing. And it takes
@@ -74,10 +81,10 @@ def clip(gradients: Sequence[Any], clip_norm: float) -> None:
 
 def is_aggregated(rule: Any) -> bool:
     """Tell whether one queued operation changes up to :data:`AGGREGATE` weights."""
-    return bool(rule.aggregate_num == AGGREGATE)
+    return bool(rule.aggregate_num == MAX_AGGREGATED_WEIGHTS)
 
 
-def canonical_state(settings: Optimizer, state: Any) -> list[Any]:
+def canonical_state(settings: OptimizerConfig, state: Any) -> list[Any]:
     """Lay out what a rule keeps of a weight as the project does, one array for each slot.
 
     MXNet's velocity is that of the weight, not of its gradient: it holds the learning rate,
@@ -97,14 +104,14 @@ class Adam(mx.optimizer.Adam):  # type: ignore[misc]
     epsilon * sqrt(1 - beta2^t) it does what the algorithm says.
     """
 
-    def __init__(self, epsilon: float, **settings: float) -> None:
-        super().__init__(epsilon=epsilon, **settings)
-        self.described_epsilon = epsilon
+    def __init__(self, epsilon: float, **kwargs: float) -> None:
+        super().__init__(epsilon=epsilon, **kwargs)
+        self.configured_epsilon = epsilon
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Move a weight."""
         step = self._index_update_count.get(index, self.begin_num_update) + 1
-        self.epsilon = self.described_epsilon * (1.0 - self.beta2**step) ** 0.5
+        self.epsilon = self.configured_epsilon * (1.0 - self.beta2**step) ** 0.5
         super().update(index, weight, grad, state)
 
 
@@ -127,11 +134,11 @@ class Nesterov(mx.optimizer.NAG):  # type: ignore[misc]
         super().update_multi_precision(index, weight, grad, state)
 
 
-class DoubleSGD(mx.optimizer.Optimizer):  # type: ignore[misc]
+class Float64SGD(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Gradient descent in float64, with momentum if it is asked for."""
 
-    def __init__(self, settings: Optimizer, **about: float) -> None:
-        super().__init__(**about)
+    def __init__(self, settings: OptimizerConfig, **kwargs: float) -> None:
+        super().__init__(**kwargs)
         self.settings = settings
 
     def create_state(self, index: Any, weight: Any) -> Any:
@@ -151,11 +158,11 @@ class DoubleSGD(mx.optimizer.Optimizer):  # type: ignore[misc]
         weight += move + momentum * state if self.settings.nesterov else state
 
 
-class DoubleAdam(mx.optimizer.Optimizer):  # type: ignore[misc]
+class Float64Adam(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Adam in float64, as algorithm 1 of its paper says."""
 
-    def __init__(self, settings: Optimizer, **about: float) -> None:
-        super().__init__(**about)
+    def __init__(self, settings: OptimizerConfig, **kwargs: float) -> None:
+        super().__init__(**kwargs)
         self.settings = settings
 
     def create_state(self, index: Any, weight: Any) -> Any:

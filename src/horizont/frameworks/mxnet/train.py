@@ -1,52 +1,128 @@
-"""Training with MXNet in one process.
+"""Reading the clock inside MXNet's engine.
 
-MXNet queues what it is told and returns at once; a thread of its engine does the work in the
-order of what depends on what. A step is therefore a promise until it is settled.
+A reading is queued like any operation and runs when its turn has come, so that the program can
+queue what follows instead of waiting. The engine knows of no order but that of who reads and who
+changes which array; an array that a reading claims to change holds back whatever needs it next.
 """
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from horizont.frameworks.base import (
-    Ends,
-    Examples,
-    Mark,
-    OnDisk,
-    Probe,
-    Recipe,
+    ForwardBackward,
+    ImagesOnDisk,
+    InMemoryImages,
+    PhaseEnds,
+    PhaseMark,
+    TextWindows,
+    TrainingSetup,
     Weights,
-    Windows,
 )
+from horizont.frameworks.mxnet import input
 from horizont.frameworks.mxnet import input as pipeline
-from horizont.frameworks.mxnet import readers
 from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.model import (
-    HYBRID,
+    HYBRIDIZE_OPTIONS,
     build_net,
-    canonically,
     named_parameters,
-    put,
     read_gradients,
     read_weights,
+    set_parameters,
+    to_canonical,
 )
 from horizont.frameworks.mxnet.optimizer import (
-    AGGREGATE,
+    MAX_AGGREGATED_WEIGHTS,
     build_optimizer,
     canonical_state,
-    clip,
+    clip_gradients,
     is_aggregated,
 )
-from horizont.frameworks.mxnet.stamps import StampedStep
-from horizont.networks import statistic_shapes
+from horizont.networks.weights import statistic_shapes
+
+#: By the number of the reading, until its step is told.
+_readings_s: dict[int, float] = {}
+_reading_ids = itertools.count(1)  # a null pointer is no number
 
 
-class Promise(NamedTuple):
+def _record_reading(_: int | None, number: int) -> None:
+    """Be called by a thread of the engine."""
+    _readings_s[number] = monotonic()
+
+
+_read_clock = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(_record_reading)
+
+
+class _Context(ctypes.Structure):
+    """The engine's word for a device."""
+
+    _fields_ = (("type", ctypes.c_int), ("number", ctypes.c_int32))
+
+
+_CPU_CONTEXT = _Context(mx.cpu().device_typeid, 0)
+_NORMAL_PRIORITY = ctypes.c_int(0)
+#: The engine puts operations of no priority together and runs them as one.
+_UNBULKED = 1
+
+
+class EngineTimestamps:
+    """The phases of a step, each with its end as the engine comes to it."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[str, int]] = []
+        # Each reading changes it, so they are made in order, and the last can be waited for.
+        self._sequence = mx.nd.zeros(1)
+
+    def end_phase(
+        self, phase: str, *, after: Sequence[Any] = (), blocking: Sequence[Any] = ()
+    ) -> None:
+        """Queue the end of a phase.
+
+        Parameters
+        ----------
+        after
+            Arrays that are there when it has ended.
+        holding
+            Arrays likewise; what reads or changes one of them next does not start before.
+        """
+        number = next(_reading_ids)
+        changed = [*blocking, self._sequence]
+        mx.base.check_call(
+            mx.base._LIB.MXEnginePushSyncND(
+                _read_clock,
+                ctypes.c_void_p(number),
+                None,
+                ctypes.byref(_CPU_CONTEXT),
+                _handles(after),
+                len(after),
+                _handles(changed),
+                len(changed),
+                ctypes.byref(_NORMAL_PRIORITY),
+                _UNBULKED,
+                b"read_clock",
+            )
+        )
+        self._ends.append((phase, number))
+
+    def phase_ends(self) -> list[tuple[str, float]]:
+        """Wait, and tell the phases with their ends, in seconds of the monotonic clock."""
+        self._sequence.wait_to_read()
+        return [(phase, _readings_s.pop(number)) for phase, number in self._ends]
+
+
+def _handles(arrays: Sequence[Any]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*(array.handle for array in arrays))
+
+
+class PendingLoss(NamedTuple):
     """A step that was queued.
 
     Attributes
@@ -58,50 +134,54 @@ class Promise(NamedTuple):
     """
 
     losses: Any
-    receipts: list[Any]
+    completion_markers: list[Any]
 
 
 class LocalTrainer:
     """A network, its loss and its update rule."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        mx.random.seed(recipe.seed)
-        self.recipe = recipe
-        self.net = build_net(recipe)
+    def __init__(self, setup: TrainingSetup) -> None:
+        mx.random.seed(setup.seed)
+        self.setup = setup
+        self.net = build_net(setup)
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        self.loss.hybridize(**HYBRID[recipe.build])
-        self.parameters = named_parameters(recipe.weights, self.net)
-        self.tracked = named_parameters(statistic_shapes(recipe.network), self.net)
-        self.data = [parameter.data() for parameter in self.parameters.values()]
+        self.loss.hybridize(**HYBRIDIZE_OPTIONS[setup.variant])
+        self.parameters = named_parameters(setup.weights, self.net)
+        self.statistic_parameters = named_parameters(statistic_shapes(setup.network), self.net)
+        self.weight_arrays = [parameter.data() for parameter in self.parameters.values()]
         self.gradients = [parameter.grad() for parameter in self.parameters.values()]
         self.states: list[Any] = []
-        self.convert = pipeline.converter(recipe)
-        self.heads: dict[int, Any] = {}
+        self.convert = pipeline.input_converter(setup)
+        self.loss_gradients: dict[int, Any] = {}
         self._prepare_update()
 
     def _prepare_update(self) -> None:
         """Get ready to change the weights here, in this process."""
-        rule = build_optimizer(self.recipe)
+        rule = build_optimizer(self.setup)
         for name, parameter in self.parameters.items():  # Gluon asks its parameters, not the rule
-            parameter.wd_mult = 1.0 if self.recipe.decay(name) else 0.0
+            parameter.wd_mult = 1.0 if self.setup.weight_decay_of(name) else 0.0
         self.updater = mx.gluon.Trainer(list(self.parameters.values()), rule, kvstore=None)
         # A receipt for each queued operation.
-        self.receipted = self.data[:: AGGREGATE if is_aggregated(rule) else 1]
+        self.marked_weights = self.weight_arrays[
+            :: MAX_AGGREGATED_WEIGHTS if is_aggregated(rule) else 1
+        ]
 
-    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
+    def batches(
+        self, data: InMemoryImages | TextWindows | ImagesOnDisk
+    ) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
-        if isinstance(examples, OnDisk):
-            return readers.batches(examples, self.convert)
-        return pipeline.batches(examples, self.convert)
+        if isinstance(data, ImagesOnDisk):
+            return input.file_batches(data, self.convert)
+        return pipeline.memory_batches(data, self.convert)
 
     def score(self, inputs: Any) -> Any:
         """Queue the scoring of a batch; a recurrent network goes on from the batch before."""
-        shapes = self.recipe.network.state_shapes().values()
+        shapes = self.setup.network.state_shapes().values()
         if not shapes:
             return self.net(inputs)
         if not self.states:
             self.states = [
-                mx.nd.zeros((1, len(inputs), *shape), dtype=self.recipe.dtype) for shape in shapes
+                mx.nd.zeros((1, len(inputs), *shape), dtype=self.setup.dtype) for shape in shapes
             ]
         scores, *after = self.net(inputs, *self.states)
         self.states = [state.detach() for state in after]
@@ -119,119 +199,121 @@ class LocalTrainer:
         The mean over the batch is taken where the pass begins, in the precision of the
         network. Gluon's usual way, to let the optimizer divide, would do it in float32.
         """
-        losses.backward(self._head(len(losses)))
-        for name, factor in self.recipe.gradient_factors.items():
+        losses.backward(self._loss_gradient(len(losses)))
+        for name, factor in self.setup.gradient_factors.items():
             gradient = self.parameters[name].grad()
             gradient *= factor
 
-    def _head(self, examples: int) -> Any:
+    def _loss_gradient(self, examples: int) -> Any:
         """Tell the derivative of the batch's loss by the loss of each of its examples."""
-        if examples not in self.heads:
-            share = 1.0 / examples if self.recipe.loss_reduction == "mean" else 1.0
-            share *= self.summed
-            self.heads[examples] = mx.nd.array(np.full(examples, share), dtype=self.recipe.dtype)
-        return self.heads[examples]
+        if examples not in self.loss_gradients:
+            share = 1.0 / examples if self.setup.loss_reduction == "mean" else 1.0
+            share *= self.losses_per_example
+            self.loss_gradients[examples] = mx.nd.array(
+                np.full(examples, share), dtype=self.setup.dtype
+            )
+        return self.loss_gradients[examples]
 
     @property
-    def summed(self) -> int:
+    def losses_per_example(self) -> int:
         """How many losses Gluon averages for each example where their sum is meant."""
-        return math.prod(self.recipe.network.time_steps)
+        return math.prod(self.setup.network.time_steps)
 
-    def clip(self) -> None:
+    def clip_gradients(self) -> None:
         """Queue the clipping of the gradients, if they are to be clipped."""
-        if self.recipe.optimizer.clip_norm:
-            clip(self.gradients, self.recipe.optimizer.clip_norm)
+        if self.setup.optimizer.clip_norm:
+            clip_gradients(self.gradients, self.setup.optimizer.clip_norm)
 
     def update(self) -> None:
         """Queue the change of the weights."""
-        self.clip()
+        self.clip_gradients()
         self.updater.step(1)  # the gradient is the mean already
 
-    def step(self, batch: pipeline.Batch) -> Promise:
+    def step(self, batch: pipeline.Batch) -> PendingLoss:
         """Queue one training step."""
         losses = self.forward(batch)
         self.backward(losses)
         self.update()
-        return Promise(losses, self._receipts())
+        return PendingLoss(losses, self._completion_markers())
 
-    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> Promise:
+    def instrumented_step(self, batch: pipeline.Batch, mark: PhaseMark) -> PendingLoss:
         """Make one training step, each phase after the end of the one before."""
-        promise, ends = self.queue_timed_step(batch)
+        promise, ends = self.enqueue_instrumented_step(batch)
         for phase, end_s in ends():
             mark(phase, end_s)
         return promise
 
-    def queue_timed_step(self, batch: pipeline.Batch) -> tuple[Promise, Ends]:
+    def enqueue_instrumented_step(self, batch: pipeline.Batch) -> tuple[PendingLoss, PhaseEnds]:
         """Queue the same step; as in bare steps, the engine need not wait for what is next."""
-        step = StampedStep()
-        losses = self.queue_losses(batch, step)
+        step = EngineTimestamps()
+        losses = self.enqueue_forward(batch, step)
         self.backward(losses)
-        step.ends("backward", holding=self.gradients)  # the update waits for all of them
+        step.end_phase("backward", blocking=self.gradients)  # the update waits for all of them
         self.update()
-        step.ends("update", holding=self.data)
-        return Promise(losses, []), step.told
+        step.end_phase("update", blocking=self.weight_arrays)
+        return PendingLoss(losses, []), step.phase_ends
 
-    def queue_losses(self, batch: pipeline.Batch, step: StampedStep) -> Any:
+    def enqueue_forward(self, batch: pipeline.Batch, timestamps: EngineTimestamps) -> Any:
         """Queue the forward pass with its end, and return the promised losses.
 
         The backward pass could begin before the last losses are there; so it has to wait for
         what it begins with.
         """
         losses = self.forward(batch)
-        step.ends("forward", after=[losses], holding=[self._head(len(losses))])
+        timestamps.end_phase("forward", after=[losses], blocking=[self._loss_gradient(len(losses))])
         return losses
 
-    def _receipts(self) -> list[Any]:
+    def _completion_markers(self) -> list[Any]:
         """Queue the smallest operation that reads the changed weights.
 
         To wait for the weights themselves would be to wait for every step queued by then.
         """
-        return [weight.size_array() for weight in self.receipted]
+        return [weight.size_array() for weight in self.marked_weights]
 
-    def rehearse(self, examples: int) -> None:
+    def compile_instrumented_step(self, batch_size: int) -> None:
         """Do nothing: timed steps are made of what bare steps are made of."""
 
-    def settle(self, loss: Promise) -> None:
+    def synchronize(self, loss: PendingLoss) -> None:
         """Wait until the step has changed the weights; later steps stay queued."""
         loss.losses.wait_to_read()
-        for receipt in loss.receipts:
+        for receipt in loss.completion_markers:
             receipt.wait_to_read()
 
-    def loss_value(self, loss: Promise) -> float:
+    def loss_value(self, loss: PendingLoss) -> float:
         """Read the loss of a batch, as its reduction says."""
         losses = loss.losses.asnumpy()
-        mean = self.recipe.loss_reduction == "mean"
-        return float(losses.mean() if mean else losses.sum()) * self.summed
+        mean = self.setup.loss_reduction == "mean"
+        return float(losses.mean() if mean else losses.sum()) * self.losses_per_example
 
     def predict(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Score images or texts."""
         return np.asarray(self.score(self.convert(inputs)).asnumpy())
 
-    def probe(self, batch: pipeline.Batch) -> Probe:
+    def forward_backward(self, batch: pipeline.Batch) -> ForwardBackward:
         """Tell logits, loss and gradients without learning."""
         inputs, labels = batch
-        before, states = self.statistics(), self.states
+        before, states = self.running_statistics(), self.states
         with mx.autograd.record():
             logits = self.score(inputs)
             losses = self.loss(logits, labels)
         self.backward(losses)
-        loss = self.loss_value(Promise(losses, []))
-        put(self.tracked, before)
+        loss = self.loss_value(PendingLoss(losses, []))
+        set_parameters(self.statistic_parameters, before)
         self.states = states
-        gradients = canonically(self.net, read_gradients(self.parameters))
-        return Probe(logits.asnumpy(), loss, gradients)
+        gradients = to_canonical(self.net, read_gradients(self.parameters))
+        return ForwardBackward(logits.asnumpy(), loss, gradients)
 
     def weights(self) -> Weights:
         """Read the weights."""
-        return canonically(self.net, read_weights(self.parameters))
+        return to_canonical(self.net, read_weights(self.parameters))
 
-    def statistics(self) -> Weights:
+    def running_statistics(self) -> Weights:
         """Read the tracked statistics."""
-        return read_weights(self.tracked)
+        return read_weights(self.statistic_parameters)
 
     def optimizer_state(self) -> Weights:
         """Read what the optimizer keeps; one that serves elsewhere is not seen."""
-        settings = self.recipe.optimizer
+        settings = self.setup.optimizer
         states = self.updater._updaters[0].states if settings.slots else {}
         return {
             f"{name}.{slot}": kept
@@ -242,16 +324,16 @@ class LocalTrainer:
             )
         }
 
-    def carried(self) -> Weights:
+    def recurrent_state(self) -> Weights:
         """Read the state of the recurrent layers."""
-        names = self.recipe.network.state_shapes()
+        names = self.setup.network.state_shapes()
         return {name: state.asnumpy()[0] for name, state in zip(names, self.states, strict=False)}
 
-    def forget(self) -> None:
+    def reset_recurrent_state(self) -> None:
         """Let the recurrent layers begin with zeros."""
         self.states = []
 
-    def feed_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
             parameter = self.net.blocks[name].mask
@@ -259,10 +341,10 @@ class LocalTrainer:
                 # The first mask says how large a batch is; the plan of the block is made anew.
                 parameter._shape = mask.shape
                 parameter.initialize(mx.init.One(), force_reinit=True)
-                self.net.hybridize(**HYBRID[self.recipe.build])
-            parameter.set_data(mx.nd.array(mask, dtype=self.recipe.dtype))
+                self.net.hybridize(**HYBRIDIZE_OPTIONS[self.setup.variant])
+            parameter.set_data(mx.nd.array(mask, dtype=self.setup.dtype))
 
-    def exchanged(self) -> None:
+    def communication_stats(self) -> None:
         """Tell nothing: MXNet shows no clock of an exchange inside a step."""
 
     def close(self) -> None:

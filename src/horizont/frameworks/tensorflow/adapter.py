@@ -8,21 +8,20 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import (
-    Adapter,
     Coordinator,
-    Examples,
-    OnDisk,
-    Recipe,
+    FrameworkAdapter,
+    ImagesOnDisk,
+    InMemoryImages,
+    TextWindows,
     Trainer,
-    Windows,
+    TrainingSetup,
 )
-from horizont.frameworks.operations import Operation
-from horizont.frameworks.tensorflow import distribute, profile
-from horizont.frameworks.tensorflow.distribute import AllReduceTrainer
-from horizont.frameworks.tensorflow.parameter_server import ParameterServerCoordinator
+from horizont.frameworks.operators import OperatorCall
+from horizont.frameworks.tensorflow import distributed, profiler
+from horizont.frameworks.tensorflow.distributed import AllReduceTrainer, ParameterServerCoordinator
 from horizont.frameworks.tensorflow.train import LocalTrainer
-from horizont.spec import ProcessJob
 
 
 class TensorFlowAdapter:
@@ -39,38 +38,41 @@ class TensorFlowAdapter:
         for name in ("absl", "tensorflow"):
             logging.getLogger(name).setLevel(logging.ERROR)
 
-    def trainer(self, recipe: Recipe) -> Trainer:
+    def trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer that works alone."""
-        return LocalTrainer(recipe)
+        return LocalTrainer(setup)
 
-    def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
+    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the job's ring."""
-        return AllReduceTrainer(recipe, job)
+        return AllReduceTrainer(setup, job)
 
-    def profile_trainer(self, recipe: Recipe) -> Trainer:
+    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer: one traced anew, since the profiler soon drops short operators."""
-        return LocalTrainer(recipe)
+        return LocalTrainer(setup)
 
-    def profiled(
-        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
-    ) -> list[Operation]:
+    def profile(
+        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
+    ) -> list[OperatorCall]:
         """Do some work under TensorFlow's profiler."""
         assert isinstance(trainer, LocalTrainer)
-        return profile.profiled(work, folder, recipe.network, trainer.step_graph())
+        return profiler.profile_operators(run_steps, folder, setup.network, trainer.step_graph())
 
-    def serve(self, job: ProcessJob) -> None:
+    def serve(self, job: WorkerJob) -> None:
         """Serve as a worker or a parameter server that a coordinator tells what to do."""
-        distribute.serve(job)
+        distributed.serve(job)
 
-    def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
+    def coordinator(
+        self,
+        setup: TrainingSetup,
+        job: WorkerJob,
+        data: InMemoryImages | TextWindows | ImagesOnDisk,
     ) -> Coordinator:
         """Lead the job's workers.
 
         The examples are left alone: each worker reads its own, in the order of its rank.
         """
-        del examples
-        return ParameterServerCoordinator(recipe, job)
+        del data
+        return ParameterServerCoordinator(setup, job)
 
 
-ADAPTER: Adapter = TensorFlowAdapter()
+ADAPTER: FrameworkAdapter = TensorFlowAdapter()

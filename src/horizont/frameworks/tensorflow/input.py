@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.base import Examples, Normalisation, Recipe, Windows
+from horizont.config.input import InputPipeline
+from horizont.data.files import ImageFiles
+from horizont.frameworks.base import (
+    ImagesOnDisk,
+    InMemoryImages,
+    Normalisation,
+    TextWindows,
+    TrainingSetup,
+    lazily,
+)
 
 Batch = tuple[Any, Any]
 
@@ -22,47 +32,47 @@ class Normaliser:
 
     def __init__(self, normalisation: Normalisation, dtype: str) -> None:
         self.dtype = dtype
-        self.enlarge = normalisation.enlarge
+        self.upscale = normalisation.upscale
         # NumPy, so that the same object serves in any graph, a remote worker's too.
         self.scale = normalisation.scale.astype(dtype)
         self.offset = normalisation.offset.astype(dtype)
 
     def __call__(self, images: Any) -> Any:
         """Normalise (examples, height, width, channels) bytes."""
-        if self.enlarge > 1:
-            images = tf.repeat(tf.repeat(images, self.enlarge, axis=1), self.enlarge, axis=2)
+        if self.upscale > 1:
+            images = tf.repeat(tf.repeat(images, self.upscale, axis=1), self.upscale, axis=2)
         return tf.cast(images, self.dtype) * self.scale + self.offset
 
 
-def numbers(words: Any) -> Any:
+def to_index_tensor(indices: Any) -> Any:
     """Make numbers of words what TensorFlow looks up and compares fastest."""
-    return tf.cast(words, tf.int64)
+    return tf.cast(indices, tf.int64)
 
 
-def converter(recipe: Recipe) -> Convert:
+def input_converter(setup: TrainingSetup) -> Convert:
     """Tell how what is stored becomes what the network takes."""
-    if recipe.normalisation is None:
-        return numbers
-    return Normaliser(recipe.normalisation, recipe.dtype)
+    if setup.normalisation is None:
+        return to_index_tensor
+    return Normaliser(setup.normalisation, setup.dtype)
 
 
-def native(inputs: NDArray[Any]) -> NDArray[Any]:
+def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
     """Lay out images with the channels last; texts stay as they are."""
     return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
 
 
-def batches(examples: Examples | Windows, convert: Convert) -> Iterator[Batch]:
+def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iterator[Batch]:
     """Yield batches in the given order."""
-    flat, dataset = stretched(examples.order)
-    if isinstance(examples, Windows):
-        fetch = window_fetcher(tf.constant(examples.words), examples.time_steps)
+    flat, dataset = flatten_order(data.order)
+    if isinstance(data, TextWindows):
+        fetch = window_fetcher(tf.constant(data.tokens), data.time_steps)
     else:
-        images = tf.constant(native(examples.images))
-        fetch = fetcher(images, tf.constant(examples.labels), convert)
-    return iter(scheduled(dataset.map(lambda start, stop: fetch(flat[start:stop]))))
+        images = tf.constant(to_native_layout(data.images))
+        fetch = fetcher(images, tf.constant(data.labels), convert)
+    return iter(limit_threads(dataset.map(lambda start, stop: fetch(flat[start:stop]))))
 
 
-def stretched(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
+def flatten_order(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
     """Lay the order of all batches out as one long list.
 
     The batches may differ in length, so each is a stretch of the list.
@@ -78,7 +88,7 @@ def stretched(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
     return flat, tf.data.Dataset.from_tensor_slices((stops - lengths, stops))
 
 
-def window_fetcher(words: Any, time_steps: int) -> Callable[[Any], Batch]:
+def window_fetcher(tokens: Any, time_steps: int) -> Callable[[Any], Batch]:
     """Make the function that cuts the windows that begin at given places out of a text.
 
     Parameters
@@ -89,7 +99,7 @@ def window_fetcher(words: Any, time_steps: int) -> Callable[[Any], Batch]:
     places = tf.range(time_steps + 1, dtype=tf.int64)
 
     def fetch(starts: Any) -> Batch:
-        cut = numbers(tf.gather(words, starts[:, tf.newaxis] + places))
+        cut = to_index_tensor(tf.gather(tokens, starts[:, tf.newaxis] + places))
         return cut[:, :-1], cut[:, 1:]
 
     return fetch
@@ -112,7 +122,7 @@ def fetcher(images: Any, labels: Any, convert: Convert) -> Callable[[Any], Batch
     return fetch
 
 
-def scheduled(dataset: Any) -> Any:
+def limit_threads(dataset: Any) -> Any:
     """Hold a pipeline to the threads that the process was given.
 
     With one thread nothing is fetched ahead: a prefetching thread would compute beside the
@@ -124,10 +134,10 @@ def scheduled(dataset: Any) -> Any:
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     if threads > 1:
         dataset = dataset.prefetch(2)
-    return dataset.with_options(options(threads))
+    return dataset.with_options(dataset_options(threads))
 
 
-def options(threads: int) -> Any:
+def dataset_options(threads: int) -> Any:
     """Hold tf.data to a number of threads, and keep it from adding what was not asked for."""
     chosen = tf.data.Options()
     chosen.autotune.enabled = False
@@ -135,3 +145,100 @@ def options(threads: int) -> Any:
     chosen.threading.private_threadpool_size = threads
     chosen.threading.max_intra_op_parallelism = threads
     return chosen
+
+
+def file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+    """Yield batches: in the given order, or in that of the files if the reader knows no other."""
+    given = data.input
+    if data.reader == "FixedLengthRecordDataset":
+        dataset = sequential_dataset(data, convert)
+    elif given.cache:
+        dataset = cached_dataset(data, convert)
+    else:
+        dataset = random_access_dataset(data, convert)
+    if given.prefetch:
+        dataset = dataset.prefetch(given.prefetch)
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    return lazily(dataset.with_options(dataset_options(max(threads, given.workers))))
+
+
+def random_access_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
+    """Read each example of a batch where it lies.
+
+    TensorFlow has no operator that reads from the middle of a file, so Python does it.
+    """
+    files, labels = examples.files, tf.constant(examples.files.labels)
+
+    def fetch(indices: Any) -> Batch:
+        images = tf.numpy_function(files.read, [indices], tf.uint8, stateful=False)
+        images = to_channels_last(tf.ensure_shape(images, (None, *files.shape)))
+        return convert(images), tf.gather(labels, indices)
+
+    flat, dataset = flatten_order(examples.order)
+    return dataset.map(lambda start, stop: fetch(flat[start:stop]), **map_options(examples.input))
+
+
+def cached_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
+    """Keep the whole set as the one element of a cached data set, and gather from it.
+
+    ``cache()`` gives its elements back in the order in which they came. An order that differs
+    from epoch to epoch is only to be had inside an element.
+    """
+    files, labels = examples.files, tf.constant(examples.files.labels)
+    whole = (
+        record_dataset(files).batch(len(files)).map(lambda raw: decode_images(raw, files)).cache()
+    )
+    flat, order = flatten_order(examples.order)
+
+    def fetch(images: Any, place: Any) -> Batch:
+        return fetcher(images, labels, convert)(flat[place[0] : place[1]])
+
+    return tf.data.Dataset.zip((whole.repeat(), order.map(lambda *place: place))).map(
+        fetch, **map_options(examples.input)
+    )
+
+
+def sequential_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
+    """Read example after example, from the first to the last and again."""
+    files, given = examples.files, examples.input
+    images = record_dataset(files).map(
+        lambda raw: decode_images(raw[None], files)[0], **map_options(given)
+    )
+    if given.cache:
+        images = images.cache()
+    labels = tf.data.Dataset.from_tensor_slices(files.labels)
+    dataset = tf.data.Dataset.zip((images, labels)).repeat()
+    dataset = dataset.batch(len(examples.order[0])).take(len(examples.order))
+    return dataset.map(lambda images, labels: (convert(images), labels))
+
+
+def record_dataset(files: ImageFiles) -> Any:
+    """List the images of all files as strings of bytes, in the order of the files."""
+    size = files.image_bytes
+    each = [
+        tf.data.FixedLengthRecordDataset(
+            str(stretch.path),
+            record_bytes=size,
+            header_bytes=stretch.offset,
+            footer_bytes=stretch.file_bytes - stretch.offset - stretch.count * size,
+        )
+        for stretch in files.segments
+    ]
+    return reduce(lambda before, after: before.concatenate(after), each)
+
+
+def decode_images(raw: Any, files: ImageFiles) -> Any:
+    """Turn strings of bytes into images, uint8 (examples, height, width, channels)."""
+    return to_channels_last(tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, *files.shape)))
+
+
+def to_channels_last(images: Any) -> Any:
+    """Lay out images as TensorFlow's networks take them."""
+    return tf.transpose(images, (0, 2, 3, 1))
+
+
+def map_options(pipeline: InputPipeline) -> dict[str, Any]:
+    """Tell how a map is spread over threads; the order stays."""
+    if not pipeline.workers:
+        return {}
+    return {"num_parallel_calls": pipeline.workers, "deterministic": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.networks import (
-    INPUT,
+from horizont.frameworks.base import Weights
+from horizont.networks.layers import (
     LSTM,
     Activation,
     Add,
@@ -25,9 +25,9 @@ from horizont.networks import (
     GlobalAveragePool,
     Layer,
     MaxPool,
-    Network,
     Shape,
 )
+from horizont.networks.network import INPUT, Network
 
 
 class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
@@ -37,18 +37,18 @@ class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
     numbers, so the padding is written out, as the least number there is.
     """
 
-    def __init__(self, layer: MaxPool, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, layer: MaxPool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.window, self.stride = layer.kernel, layer.stride
-        self.sides = [[0, 0], [layer.padding] * 2, [layer.padding] * 2, [0, 0]]
+        self.paddings = [[0, 0], [layer.padding] * 2, [layer.padding] * 2, [0, 0]]
 
     def call(self, images: Any) -> Any:
         """Pool (examples, height, width, channels)."""
-        padded = tf.pad(images, self.sides, constant_values=images.dtype.min)
+        padded = tf.pad(images, self.paddings, constant_values=images.dtype.min)
         return tf.nn.max_pool2d(padded, self.window, self.stride, "VALID")
 
 
-class Fed(keras.layers.Layer):  # type: ignore[misc]
+class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
     """A dropout whose mask comes from outside.
 
     Attributes
@@ -58,17 +58,17 @@ class Fed(keras.layers.Layer):  # type: ignore[misc]
         with the channels last, and so must the mask be.
     """
 
-    def __init__(self, image: Shape | None, **about: Any) -> None:
-        super().__init__(**about)
-        self.image = image
+    def __init__(self, image_shape: Shape | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.image_shape = image_shape
         self.mask = tf.Variable(
-            np.ones(1, about["dtype"]), shape=tf.TensorShape(None), trainable=False
+            np.ones(1, kwargs["dtype"]), shape=tf.TensorShape(None), trainable=False
         )
 
-    def feed(self, mask: NDArray[Any]) -> None:
+    def set_mask(self, mask: NDArray[Any]) -> None:
         """Take the mask of the next step, laid out canonically."""
-        if self.image:
-            mask = mask.reshape(-1, *self.image).transpose(0, 2, 3, 1).reshape(len(mask), -1)
+        if self.image_shape:
+            mask = mask.reshape(-1, *self.image_shape).transpose(0, 2, 3, 1).reshape(len(mask), -1)
         self.mask.assign(mask.astype(self.mask.dtype.as_numpy_dtype))
 
     def call(self, values: Any) -> Any:
@@ -88,7 +88,7 @@ def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
     before = [keras.Input(shape, dtype=dtype) for shape in network.state_shapes().values()]
     states, after = iter(before), []
     image: Shape | None = None
-    for place in network.places:
+    for place in network.layer_contexts:
         if isinstance(place.layer, Flatten):
             image = place.shape
         elif isinstance(place.layer, Dense):
@@ -114,7 +114,7 @@ def _input(network: Network, dtype: str) -> Any:
     return keras.Input((*sides, channels), dtype=dtype)
 
 
-def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[..., Any]:
+def _layer(layer: Layer, dtype: str, image_shape: Shape | None) -> Callable[..., Any]:
     """Translate a layer."""
     about: dict[str, Any] = {"name": layer.name, "dtype": dtype}
     apply: Callable[..., Any]
@@ -135,17 +135,21 @@ def _layer(layer: Layer, dtype: str, image: Shape | None) -> Callable[..., Any]:
             )
         case BatchNorm():
             apply = keras.layers.BatchNormalization(
-                momentum=layer.kept, epsilon=layer.epsilon, **about
+                momentum=layer.momentum_float32, epsilon=layer.epsilon, **about
             )
         case Dropout():
-            apply = Fed(image, **about) if layer.fed else keras.layers.Dropout(layer.rate, **about)
+            apply = (
+                ExternalDropout(image_shape, **about)
+                if layer.external_mask
+                else keras.layers.Dropout(layer.rate, **about)
+            )
         case _:
-            apply = SIMPLE[type(layer)](**about)
+            apply = PARAMETERLESS_LAYERS[type(layer)](**about)
     return apply
 
 
 #: Layers without settings of their own.
-SIMPLE: dict[type[Layer], Any] = {
+PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
     Flatten: keras.layers.Flatten,
     GlobalAveragePool: keras.layers.GlobalAveragePooling2D,
     Add: keras.layers.Add,
@@ -153,18 +157,18 @@ SIMPLE: dict[type[Layer], Any] = {
 }
 
 
-def _pool(layer: MaxPool, about: dict[str, Any]) -> Callable[[Any], Any]:
+def _pool(layer: MaxPool, options: dict[str, Any]) -> Callable[[Any], Any]:
     """Translate a pooling; where windows move by one, Keras' "same" is the same on every side."""
     same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
     if layer.padding and not same:
-        return PaddedMaxPool(layer, **about)
+        return PaddedMaxPool(layer, **options)
     kind = keras.layers.MaxPooling2D if layer.mode == "max" else keras.layers.AveragePooling2D
     return kind(  # type: ignore[no-any-return]
-        layer.kernel, layer.stride, padding="same" if same else "valid", **about
+        layer.kernel, layer.stride, padding="same" if same else "valid", **options
     )
 
 
-def _convolution(layer: Conv, about: dict[str, Any]) -> Callable[[Any], Any]:
+def _convolution(layer: Conv, options: dict[str, Any]) -> Callable[[Any], Any]:
     """Translate a convolution: Keras knows no number for the padding, only two words."""
     # With a stride, "same" pads one side more than the other: not what is described.
     same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
@@ -175,9 +179,64 @@ def _convolution(layer: Conv, about: dict[str, Any]) -> Callable[[Any], Any]:
         padding="same" if same else "valid",
         use_bias=layer.bias,
         kernel_initializer="zeros",
-        **about,
+        **options,
     )
     if same or not layer.padding:
         return convolution  # type: ignore[no-any-return]
-    pad = keras.layers.ZeroPadding2D(layer.padding, **{**about, "name": f"{layer.name}_padding"})
+    pad = keras.layers.ZeroPadding2D(layer.padding, **{**options, "name": f"{layer.name}_padding"})
     return lambda images: convolution(pad(images))
+
+
+class RecurrentState:
+    """The states of this process, (examples, units) each; zeros to begin with."""
+
+    def __init__(self, shapes: Mapping[str, Shape], dtype: str) -> None:
+        self.shapes = shapes
+        with tf.init_scope():
+            self.variables = [
+                tf.Variable(np.zeros((1, *shape), dtype), shape=(None, *shape), trainable=False)
+                for shape in shapes.values()
+            ]
+
+    def read(self, examples: Any) -> list[Any]:
+        """Tell the states for a batch of so many examples."""
+        return [state + tf.zeros((examples, 1), state.dtype) for state in self.variables]
+
+    def assign(self, after: Sequence[Any]) -> None:
+        """Keep the states after a batch; no gradient flows back through them."""
+        for state, value in zip(self.variables, after, strict=True):
+            state.assign(tf.stop_gradient(value))
+
+    def reset(self) -> None:
+        """Begin with zeros."""
+        for state in self.variables:
+            state.assign(tf.zeros((1, state.shape[1]), state.dtype))
+
+    def to_numpy(self) -> list[Any]:
+        """Copy the states out."""
+        return [state.numpy() for state in self.variables]
+
+    def to_named_arrays(self) -> Weights:
+        """Read the states by canonical name."""
+        return dict(zip(self.shapes, self.to_numpy(), strict=True))
+
+
+class ServerRecurrentStates:
+    """The states of all workers, on a server: (workers, examples, units) each."""
+
+    def __init__(self, shapes: Mapping[str, Shape], dtype: str, workers: int, rows: int) -> None:
+        self.variables = [
+            tf.Variable(np.zeros((workers, rows, *shape), dtype), trainable=False)
+            for shape in shapes.values()
+        ]
+
+    def read(self, rank: Any) -> list[Any]:
+        """Tell the states of a worker."""
+        return [tf.gather(state.read_value(), tf.cast(rank, tf.int32)) for state in self.variables]
+
+    def assign(self, rank: Any, after: Sequence[Any]) -> None:
+        """Keep the states of a worker after its batch."""
+        for state, value in zip(self.variables, after, strict=True):
+            place = tf.reshape(tf.cast(rank, tf.int32), (1,))
+            kept = tf.IndexedSlices(tf.stop_gradient(value)[tf.newaxis], place)
+            state.scatter_update(kept)

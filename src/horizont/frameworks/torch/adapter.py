@@ -7,23 +7,26 @@ from pathlib import Path
 
 import torch
 
+from horizont.config.jobs import WorkerJob
 from horizont.errors import UserError
 from horizont.frameworks.base import (
-    Adapter,
     Coordinator,
-    Examples,
-    OnDisk,
-    Recipe,
+    FrameworkAdapter,
+    ImagesOnDisk,
+    InMemoryImages,
+    TextWindows,
     Trainer,
-    Windows,
+    TrainingSetup,
 )
-from horizont.frameworks.operations import Operation
-from horizont.frameworks.torch import profile
-from horizont.frameworks.torch.distribute import AllReduceTrainer, LocalStepsTrainer
-from horizont.frameworks.torch.parameter_server import ServedTrainer
-from horizont.frameworks.torch.serve import serve
+from horizont.frameworks.operators import OperatorCall
+from horizont.frameworks.torch import profiler
+from horizont.frameworks.torch.distributed import (
+    AllReduceTrainer,
+    LocalSGDTrainer,
+    ParameterServerTrainer,
+)
+from horizont.frameworks.torch.server import serve
 from horizont.frameworks.torch.train import LocalTrainer
-from horizont.spec import ProcessJob
 
 
 class TorchAdapter:
@@ -34,41 +37,44 @@ class TorchAdapter:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(1)
 
-    def trainer(self, recipe: Recipe) -> Trainer:
+    def trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer that works alone."""
-        return LocalTrainer(recipe)
+        return LocalTrainer(setup)
 
-    def worker(self, recipe: Recipe, job: ProcessJob) -> Trainer:
+    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the job's process group, among equals or with servers."""
         if job.run.system.architecture == "parameter_server":
-            return ServedTrainer(recipe, job)
-        if job.run.exchange.average_every > 1:
-            return LocalStepsTrainer(recipe, job)
-        return AllReduceTrainer(recipe, job)
+            return ParameterServerTrainer(setup, job)
+        if job.run.gradient_exchange.local_steps > 1:
+            return LocalSGDTrainer(setup, job)
+        return AllReduceTrainer(setup, job)
 
-    def profile_trainer(self, recipe: Recipe) -> Trainer:
+    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
         """Build a trainer: its operators are always seen one by one."""
-        return LocalTrainer(recipe)
+        return LocalTrainer(setup)
 
-    def profiled(
-        self, work: Callable[[], None], trainer: Trainer, recipe: Recipe, folder: Path
-    ) -> list[Operation]:
+    def profile(
+        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
+    ) -> list[OperatorCall]:
         """Do some work under PyTorch's profiler."""
-        del trainer, recipe, folder
-        return profile.profiled(work)
+        del trainer, setup, folder
+        return profiler.profile_operators(run_steps)
 
-    def serve(self, job: ProcessJob) -> None:
+    def serve(self, job: WorkerJob) -> None:
         """Keep a part of the weights until the workers leave."""
         if job.role != "server":
             raise UserError("role", job.role, ["server", "worker"])
         serve(job)
 
-    def coordinate(
-        self, recipe: Recipe, job: ProcessJob, examples: Examples | Windows | OnDisk
+    def coordinator(
+        self,
+        setup: TrainingSetup,
+        job: WorkerJob,
+        data: InMemoryImages | TextWindows | ImagesOnDisk,
     ) -> Coordinator:
         """Refuse: PyTorch's workers need no coordinator."""
-        del recipe, examples
+        del setup, data
         raise UserError("role", job.role, ["server", "worker"])
 
 
-ADAPTER: Adapter = TorchAdapter()
+ADAPTER: FrameworkAdapter = TorchAdapter()

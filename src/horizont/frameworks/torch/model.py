@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.frameworks.base import Recipe, Weights
+from horizont.config.system import DEFAULT, Variant
+from horizont.frameworks.base import TrainingSetup, Weights
+from horizont.frameworks.torch.compile import OpaqueMaxPool
 from horizont.frameworks.torch.input import DTYPES
-from horizont.frameworks.torch.pool import OpaqueMaxPool
-from horizont.networks import (
+from horizont.networks.layers import (
     GATES,
-    INPUT,
     LSTM,
     Activation,
     Add,
@@ -29,15 +29,13 @@ from horizont.networks import (
     GlobalAveragePool,
     Layer,
     MaxPool,
-    Network,
     Shape,
-    rearranged,
-    statistic_shapes,
 )
-from horizont.spec import PLAIN, Build
+from horizont.networks.network import INPUT, Network
+from horizont.networks.weights import reorder_gates, statistic_shapes
 
 
-class FlattenLast(nn.Module):
+class FlattenChannelsLast(nn.Module):
     """Flatten with the channels varying fastest, as a framework with channels last would."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -45,7 +43,7 @@ class FlattenLast(nn.Module):
         return images.permute(0, 2, 3, 1).flatten(1)
 
 
-class Norm(nn.BatchNorm2d):
+class BiasedVarianceBatchNorm(nn.BatchNorm2d):
     """Batch norm that tracks the variance divided by the number of values.
 
     PyTorch's own tracks it divided by one less, the other frameworks do not.
@@ -72,7 +70,7 @@ class Norm(nn.BatchNorm2d):
         return normal
 
 
-class Fed(nn.Module):
+class ExternalDropout(nn.Module):
     """A dropout whose mask comes from outside."""
 
     mask: torch.Tensor
@@ -86,7 +84,7 @@ class Fed(nn.Module):
         return values * self.mask
 
 
-class Mean(nn.Module):
+class GlobalAverage(nn.Module):
     """The mean of each channel."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -94,7 +92,7 @@ class Mean(nn.Module):
         return images.mean((2, 3))
 
 
-class Sum(nn.Module):
+class Addition(nn.Module):
     """The sum of several inputs."""
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
@@ -105,7 +103,7 @@ class Sum(nn.Module):
         return total
 
 
-class Join(nn.Module):
+class Concatenation(nn.Module):
     """The channels of several inputs in a row."""
 
     def forward(self, *images: torch.Tensor) -> torch.Tensor:
@@ -113,7 +111,7 @@ class Join(nn.Module):
         return torch.cat(images, dim=1)
 
 
-class Recurrent(nn.LSTM):
+class StatefulLSTM(nn.LSTM):
     """An LSTM layer that begins each batch with the state in which it ended the one before.
 
     PyTorch adds two biases; the second stays zero.
@@ -124,7 +122,7 @@ class Recurrent(nn.LSTM):
         Hidden and cell state, (examples, units) each; nothing stands for zeros.
     """
 
-    carried: tuple[torch.Tensor, torch.Tensor] | None = None
+    state: tuple[torch.Tensor, torch.Tensor] | None = None
     bias_hh_l0: nn.Parameter
 
     def __init__(self, features: int, layer: LSTM) -> None:
@@ -135,22 +133,22 @@ class Recurrent(nn.LSTM):
     def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """Read (examples, time steps, features)."""
         before = None
-        if self.carried is not None:
-            before = (self.carried[0][None], self.carried[1][None])
+        if self.state is not None:
+            before = (self.state[0][None], self.state[1][None])
         outputs, (hidden, cell) = super().forward(values, before)
-        self.carried = (hidden[0].detach(), cell[0].detach())
+        self.state = (hidden[0].detach(), cell[0].detach())
         return outputs
 
 
-class Graph(nn.Module):
+class NetworkModule(nn.Module):
     """The layers of a network, each applied to what it receives."""
 
-    def __init__(self, network: Network, build: Build = PLAIN) -> None:
+    def __init__(self, network: Network, variant: Variant = DEFAULT) -> None:
         super().__init__()
         self.plan: list[tuple[str, tuple[str, ...], nn.Module]] = []
-        for place in network.places:
+        for place in network.layer_contexts:
             module = _module(place.layer, place.shape)
-            if build == "compiled" and isinstance(module, nn.MaxPool2d):
+            if variant == "compiled" and isinstance(module, nn.MaxPool2d):
                 module = OpaqueMaxPool(module)
             self.add_module(place.layer.name, module)
             self.plan.append((place.layer.name, place.sources, module))
@@ -174,16 +172,16 @@ LSTM_WEIGHTS = {
 STATISTICS = {"mean": "running_mean", "variance": "running_var"}
 
 
-def build_module(recipe: Recipe) -> nn.Module:
+def build_module(setup: TrainingSetup) -> nn.Module:
     """Build the network and put weights and statistics into it."""
-    module = Graph(recipe.network, recipe.build).to(DTYPES[recipe.dtype])
+    module = NetworkModule(setup.network, setup.variant).to(DTYPES[setup.dtype])
     with torch.no_grad():
         for name, parameter in named_weights(module):
-            value = recipe.weights[name]
-            gates = _gates(module, name)
-            given = rearranged(value, gates, GATES) if gates else value
+            value = setup.weights[name]
+            gates = _gate_order(module, name)
+            given = reorder_gates(value, gates, GATES) if gates else value
             parameter.copy_(torch.from_numpy(given))
-    put_statistics(module, recipe.statistics)
+    set_running_statistics(module, setup.running_statistics)
     return module
 
 
@@ -195,52 +193,54 @@ def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
             yield f"{layer}.{LSTM_WEIGHTS.get(short, short)}", parameter
 
 
-def _gates(module: nn.Module, weight: str) -> str:
+def _gate_order(module: nn.Module, weight: str) -> str:
     """Tell the order of the gates that the description gives to a weight, if it has gates."""
     layer = module.get_submodule(weight.rsplit(".", 1)[0])
-    return layer.gates if isinstance(layer, Recurrent) else ""
+    return layer.gates if isinstance(layer, StatefulLSTM) else ""
 
 
-def recurrent_layers(module: nn.Module) -> dict[str, Recurrent]:
+def recurrent_layers(module: nn.Module) -> dict[str, StatefulLSTM]:
     """Find the layers that carry a state, by name."""
-    return {name: found for name, found in module.named_modules() if isinstance(found, Recurrent)}
+    return {
+        name: found for name, found in module.named_modules() if isinstance(found, StatefulLSTM)
+    }
 
 
-def put_statistics(module: nn.Module, statistics: Weights) -> None:
+def set_running_statistics(module: nn.Module, statistics: Weights) -> None:
     """Put statistics in the place of those that are tracked."""
     buffers = dict(module.named_buffers())
     for name, value in statistics.items():
-        buffers[_native(name)].copy_(torch.from_numpy(value))
+        buffers[_native_name(name)].copy_(torch.from_numpy(value))
 
 
-def _native(statistic: str) -> str:
+def _native_name(statistic: str) -> str:
     layer, short = statistic.rsplit(".", 1)
     return f"{layer}.{STATISTICS[short]}"
 
 
-def read_statistics(network: Network, module: nn.Module) -> Weights:
+def read_running_statistics(network: Network, module: nn.Module) -> Weights:
     """Read the tracked statistics by canonical name."""
     buffers = dict(module.named_buffers())
-    return {name: to_numpy(buffers[_native(name)]) for name in statistic_shapes(network)}
+    return {name: to_numpy(buffers[_native_name(name)]) for name in statistic_shapes(network)}
 
 
 def read_weights(module: nn.Module) -> Weights:
     """Read the weights by canonical name."""
-    return {name: _canonical(module, name, value) for name, value in named_weights(module)}
+    return {name: _to_canonical(module, name, value) for name, value in named_weights(module)}
 
 
 def read_gradients(module: nn.Module) -> Weights:
     """Read the gradients by the names of their weights."""
     return {
-        name: _canonical(module, name, value.grad)
+        name: _to_canonical(module, name, value.grad)
         for name, value in named_weights(module)
         if value.grad is not None
     }
 
 
-def _canonical(module: nn.Module, name: str, tensor: torch.Tensor) -> NDArray[Any]:
-    gates = _gates(module, name)
-    return rearranged(to_numpy(tensor), GATES, gates) if gates else to_numpy(tensor)
+def _to_canonical(module: nn.Module, name: str, tensor: torch.Tensor) -> NDArray[Any]:
+    gates = _gate_order(module, name)
+    return reorder_gates(to_numpy(tensor), GATES, gates) if gates else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
@@ -264,23 +264,29 @@ def _module(layer: Layer, shape: Shape) -> nn.Module:
             kind = nn.MaxPool2d if layer.mode == "max" else nn.AvgPool2d
             module = kind(layer.kernel, layer.stride, layer.padding)
         case BatchNorm():
-            module = Norm(shape[0], eps=layer.epsilon, momentum=1 - layer.kept)
+            module = BiasedVarianceBatchNorm(
+                shape[0], eps=layer.epsilon, momentum=1 - layer.momentum_float32
+            )
         case Dropout():
-            module = Fed() if layer.fed else nn.Dropout(layer.rate)
+            module = ExternalDropout() if layer.external_mask else nn.Dropout(layer.rate)
         case Activation():
             module = nn.Tanh() if layer.function == "tanh" else nn.ReLU()
         case Flatten():
-            module = nn.Flatten() if layer.order == "chw" else FlattenLast()
+            module = nn.Flatten() if layer.order == "chw" else FlattenChannelsLast()
         case Dense():
             module = nn.Linear(shape[-1], layer.features)
         case Embedding():
             module = nn.Embedding(layer.words, layer.features)
         case LSTM():
-            module = Recurrent(shape[-1], layer)
+            module = StatefulLSTM(shape[-1], layer)
         case _:
-            module = SIMPLE[type(layer)]()
+            module = PARAMETERLESS_LAYERS[type(layer)]()
     return module
 
 
 #: Layers without settings of their own.
-SIMPLE: dict[type[Layer], type[nn.Module]] = {GlobalAveragePool: Mean, Add: Sum, Concat: Join}
+PARAMETERLESS_LAYERS: dict[type[Layer], type[nn.Module]] = {
+    GlobalAveragePool: GlobalAverage,
+    Add: Addition,
+    Concat: Concatenation,
+}

@@ -7,46 +7,48 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from horizont.frameworks.base import Recipe, Weights
+from horizont.config.workload import OptimizerConfig
+from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.torch.model import named_weights, to_numpy
-from horizont.spec import Optimizer
 
 #: What PyTorch calls the slots of an optimizer.
 SLOTS = {"velocity": "momentum_buffer", "first": "exp_avg", "second": "exp_avg_sq"}
 
 
-def build_optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
+def build_optimizer(setup: TrainingSetup, module: nn.Module) -> torch.optim.Optimizer:
     """Build the update rule of a network."""
-    decayed = [(weight, recipe.decay(name)) for name, weight in named_weights(module)]
-    return build_rule(recipe.optimizer, decayed)
+    decayed = [(weight, setup.weight_decay_of(name)) for name, weight in named_weights(module)]
+    return make_optimizer(setup.optimizer, decayed)
 
 
-def build_rule(
-    rule: Optimizer, decayed: Iterable[tuple[nn.Parameter, float]]
+def make_optimizer(
+    config: OptimizerConfig, weights: Iterable[tuple[nn.Parameter, float]]
 ) -> torch.optim.Optimizer:
     """Build the update rule of weights, each with its decay; a group holds those of one decay."""
     groups: dict[float, list[nn.Parameter]] = {}
-    for weight, decay in decayed:
+    for weight, decay in weights:
         groups.setdefault(decay, []).append(weight)
     grouped = [{"params": members, "weight_decay": decay} for decay, members in groups.items()]
-    if rule.name == "adam":
-        betas = (rule.beta1, rule.beta2)
-        return torch.optim.Adam(grouped, rule.learning_rate, betas=betas, eps=rule.epsilon)
+    if config.name == "adam":
+        betas = (config.beta1, config.beta2)
+        return torch.optim.Adam(grouped, config.learning_rate, betas=betas, eps=config.epsilon)
     return torch.optim.SGD(
-        grouped, rule.learning_rate, momentum=rule.momentum, nesterov=rule.nesterov
+        grouped, config.learning_rate, momentum=config.momentum, nesterov=config.nesterov
     )
 
 
-def read_state(recipe: Recipe, module: nn.Module, optimizer: torch.optim.Optimizer) -> Weights:
+def read_optimizer_state(
+    setup: TrainingSetup, module: nn.Module, optimizer: torch.optim.Optimizer
+) -> Weights:
     """Read what the optimizer keeps of each weight."""
     return {
         f"{name}.{slot}": to_numpy(optimizer.state[parameter][SLOTS[slot]])
         for name, parameter in named_weights(module)
-        for slot in recipe.optimizer.slots
+        for slot in setup.optimizer.slots
     }
 
 
-def clip(module: nn.Module, clip_norm: float) -> None:
+def clip_gradients(module: nn.Module, clip_norm: float) -> None:
     """Scale all gradients down together if their norm is larger than allowed.
 
     PyTorch's own function adds 1e-6 to the norm, the other frameworks add nothing; and its norm

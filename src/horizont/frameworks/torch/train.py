@@ -13,55 +13,61 @@ from torch import nn
 from torch.nn import functional as F
 
 from horizont.frameworks.base import (
-    Examples,
-    Exchanged,
-    Mark,
-    OnDisk,
-    Probe,
-    Recipe,
+    CommunicationStats,
+    ForwardBackward,
+    ImagesOnDisk,
+    InMemoryImages,
+    PhaseMark,
+    TextWindows,
+    TrainingSetup,
     Weights,
-    Windows,
 )
+from horizont.frameworks.torch import input
 from horizont.frameworks.torch import input as pipeline
-from horizont.frameworks.torch import readers
-from horizont.frameworks.torch.build import built
+from horizont.frameworks.torch.compile import apply_variant
 from horizont.frameworks.torch.input import DTYPES
 from horizont.frameworks.torch.model import (
     build_module,
     named_weights,
-    put_statistics,
     read_gradients,
-    read_statistics,
+    read_running_statistics,
     read_weights,
     recurrent_layers,
+    set_running_statistics,
     to_numpy,
 )
-from horizont.frameworks.torch.optimizer import build_optimizer, clip, read_state
+from horizont.frameworks.torch.optimizer import (
+    build_optimizer,
+    clip_gradients,
+    read_optimizer_state,
+)
 
 
 class LocalTrainer:
     """A network, its loss and its update rule."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        torch.manual_seed(recipe.seed)
-        self.recipe = recipe
-        self.module: nn.Module = build_module(recipe)
+    def __init__(self, setup: TrainingSetup) -> None:
+        torch.manual_seed(setup.seed)
+        self.setup = setup
+        self.module: nn.Module = build_module(setup)
         weights = dict(named_weights(self.module))
-        for name, factor in recipe.gradient_factors.items():
+        for name, factor in setup.gradient_factors.items():
             weight = weights[name]
             weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
         # What a step calls: the module as the recipe builds it; distributed trainers wrap it.
-        self.replica: nn.Module = built(self.module, recipe.build)
-        self.reduction = recipe.loss_reduction
-        self.convert = pipeline.converter(recipe)
+        self.replica: nn.Module = apply_variant(self.module, setup.variant)
+        self.reduction = setup.loss_reduction
+        self.convert = pipeline.input_converter(setup)
         self.recurrent = recurrent_layers(self.module)
-        self.optimizer = build_optimizer(recipe, self.module)
+        self.optimizer = build_optimizer(setup, self.module)
 
-    def batches(self, examples: Examples | Windows | OnDisk) -> Iterator[pipeline.Batch]:
+    def batches(
+        self, data: InMemoryImages | TextWindows | ImagesOnDisk
+    ) -> Iterator[pipeline.Batch]:
         """Start the input pipeline."""
-        if isinstance(examples, OnDisk):
-            return readers.batches(examples, self.convert)
-        return pipeline.batches(examples, self.convert)
+        if isinstance(data, ImagesOnDisk):
+            return input.file_batches(data, self.convert)
+        return pipeline.memory_batches(data, self.convert)
 
     def forward(self, batch: pipeline.Batch) -> torch.Tensor:
         """Clear the gradients and compute the loss."""
@@ -76,14 +82,14 @@ class LocalTrainer:
             loss = loss * labels.shape[1]
         return loss
 
-    def clip(self) -> None:
+    def clip_gradients(self) -> None:
         """Clip the gradients, if they are to be clipped."""
-        if self.recipe.optimizer.clip_norm:
-            clip(self.module, self.recipe.optimizer.clip_norm)
+        if self.setup.optimizer.clip_norm:
+            clip_gradients(self.module, self.setup.optimizer.clip_norm)
 
     def update(self) -> None:
         """Change the weights."""
-        self.clip()
+        self.clip_gradients()
         self.optimizer.step()
 
     def step(self, batch: pipeline.Batch) -> torch.Tensor:
@@ -93,7 +99,7 @@ class LocalTrainer:
         self.update()
         return loss.detach()
 
-    def timed_step(self, batch: pipeline.Batch, mark: Mark) -> torch.Tensor:
+    def instrumented_step(self, batch: pipeline.Batch, mark: PhaseMark) -> torch.Tensor:
         """Make one training step; PyTorch on a processor is done with a phase on return."""
         loss = self.forward(batch)
         mark("forward")
@@ -103,10 +109,10 @@ class LocalTrainer:
         mark("update")
         return loss.detach()
 
-    def rehearse(self, examples: int) -> None:
+    def compile_instrumented_step(self, batch_size: int) -> None:
         """Do nothing: timed steps call what bare steps call."""
 
-    def settle(self, loss: torch.Tensor) -> None:
+    def synchronize(self, loss: torch.Tensor) -> None:
         """Return at once: the step was over when it returned."""
 
     def loss_value(self, loss: torch.Tensor) -> float:
@@ -121,52 +127,52 @@ class LocalTrainer:
         self.module.train()
         return scores
 
-    def probe(self, batch: pipeline.Batch) -> Probe:
+    def forward_backward(self, batch: pipeline.Batch) -> ForwardBackward:
         """Tell logits, loss and gradients without learning."""
         inputs, labels = batch
-        before = self.statistics()
-        states = {name: layer.carried for name, layer in self.recurrent.items()}
+        before = self.running_statistics()
+        states = {name: layer.state for name, layer in self.recurrent.items()}
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.replica(inputs)
         loss = self.loss(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        put_statistics(self.module, before)
+        set_running_statistics(self.module, before)
         for name, layer in self.recurrent.items():
-            layer.carried = states[name]
-        return Probe(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
+            layer.state = states[name]
+        return ForwardBackward(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
 
     def weights(self) -> Weights:
         """Read the weights."""
         return read_weights(self.module)
 
-    def statistics(self) -> Weights:
+    def running_statistics(self) -> Weights:
         """Read the tracked statistics."""
-        return read_statistics(self.recipe.network, self.module)
+        return read_running_statistics(self.setup.network, self.module)
 
     def optimizer_state(self) -> Weights:
         """Read what the optimizer keeps."""
-        return read_state(self.recipe, self.module, self.optimizer)
+        return read_optimizer_state(self.setup, self.module, self.optimizer)
 
-    def carried(self) -> Weights:
+    def recurrent_state(self) -> Weights:
         """Read the state of the recurrent layers."""
         return {
             f"{name}.{part}": to_numpy(state)
             for name, layer in self.recurrent.items()
-            for part, state in zip(("hidden", "cell"), layer.carried or (), strict=False)
+            for part, state in zip(("hidden", "cell"), layer.state or (), strict=False)
         }
 
-    def forget(self) -> None:
+    def reset_recurrent_state(self) -> None:
         """Let the recurrent layers begin with zeros."""
         for layer in self.recurrent.values():
-            layer.carried = None
+            layer.state = None
 
-    def feed_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
             fed = self.module.get_submodule(name)
-            fed.mask = torch.from_numpy(mask).to(DTYPES[self.recipe.dtype])
+            fed.mask = torch.from_numpy(mask).to(DTYPES[self.setup.dtype])
 
-    def exchanged(self) -> Exchanged | None:
+    def communication_stats(self) -> CommunicationStats | None:
         """Tell nothing: only a replica among others exchanges beside the backward pass."""
         return None
 

@@ -1,11 +1,11 @@
 """One MXNet process."""
 
+import mxnet as mx
 import numpy as np
 
 # A name that NumPy dropped and MXNet 1.9 still looks up.
 np.bool = np.bool_  # type: ignore[attr-defined]
 
-import mxnet as mx  # noqa: E402
 
 examples = np.load("../examples.npz")
 

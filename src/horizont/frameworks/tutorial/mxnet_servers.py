@@ -5,12 +5,12 @@
 
 import sys
 
+import mxnet as mx
 import numpy as np
 
 # A name that NumPy dropped and MXNet 1.9 still looks up.
 np.bool = np.bool_  # type: ignore[attr-defined]
 
-import mxnet as mx  # noqa: E402
 
 kind = sys.argv[1]  # dist_sync or dist_async
 store = mx.kv.create(kind)

@@ -1,0 +1,107 @@
+"""Facts about the machine that decide how fast it trains; nothing that names it or its owner."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = ("tensorflow", "tensorflow-cpu", "torch", "mxnet", "numpy", "psutil", "pyarrow")
+
+
+def describe_environment(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
+    """Return the facts for ``environment.json``, as plain values.
+
+    Nothing is imported to learn its version. Host names, user names and paths are left out:
+    records are shared. None stands for what this machine does not tell.
+    """
+    return {
+        "cpu": describe_cpu(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "memory_available_bytes": psutil.virtual_memory().available,
+        "swap_bytes": psutil.swap_memory().total,
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "libc": " ".join(platform.libc_ver()).strip() or None,
+        "python": platform.python_version(),
+        "python_implementation": sys.implementation.name,
+        "packages": installed_versions(packages),
+        "load_average": list(psutil.getloadavg()),
+        "virtualised": is_virtualised(),
+    }
+
+
+def describe_cpu() -> dict[str, Any]:
+    """Return model, counts, frequency limits in MHz, governor, affinity and quota."""
+    frequency = psutil.cpu_freq()
+    return {
+        "model": _cpuinfo_field("model name"),
+        "physical_cores": psutil.cpu_count(logical=False),
+        "logical_cores": psutil.cpu_count(),
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "quota_cores": cpu_quota_cores(),
+        "max_mhz": (frequency.max or None) if frequency else None,
+        "governor": _read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "features": _vector_features(),
+    }
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Look up installed versions without importing; None for what is not installed."""
+    return {package: _installed_version(package) for package in packages}
+
+
+def is_virtualised() -> bool | None:
+    """Whether the processor says that it belongs to a virtual machine; None if it says nothing."""
+    flags = _cpuinfo_field("flags")
+    return None if flags is None else "hypervisor" in flags.split()
+
+
+def cpu_quota_cores() -> float | None:
+    """Return how many processors' time this process's control group may use; None if all.
+
+    Reads the file of version 2, or those of version 1, of the innermost group that is visible.
+    """
+    text = _read_text("/sys/fs/cgroup/cpu.max")
+    if text is None:
+        parts = [
+            _read_text(f"/sys/fs/cgroup/cpu/cpu.cfs_{part}_us") for part in ("quota", "period")
+        ]
+        text = " ".join(part or "max" for part in parts)
+    quota, _, period = text.partition(" ")
+    return float(quota) / float(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _vector_features() -> list[str]:
+    """Return the vector instructions that decide which kernels the frameworks choose."""
+    flags = (_cpuinfo_field("flags") or "").split()
+    return [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))]
+
+
+def _cpuinfo_field(key: str) -> str | None:
+    for line in (_read_text("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _read_text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

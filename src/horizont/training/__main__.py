@@ -1,0 +1,9 @@
+"""``python -m horizont.worker JOB.json``: do one job in this process."""
+
+from __future__ import annotations
+
+import sys
+
+from horizont.training.worker import main
+
+sys.exit(main(sys.argv))

@@ -1,0 +1,173 @@
+"""A command that is waited for, while signals to us are its signals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from horizont.errors import UserError
+from horizont.monitoring.environment import describe_environment
+from horizont.monitoring.handle import SamplerResult, start_sampler
+from horizont.monitoring.samples import read_samples
+from horizont.records.files import append_event, write_json
+from horizont.reporting.figures.resources import command_figure
+
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> int:
+    """Run a command to its end, in our terminal and with our standard streams.
+
+    Parameters
+    ----------
+    started
+        Told the number of its process.
+
+    Returns
+    -------
+    int
+        Its exit status; 128 and the number of the signal if one ended it, as a shell has it.
+    """
+    process: subprocess.Popen[bytes] | None = None
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        del frame
+        # A Ctrl-C of the terminal has reached the command already.
+        if process is not None and not (number == signal.SIGINT and _in_foreground()):
+            process.send_signal(number)
+
+    with _signals_handled_by(hand_on):
+        process = subprocess.Popen(command)
+        on_start(process.pid)
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+@contextmanager
+def _signals_handled_by(forward: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let the handler hear the signals; those that are ignored (`nohup`) stay so."""
+    before = {number: signal.getsignal(number) for number in _FORWARDED_SIGNALS}
+    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    try:
+        for number in heard:
+            signal.signal(number, forward)
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal's keys reach our process group, and so the command in it."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+_MAX_HZ = 100.0
+
+
+def monitor_command(command: Sequence[str], out: Path | None = None, hz: float = 5.0) -> int:
+    """Run a command and sample it and all that it starts.
+
+    Leaves ``samples.parquet`` and ``samples.json`` (as the record of a run has them),
+    ``environment.json``, ``command.json``, ``events.jsonl`` and ``chart.svg``. What was sampled is
+    kept however the command ends.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    out
+        A folder without samples; nothing makes a new one, named by the time, where one stands.
+    hz
+        Samples a second.
+
+    Returns
+    -------
+    int
+        The exit status of the command; 128 and the number of the signal if one ended it.
+
+    Raises
+    ------
+    UserError
+        If the command cannot be started, the folder not be used, or the rate is not possible.
+    """
+    program = _find_program(command)
+    if not 0 < hz <= _MAX_HZ:
+        raise UserError("--hz", hz, f"a number above 0, up to {_MAX_HZ:g}")
+    folder = _create_folder(out or Path(time.strftime("samples-%Y%m%d-%H%M%S")))
+    name = Path(command[0]).name
+    with start_sampler(folder, 1.0 / hz, spill_s=1.0) as sampler:
+
+        def started(pid: int) -> None:
+            sampler.add_root(pid, name)
+            _log_event(folder, "started", process=name, pid=pid)
+
+        try:
+            status = run_foreground([program, *command[1:]], started)
+        except OSError as error:
+            allowed = f"a program that can be started ({error.strerror})"
+            raise UserError("command", command[0], allowed) from None
+        outcome = sampler.stop()
+    _log_event(folder, "ended", process=name, status=status)
+    _write_results(folder, command, status, outcome)
+    return status
+
+
+def _find_program(command: Sequence[str]) -> str:
+    if not command:
+        raise UserError("command", "", "a program and its arguments, after --")
+    program = shutil.which(command[0])
+    if program is None:
+        raise UserError("command", command[0], "a program that can be started")
+    return program
+
+
+def _create_folder(folder: Path) -> Path:
+    """Make the folder, and refuse one with samples in it: nothing is written over."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise UserError("--out", str(folder), allowed) from None
+    if (folder / "samples.parquet").exists():
+        raise UserError("--out", str(folder), "a folder without samples")
+    return folder.absolute()
+
+
+def _log_event(folder: Path, event: str, **details: object) -> None:
+    """Add to the diary, as long as there is a folder for it."""
+    if folder.is_dir():
+        append_event(folder / "events.jsonl", event, **details)
+
+
+def _write_results(
+    folder: Path, command: Sequence[str], status: int, result: SamplerResult
+) -> None:
+    """Leave the facts and the chart, and say on standard error where; never hide the command."""
+    if result.reason:
+        print(f"sample: {result.reason}", file=sys.stderr)
+    if result.path is None:
+        return
+    write_json(folder / "command.json", {"command": list(command), "status": status})
+    write_json(folder / "environment.json", describe_environment())
+    samples = read_samples(folder).to_pandas()
+    picture = command_figure(samples, " ".join(command))
+    picture.save(folder / "chart.svg")
+    print(f"sample: {len(samples)} rows in {folder}, drawn in chart.svg", file=sys.stderr)

@@ -1,0 +1,63 @@
+"""The data of a study, made ready before anything is trained on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from horizont.config.run import Run
+from horizont.config.study import Study, read_study
+from horizont.data.catalogue import dataset_info
+from horizont.data.files import write_files_if_missing
+from horizont.data.preparation import prepare
+from horizont.data.prepared import DatasetDescription, ImageData, load
+from horizont.errors import UserError
+from horizont.networks.catalogue import network_for
+from horizont.networks.network import summary
+from horizont.workflow.check import load_study
+from horizont.workflow.paths import Paths, study_paths
+
+
+def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescription:
+    """Make a data set ready, or find it ready.
+
+    Raises
+    ------
+    UserError
+        If there is no such set, or the real one is asked for and cannot be had.
+    """
+    dataset_info(dataset)
+    return prepare(
+        dataset,
+        study.data.source,
+        paths.raw,
+        paths.prepared_sets,
+        mirror=study.data.mirror,
+        train_examples=study.data.train_examples,
+        test_examples=study.data.test_examples,
+    )
+
+
+def prepare_files(run: Run, paths: Paths) -> Path | None:
+    """Make the files ready that a run reads; nothing if it reads none."""
+    if not run.input.from_files:
+        return None
+    data = load(paths.prepared(run.workload.dataset))
+    if not isinstance(data, ImageData):
+        raise UserError("input.source", "files", f"memory where {run.workload_name} reads a text")
+    return write_files_if_missing(data, paths.files(run.workload.dataset))
+
+
+def prepare_dataset(dataset: str) -> DatasetDescription:
+    """Make a data set of the current study ready."""
+    paths = study_paths()
+    return ensure_prepared(read_study(paths.params), dataset, paths)
+
+
+def network_table(workload: str, paths: Paths | None = None) -> list[dict[str, Any]]:
+    """List the layers of a workload's network; see :func:`horizont.networks.network`."""
+    paths = paths or study_paths()
+    study = load_study(paths)
+    described = study.workload(workload)
+    about = ensure_prepared(study, described.dataset, paths)
+    return summary(network_for(described, about.shape, about.classes))

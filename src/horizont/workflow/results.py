@@ -1,0 +1,244 @@
+"""The results of the study in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
+from horizont.analysis.claims.judge import claim_verdicts
+from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.runs import CertificateStatus
+from horizont.analysis.throughput import format_summary, summary
+from horizont.config.study import Experiment, read_study
+from horizont.errors import UserError
+from horizont.records.files import read_json, write_json
+from horizont.records.record import Record
+from horizont.reporting import labels
+from horizont.reporting.claims import check_page, claim_summary
+from horizont.reporting.verdicts import recommendation_rows
+from horizont.workflow.measure import find_planned_records
+from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.publish import certificate_status
+
+#: Columns of text where no terminal says how many it has.
+DEFAULT_CONSOLE_WIDTH = 120
+
+
+def show_summary(paths: Paths) -> int:
+    """Print a table for each experiment and workload, and where the report is.
+
+    Returns
+    -------
+    int
+        1 if a run failed or is missing, else 0.
+    """
+    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    study = read_study(paths.params)
+    troubles = 0
+    for workload in study.study:
+        proof = certificate_status(workload, paths)
+        for experiment in study.experiments_on(workload):
+            records, missing = find_planned_records(study, experiment, workload, paths)
+            failed = [record for record in records if record.failed_unexpectedly]
+            troubles += len(failed) + missing
+            if records:
+                title = f"{workload}, {experiment}"
+                console.print(
+                    _summary_table(
+                        title, _summary_rows(study.experiment(experiment), records, proof)
+                    )
+                )
+            _print_failures(console, failed, missing)
+        for reason in sorted(set(proof.values()) - {"verified"}):
+            console.print(reason, soft_wrap=True)
+    report = paths.book / "index.html"
+    if report.exists():
+        console.print(f"The report: {report}", soft_wrap=True)
+    return int(troubles > 0)
+
+
+def _summary_rows(
+    experiment: Experiment, records: list[Record], certificates: CertificateStatus
+) -> pd.DataFrame:
+    if experiment.sweep:
+        return _summary_by_point(records, certificates)
+    if experiment.is_timing:
+        return format_summary(summary(records, certificates))
+    found = fault_outcomes(records)
+    columns = ["system", "fault", "outcome", "first_error"]
+    return found.reindex(columns=columns).fillna("–").rename(columns={"first_error": "note"})
+
+
+def _summary_by_point(records: list[Record], certificates: CertificateStatus) -> pd.DataFrame:
+    """Sum up what was varied point by point: so many workers times so many examples."""
+    points: dict[str, list[Record]] = {}
+    for record in records:
+        topology = record.run.topology
+        point = f"{topology.workers} x {record.run.local_batch}"
+        point += f", {topology.servers} servers" if topology.servers > 1 else ""
+        point += "" if topology.link.is_unlimited else f", {labels.link_label(topology.link)}"
+        given, framework = record.run.input, record.run.system.framework
+        point += f", {given.label(framework)}" if given.from_files else ""
+        points.setdefault(point, []).append(record)
+    tables = [
+        format_summary(summary(own, certificates)).assign(point=point)
+        for point, own in points.items()
+    ]
+    table = pd.concat(tables)
+    table["system"] += ": " + table.pop("point")
+    return table
+
+
+def _print_failures(console: Console, failed: Sequence[Record], missing: int) -> None:
+    for record in failed:
+        console.print(f"failed: {record.folder.name}: {record.result.reason}", soft_wrap=True)
+    if missing:
+        console.print(f"{missing} runs are not measured yet")
+
+
+def _summary_table(title: str, rows: pd.DataFrame) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    for column in rows.columns:
+        text = column in ("system", "fault", "outcome", "note")
+        table.add_column(str(column), justify="left" if text else "right", no_wrap=column != "note")
+    for _, row in rows.iterrows():
+        table.add_row(*map(str, row))
+    return table
+
+
+#: The page of the claims among the executed notebooks.
+CLAIMS_PAGE = "claims"
+
+#: Experiments by how close they come to the published cluster, the closest first.
+NEAREST_EXPERIMENTS = ("cluster", "distributed")
+
+
+def available_records(paths: Paths | None = None) -> list[Record]:
+    """Open the records of all planned runs that were made."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    return [
+        record
+        for experiment in study.experiments
+        for workload in study.workloads_of(experiment)
+        for record in find_planned_records(study, experiment, workload, paths)[0]
+    ]
+
+
+def available_evidence(
+    paths: Paths | None = None,
+) -> tuple[list[Record], dict[str, dict[str, str]]]:
+    """Open the records of the study, and tell by workload what its proof says of each trainer."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    proofs = {workload: certificate_status(workload, paths) for workload in study.study}
+    return available_records(paths), proofs
+
+
+def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
+    """Open, for each workload, the records of the experiment nearest to the published set-ups."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    found: dict[str, list[Record]] = {}
+    for experiment in reversed(NEAREST_EXPERIMENTS):
+        for workload in study.workloads_of(experiment):
+            records = find_planned_records(study, experiment, workload, paths)[0]
+            if records:
+                found[workload] = records
+    return {workload: found[workload] for workload in study.study if workload in found}
+
+
+def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
+    """Give a verdict on every published claim and keep them in ``reports/claims.json``."""
+    paths = paths or study_paths()
+    judged = claim_verdicts(*available_evidence(paths))
+    paths.claims.parent.mkdir(parents=True, exist_ok=True)
+    write_json(paths.claims, judged)
+    return judged
+
+
+def show_claims(paths: Paths) -> None:
+    """Print the verdicts; those that cannot be tested here are counted only."""
+    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    judged = judge_claims(paths)
+    tested = [claim for claim in judged if claim["verdict"] != "not testable"]
+    if tested:
+        console.print(_claims_table(tested))
+    console.print(claim_summary(judged), soft_wrap=True)
+
+
+def _claims_table(claims: Sequence[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD)
+    for column in ("claim", "what was claimed", "verdict", "note"):
+        table.add_column(column, no_wrap=column in ("claim", "verdict"))
+    for claim in claims:
+        table.add_row(claim["id"], claim["claim"], claim["verdict"], claim["reason"])
+    return table
+
+
+def check_claims(paths: Paths) -> None:
+    """Refuse a page of claims that says something else than the verdicts.
+
+    Raises
+    ------
+    UserError
+        With the first disagreement, or if there is no page or there are no verdicts.
+    """
+    page = paths.executed_notebooks / f"{CLAIMS_PAGE}.ipynb"
+    for path in (page, paths.claims):
+        if not path.exists():
+            raise UserError("claims", str(path), "a file that `horizont notebook claims` wrote")
+    names = {record.folder.name for record in available_records(paths)}
+    faults = check_page(page, read_json(paths.claims), names)
+    if faults:
+        raise UserError(str(page), faults[0], "what reports/claims.json says")
+
+
+def recommendation_for(question: Question, paths: Paths | None = None) -> Recommendation:
+    """Answer a question from the records of the study."""
+    records, proofs = available_evidence(paths)
+    return recommend(records, question, proofs)
+
+
+def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
+    """Answer the same question for all other wishes."""
+    others = [wish for wish in OBJECTIVES if wish != question.objective]
+    records, proofs = available_evidence()
+    return {wish: recommend(records, replace(question, wish=wish), proofs) for wish in others}
+
+
+def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:
+    """Print the ranking, on what it rests, and its limits.
+
+    Parameters
+    ----------
+    asked
+        The fields of a question.
+
+    Returns
+    -------
+    int
+        1 if the records do not reach that far, else 0.
+    """
+    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    advice = recommendation_for(Question(**fields), paths)
+    rows = recommendation_rows(advice)
+    if rows:
+        table = Table(header_style="bold", box=SIMPLE_HEAD)
+        for column in rows[0]:
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*row.values())
+        console.print(table)
+        console.print(f"From {advice.basis}.", soft_wrap=True)
+    for caveat in advice.caveats:
+        console.print(caveat, soft_wrap=True)
+    return int(not rows)
