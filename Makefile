@@ -22,7 +22,7 @@ test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(BIN)/python -m pytest $(TESTS)
 
 chaos: env      ## all cases of killed and frozen processes; the test suite has eight of them
-	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/cluster/test_chaos.py
+	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py
 
 check: env      ## lint and types only
 	@$(BIN)/ruff check --quiet .

@@ -234,8 +234,8 @@ def _add_recommend_parser(subparsers: Any) -> None:
     advise.add_argument("--threads", type=int, default=1, help="of each worker")
     help_link = "rate of each host's link"
     advise.add_argument("--link", dest="rate_mbit", type=float, metavar="MBIT", help=help_link)
-    help_wish = "throughput, time to loss, memory, or survival"
-    advise.add_argument("--wish", default="throughput", help=help_wish)
+    help_objective = "throughput, time to loss, memory, or survival"
+    advise.add_argument("--objective", default="throughput", help=help_objective)
     advise.set_defaults(do=_recommend)
 
 

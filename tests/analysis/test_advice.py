@@ -44,20 +44,20 @@ def on_link(record: Record, rate_mbit: float | None, servers: int) -> Record:
 
 @pytest.mark.parametrize("objective", ["throughput", "time to loss"])
 def test_what_differs_in_more_than_the_system_is_not_mixed(
-    records: list[Record], wish: str
+    records: list[Record], objective: str
 ) -> None:
     mixed = [on_link(record, 100.0, 1) for record in records]
     mixed += [on_link(record, None, 1) for record in records if record.run.block < 3]
     served = [record for record in records if "parameter_server" in record.run.system.name]
     mixed += [on_link(record, 100.0, 2) for record in served if record.run.block < 2]
-    advice = recommend(mixed, Question("lenet5", workers=2, objective=wish), PROOFS)  # type: ignore[arg-type]
+    advice = recommend(mixed, Question("lenet5", workers=2, objective=objective), PROOFS)  # type: ignore[arg-type]
     assert set(advice.ranking["runs"]) == {6}
     assert "100 Mbit/s" in advice.basis
 
 
 @pytest.mark.parametrize(("objective", "unit"), [("memory", "MiB"), ("time to loss", "s to")])
-def test_other_wishes_rank_from_the_least(records: list[Record], wish: str, unit: str) -> None:
-    advice = recommend(records, Question("lenet5", workers=2, objective=wish), PROOFS)  # type: ignore[arg-type]
+def test_other_wishes_rank_from_the_least(records: list[Record], objective: str, unit: str) -> None:
+    advice = recommend(records, Question("lenet5", workers=2, objective=objective), PROOFS)  # type: ignore[arg-type]
     known = advice.ranking["value"].dropna()
     assert advice.unit.startswith(unit)
     assert list(known) == sorted(known)

@@ -90,7 +90,7 @@ def probe(
     images = examples.images[first] / 255.0
     images = (images - scale.mean[:, None, None]) / scale.std[:, None, None]
     logits = reference(weights, images)
-    told = trainer.probe(next(trainer.batches(examples)))
+    told = trainer.forward_backward(next(trainer.batches(examples)))
     moved, step = dict(weights), 1e-6
     moved["conv1.weight"] = weights["conv1.weight"].copy()
     moved["conv1.weight"][2, 1, 3, 4] += step
@@ -115,8 +115,8 @@ def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: 
     )
     trainer = adapter.trainer(recipe)
     batch = next(trainer.batches(examples))
-    logits = trainer.probe(batch).logits
-    trainer.settle(trainer.step(batch))
+    logits = trainer.forward_backward(batch).logits
+    trainer.synchronize(trainer.step(batch))
     images = examples.images[examples.order[0]] / 255.0
     images = (images - scale.mean[:, None, None]) / scale.std[:, None, None]
     images = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
@@ -128,23 +128,23 @@ def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: 
 
 def steps(plain: Any, timed: Any, examples: InMemoryImages, weights: Any) -> dict[str, Any]:
     """Make bare and instrumented steps, an uneven last batch among them."""
-    probed = plain.probe(next(plain.batches(examples))).gradients
+    probed = plain.forward_backward(next(plain.batches(examples))).gradients
     losses: list[list[float]] = [[], []]
     marks: list[str] = []
     sizes = []
     first_update = None
     for batch in plain.batches(examples):
         loss = plain.step(batch)
-        plain.settle(loss)
+        plain.synchronize(loss)
         losses[0].append(plain.loss_value(loss))
         sizes.append(len(batch[1]))
         if first_update is None:
             first_update = plain.weights()
-    timed.rehearse(BATCH)
+    timed.compile_instrumented_step(BATCH)
     for batch in timed.batches(examples):
         losses[1].append(
             timed.loss_value(
-                timed.timed_step(batch, lambda phase, spent_s=None: marks.append(phase))
+                timed.instrumented_step(batch, lambda phase, spent_s=None: marks.append(phase))
             )
         )
     expected = {name: weights[name] - RATE * probed[name] for name in weights}

@@ -166,17 +166,17 @@ def timing(trainer: Any) -> Arrays:
 
     def update_slowly() -> None:
         update()
-        late = 0 * mxnet.nd.dot(factor * trainer.data[-1][0:1], factor)[0, 0]
-        for weight in trainer.data:
+        late = 0 * mxnet.nd.dot(factor * trainer.weight_arrays[-1][0:1], factor)[0, 0]
+        for weight in trainer.weight_arrays:
             weight[:] += late
 
     trainer.update = update_slowly
     first, second, third = trainer.batches(examples((50, 50, 50)))
-    trainer.settle(trainer.step(first))
+    trainer.synchronize(trainer.step(first))
     begun = time.process_time()
     steps = [trainer.step(second), trainer.step(third)]
     times = []
-    for wait in (partial(trainer.settle, steps[0]), partial(trainer.settle, steps[1])):
+    for wait in (partial(trainer.synchronize, steps[0]), partial(trainer.synchronize, steps[1])):
         wait()
         times.append(time.process_time() - begun)
     mxnet.nd.waitall()

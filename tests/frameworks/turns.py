@@ -39,8 +39,8 @@ def main(job: WorkerJob) -> None:
     coordinator: Any = adapter.coordinator(recipe, job, InMemoryImages(data.train_images, None, []))
     takers: list[int] = []
     while len(takers) < LEAST or (len(set(takers)) < 2 and len(takers) < MOST):
-        step = coordinator.bare_step if len(takers) % 2 else coordinator.timed_step
-        promise = coordinator.cluster.schedule(step, args=(coordinator.feeds,))
+        step = coordinator.compiled_step if len(takers) % 2 else coordinator.compiled_instrumented_step
+        promise = coordinator.cluster.schedule(step, args=(coordinator.iterators,))
         coordinator.cluster.join()
         takers.append(int(coordinator.cluster.fetch(promise)[0]))
     served = coordinator.weights()
@@ -63,7 +63,7 @@ def main(job: WorkerJob) -> None:
 def alone(trainer: Any, examples: InMemoryImages) -> Any:
     """Train in this process."""
     for batch in trainer.batches(examples):
-        trainer.settle(trainer.step(batch))
+        trainer.synchronize(trainer.step(batch))
     return trainer.weights()
 
 

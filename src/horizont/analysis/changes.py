@@ -94,7 +94,7 @@ def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]
         for record in side:
             point = _work_key(record)
             if point in varied:
-                point = point._replace(provenance=resources_label(record.run))
+                point = point._replace(resources=resources_label(record.run))
             points.setdefault(point, []).append(record)
         found.append(points)
     return found

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from horizont.errors import UserError
 
-Model = TypeVar("Model", bound="Frozen")
+Model = TypeVar("Model", bound="ConfigModel")
 
 
 class ConfigModel(BaseModel):

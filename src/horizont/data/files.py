@@ -177,7 +177,7 @@ def _content_hash(description: DatasetDescription) -> str:
 
 
 def _train_split_info(info: DatasetInfo) -> DatasetInfo:
-    return replace(info, parts={"train": info.split_files["train"]})
+    return replace(info, split_files={"train": info.split_files["train"]})
 
 
 def _cifar_segments(

@@ -82,7 +82,7 @@ def _catalogue_entry(
         classes=len(content.vocabulary) if content.vocabulary else info.classes,
         splits={split: _count_examples(content, split) for split in info.splits},
         files=tuple(raw),
-        contents={name: digest.hexdigest() for name, digest in sums.items()},
+        file_md5={name: digest.hexdigest() for name, digest in sums.items()},
     )
 
 

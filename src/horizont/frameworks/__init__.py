@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.errors import MissingFramework
-from horizont.frameworks.base import FrameworkAdapter
+
+if TYPE_CHECKING:
+    from horizont.frameworks.base import FrameworkAdapter
 
 
 def load_adapter(framework: str) -> FrameworkAdapter:
@@ -20,7 +21,9 @@ def load_adapter(framework: str) -> FrameworkAdapter:
     MissingFramework
         If it is not installed.
     """
+    from horizont.config.system import FRAMEWORKS, installed_version
+
     if installed_version(framework) is None:
         raise MissingFramework(framework)
-    package = f"horizont.frameworks.{FRAMEWORKS[framework].adapter}"
-    return cast(FrameworkAdapter, import_module(package).ADAPTER)
+    module = f"horizont.frameworks.{FRAMEWORKS[framework].adapter}.adapter"
+    return cast("FrameworkAdapter", import_module(module).ADAPTER)

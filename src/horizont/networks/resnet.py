@@ -87,7 +87,7 @@ def _residual_block(
 def _basic_path(name: str, source: str, channels: int, stride: int) -> list[Layer]:
     """Describe two 3x3 convolutions."""
     part = partial(_conv_norm, channels=channels, kernel=3)
-    first = part(f"{name}_a", source, stride=stride, active=True)
+    first = part(f"{name}_a", source, stride=stride, with_activation=True)
     return [*first, *part(f"{name}_b", first[-1].name)]
 
 

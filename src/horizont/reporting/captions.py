@@ -156,9 +156,9 @@ def dataset_samples(data: Any) -> FigureOutput | TextSample:
         return TextSample(" ".join(data.vocabulary[token] for token in data.train_tokens[:120]))
     name = data.about.name
     names = () if synthetic else labels.CLASS_NAMES.get(name, ())
-    labels = np.asarray(data.train_labels[:EXAMPLES_SCANNED])
+    classes = np.asarray(data.train_labels[:EXAMPLES_SCANNED])
     figure = figures.sample_sheet(
-        data.train_images[:EXAMPLES_SCANNED], labels, names, synthetic=synthetic
+        data.train_images[:EXAMPLES_SCANNED], classes, names, synthetic=synthetic
     )
     what = "made-up stand-ins for " if synthetic else ""
     caption = f"Training examples, {what}{labels.dataset_label(name)}: the first of each class."

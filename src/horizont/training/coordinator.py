@@ -39,7 +39,7 @@ def run_coordinator(context: WorkerContext) -> None:
     write_table(job.folder / "steps.parquet", coordinator_step_table(rows, job.run.local_batch))
     # The servers' last weights are evaluated in this process alone.
     last = replace(
-        context.setup, weights=coordinator.weights(), statistics=coordinator.running_statistics()
+        context.setup, weights=coordinator.weights(), running_statistics=coordinator.running_statistics()
     )
     write_summary(context, context.adapter.trainer(last), rows[-1][1].loss)
     looks.evaluate_and_write()

@@ -164,6 +164,6 @@ class CheckpointedEvaluation:
 
     def _trainer(self, checkpoint: Checkpoint) -> Trainer:
         recipe = replace(
-            self.context.setup, weights=checkpoint.weights, statistics=checkpoint.running_statistics
+            self.context.setup, weights=checkpoint.weights, running_statistics=checkpoint.running_statistics
         )
         return self.context.adapter.trainer(recipe)

@@ -24,7 +24,7 @@ from horizont.training.mutations import MUTATION_FUNCTIONS
 def use_external_dropout_masks(network: Network) -> Network:
     """Let all dropouts of a network take their masks from outside."""
     layers = tuple(
-        replace(layer, fed=True) if isinstance(layer, Dropout) else layer
+        replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer
         for layer in network.layers
     )
     return replace(network, layers=layers)

@@ -19,7 +19,7 @@ from horizont.records.provenance import code_fingerprint
 PACKAGE_FOLDER = Path(horizont.__file__).parent
 
 #: The floors that decide what a training process does.
-TRAINING_PACKAGES = ("spec", "data", "networks", "worker", "measure", "cluster")
+TRAINING_PACKAGES = ("config", "data", "networks", "training", "monitoring", "launchers")
 
 
 def training_code_fingerprint(framework: str) -> str:

@@ -212,7 +212,7 @@ def recommendations_by_objective(question: Question) -> dict[str, Recommendation
     """Answer the same question for all other wishes."""
     others = [wish for wish in OBJECTIVES if wish != question.objective]
     records, proofs = available_evidence()
-    return {wish: recommend(records, replace(question, wish=wish), proofs) for wish in others}
+    return {wish: recommend(records, replace(question, objective=wish), proofs) for wish in others}
 
 
 def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:

@@ -1,5 +1,0 @@
-"""MXNet: hybridized Gluon networks, Gluon's DataLoader, the KVStore's parameter servers."""
-
-from horizont.frameworks.mxnet.adapter import ADAPTER
-
-__all__ = ["ADAPTER"]

@@ -33,7 +33,7 @@ nn = mx.gluon.nn
 #: again at every step; the build without that plans anew each time. LeNet-5 trained about five
 #: per cent faster with a plan; network and loss in one block were no faster still.
 HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
-    "plain": {"static_alloc": True, "static_shape": True},
+    "default": {"static_alloc": True, "static_shape": True},
     "dynamic_alloc": {},
 }
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
+
+# Both are read when TensorFlow and Keras are imported, so they must stand before the import.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's own keras.json prefers
 
 import tensorflow as tf
 

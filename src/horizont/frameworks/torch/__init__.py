@@ -1,5 +1,0 @@
-"""PyTorch: eager networks, DataLoader, DistributedDataParallel over gloo."""
-
-from horizont.frameworks.torch.adapter import ADAPTER
-
-__all__ = ["ADAPTER"]

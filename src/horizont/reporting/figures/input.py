@@ -94,11 +94,11 @@ def _label_input_rows(
     axes: Axes, table: pd.DataFrame, positions: list[int], headings: dict[int, str]
 ) -> None:
     marked = ["" if ordered else " *" for ordered in table["shared_order"]]
-    labels = [name + mark for name, mark in zip(table["input"], marked, strict=True)]
+    rows = [name + mark for name, mark in zip(table["input"], marked, strict=True)]
     axes.set_yticks(
         [*positions, *headings],
         labels=[
-            *labels,
+            *rows,
             *(labels.framework_label(labels.framework_of(name)) for name in headings.values()),
         ],
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.cluster.chaos import until
+from tests.launchers.chaos import until
 from tests.conftest import small_run
 
 from horizont.analysis.faults import fault_outcomes
@@ -160,11 +160,11 @@ def test_what_was_collected_is_not_signalled_again(sleeper: ProcessGroup) -> Non
 ABANDONED = """
 import os, signal, sys
 from pathlib import Path
-from horizont.cluster import PlannedProcess
-from horizont.cluster.group import ProcessGroup
-from horizont.spec import TraceJob
+from horizont.config.jobs import TraceJob
+from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.process import ProcessGroup
 folder = Path(sys.argv[1])
-planned = PlannedProcess("p", "", ("sleep", "60"), {}, folder, TraceJob.model_construct())
+planned = ProcessPlan("p", "", ("sleep", "60"), {}, folder, TraceJob.model_construct())
 group = ProcessGroup(planned, folder.with_suffix(".log"))
 group.signal(signal.SIGSTOP)  # before it could ask for anything by itself
 print(group.process.pid, flush=True)

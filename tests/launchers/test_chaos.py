@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.cluster.chaos import Case, carry_out
+from tests.launchers.chaos import Case, carry_out
 from tests.conftest import small_run
 
 from horizont.config.system import SYSTEMS

@@ -20,12 +20,12 @@ HERE = "127.0.0.1"
 #: Draws from few ports, so that several processes are sure to meet.
 HOLDER = """
 import sys
-from horizont.cluster import holding_ports, ports
+from horizont.launchers import local
 few = range(int(sys.argv[2]), int(sys.argv[2]) + 40)
-ports.candidates, ports.TRIES = lambda: few, len(few)
+local.candidate_ports, local.MAX_DRAWS = lambda: few, len(few)
 print("ready", flush=True)
 sys.stdin.readline()
-with holding_ports(["127.0.0.1"] * int(sys.argv[1]), 0) as held:
+with local.reserve_ports(["127.0.0.1"] * int(sys.argv[1]), 0) as held:
     print(*held, flush=True)
     sys.stdin.read()
 """
@@ -105,12 +105,12 @@ def test_a_port_on_which_someone_listens_is_named() -> None:
 
 def test_a_port_on_which_someone_listens_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     with reserve_ports([HERE], 0) as (free,), socket.create_server((HERE, 0)) as taken:
-        monkeypatch.setattr(ports, "TRIES", 2)
-        monkeypatch.setattr(ports, "candidates", lambda: [free, taken.getsockname()[1]])
+        monkeypatch.setattr(local, "MAX_DRAWS", 2)
+        monkeypatch.setattr(local, "candidate_ports", lambda: [free, taken.getsockname()[1]])
         with pytest.raises(UserError, match="free ports"), reserve_ports([HERE], 0):
             pass
     with socket.create_server((HERE, 0)) as taken:
-        monkeypatch.setattr(ports, "candidates", lambda: [free, taken.getsockname()[1]])
+        monkeypatch.setattr(local, "candidate_ports", lambda: [free, taken.getsockname()[1]])
         for _ in range(8):
             with reserve_ports([HERE], 0) as held:
                 assert held == [free]
@@ -139,7 +139,7 @@ def test_consecutive_ports_end_somewhere() -> None:
 def test_ports_of_outgoing_connections_are_not_drawn(
     told: str, first: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "range")
+    monkeypatch.setattr(local, "EPHEMERAL_RANGE_FILE", tmp_path / "range")
     local.EPHEMERAL_RANGE_FILE.write_text(told)
     drawn = local.candidate_ports()
     assert (drawn[0], drawn[-1]) == (first, last)

@@ -57,7 +57,7 @@ def test_a_user_without_rights_is_told_what_is_left_out() -> None:
 
 
 def test_without_rights_free_hosts_become_the_loopback_and_the_record_says_so() -> None:
-    engines = "{0.topology.engine} {1.topology.engine} {0.topology.workers}"
+    engines = "{0.topology.launcher} {1.topology.launcher} {0.topology.workers}"
     told = as_nobody(
         lambda: engines.format(with_local_fallback(of(FREE)), with_local_fallback(of(LIMITED)))
     )
@@ -70,7 +70,7 @@ def test_a_finished_record_is_kept_where_the_run_could_not_be_made_again(
     run, about, paths = of(LIMITED), load(small_cifar).description, Paths(tmp_path)
     key = run_key(run, run_provenance(run.system.framework, about))
     store = paths.records(run.experiment, run.workload_name)
-    monkeypatch.setattr(experiment, "obstacle", lambda run: "emulated hosts need root")
+    monkeypatch.setattr(measure, "skip_reason", lambda run: "emulated hosts need root")
     assert measure.execute_runs([run], about, paths)[0].result.status == "skipped"
     writer = RecordWriter(store, key)
     writer.start(run, {})

@@ -10,7 +10,7 @@ from horizont.theory.differentiate import finite_differences, gradients
 from horizont.theory.formula import read_formula
 from horizont.theory.operations import OPERATIONS
 from horizont.theory.questions import Question
-from tests.theory.conformance import CONFORMANCE
+from tests.textbook_old.conformance import CONFORMANCE
 
 ASKED = [question for chapter in CHAPTERS for question in questions_of(chapter)]
 

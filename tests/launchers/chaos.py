@@ -40,7 +40,7 @@ PATIENCE_S, DEADLINE_S = 10, 90
 LAUNCHER = """
 import signal, sys
 from pathlib import Path
-from tests.cluster.chaos import launch
+from tests.launchers.chaos import launch
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command line does
 try:
     launch(*map(Path, sys.argv[1:3]), *sys.argv[3:6])

@@ -95,10 +95,10 @@ LAUNCHER = """
 import sys
 from pathlib import Path
 from tests.conftest import small_run
-from horizont.cluster import Place, execute
-run = small_run("pytorch/sync/allreduce", steps={steps}, sampler_hz=5, deadline_s=240)
+from horizont.launchers.execute import RunPaths, execute
+run = small_run("pytorch/sync/allreduce", steps={steps}, sampler_hz=5, timeout_s=240)
 try:
-    execute(run, "key", Place(Path(sys.argv[1]), Path(sys.argv[2]), {{}}), lambda d, p: None)
+    execute(run, "key", RunPaths(Path(sys.argv[1]), Path(sys.argv[2]), {{}}), lambda d, p: None)
 except KeyboardInterrupt:
     sys.exit(130)
 """

@@ -226,7 +226,7 @@ def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Pat
     topology = {"launcher": "emulated", "workers": 3, "link": {"rate_mbit": 1000}}
     run = small_run("pytorch/sync/allreduce", topology=topology, global_batch=24, steps=steps)
     run = run.model_copy(update={"sampler_hz": 20})
-    script = "import sys; from tests.cluster.test_emulated import one_run; one_run(*sys.argv[1:])"
+    script = "import sys; from tests.launchers.test_emulated import one_run; one_run(*sys.argv[1:])"
     (tmp_path / "run.json").write_text(run.model_dump_json())
     words = [str(tmp_path / "run.json"), str(small_cifar)]
     with subprocess.Popen(
@@ -264,10 +264,10 @@ def one_run(path: str, data: str, store: str) -> dict[str, int]:
 @pytest.mark.usefixtures("nothing_of_hosts_left")
 def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from horizont.cluster.hosts import open_hosts;"
-        "from horizont.spec import Topology\n"
-        "with open_hosts(Topology(engine='emulated', workers=2, host_cpus=0.5), Path(sys.argv[1])):"
-        "\n    print('inconclusive', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from horizont.launchers.base import open_cluster;"
+        "from horizont.config.topology import Topology\n"
+        "with open_cluster(Topology(launcher='emulated', workers=2, cpus_per_host=0.5), Path(sys.argv[1])):"
+        "\n    print('open', flush=True); time.sleep(60)"
     )
     before = namespaces()
     command = [sys.executable, "-c", script, str(tmp_path)]

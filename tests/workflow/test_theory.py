@@ -12,7 +12,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from tests.conftest import ROOT
-from tests.theory.conformance import CONFORMANCE
+from tests.textbook_old.conformance import CONFORMANCE
 
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, installed_version

@@ -44,7 +44,7 @@ def test_a_framework_that_does_not_answer_is_not_tested():
 
 @pytest.mark.framework
 def test_an_installed_framework_answers_in_a_process_of_its_own(monkeypatch):
-    monkeypatch.setattr(features, "FRAMEWORKS", ["pytorch", "nonsense"])
+    monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch", "nonsense"])
     asked = check.query_features()
     assert asked["pytorch"]["features"]["machines"]["has"]
     assert not asked["pytorch"]["features"]["async"]["has"]

@@ -158,18 +158,18 @@ def test_every_verb_of_the_pipeline_is_there() -> None:
 
     assert set(workflow.__all__) == set(workflow._MODULES)
     for verb in workflow.__all__:
-        assert getattr(pipeline, verb).__module__.startswith("horizont.workflow.")
-        assert not (SOURCE / "pipeline" / f"{verb}.py").exists(), "would hide the verb"
+        assert getattr(workflow, verb).__module__.startswith("horizont.workflow.")
+        assert not (SOURCE / "workflow" / f"{verb}.py").exists(), "would hide the verb"
 
 
 def test_starting_a_notebook_does_not_wait_for_what_draws_and_computes() -> None:
-    told = "import sys, horizont.pipeline.notebook; print({'pandas', 'scipy'} & set(sys.modules))"
+    told = "import sys, horizont.workflow.notebooks; print({'pandas', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_a_worker_imports_neither_what_makes_data_nor_what_draws_reports() -> None:
-    job = "import sys, horizont.worker.train; from horizont.worker.main import main"
+    job = "import sys, horizont.training.worker; from horizont.training.worker import main"
     tries = "from contextlib import suppress\nwith suppress(OSError): main(['', 'no such job'])"
     told = "import pyarrow; pyarrow.array([1]); names = 'matplotlib', 'pandas', 'pooch', 'scipy'"
     done = subprocess.run(

@@ -18,7 +18,7 @@ def record(
     folder: Path, system: str, incident: dict[str, Any], found: FaultReport | None
 ) -> Record:
     writer = RecordWriter(folder, "key")
-    writer.start(small_run(system, incident={"at_step": 2, **incident}), {})
+    writer.start(small_run(system, fault={"at_step": 2, **incident}), {})
     if found is not None:
         writer.write_fault_report(found)
     return read_record(writer.finish(RunResult(status="failed", reason="it never came")))
@@ -28,7 +28,7 @@ def fate(process: str, end: str, steps: int | None = None, **more: Any) -> Proce
     role, rank = process.split("-")[:2]
     counted = {} if steps is None else {"steps_before": 2, "steps_after": steps - 2}
     return ProcessOutcome(
-        target=process, target=role, rank=int(rank), outcome=end, **counted, **more
+        process=process, role=role, rank=int(rank), outcome=end, **counted, **more
     )
 
 
