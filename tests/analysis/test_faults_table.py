@@ -80,18 +80,18 @@ def test_the_first_of_several_errors_is_the_notice(tmp_path: Path) -> None:
     assert fault_outcomes([made]).iloc[0]["first_error"] == "first"
 
 
-@pytest.mark.parametrize(("rejoined", "words"), [(True, "with the"), (False, "without the")])
-def test_the_table_tells_who_was_taken_in(tmp_path: Path, again: bool, words: str) -> None:
+@pytest.mark.parametrize(("rejoined", "text"), [(True, "with the"), (False, "without the")])
+def test_the_table_says_whether_the_target_rejoined(tmp_path: Path, rejoined: bool, text: str) -> None:
     found = aftermath(
         "worker-1", "completed", fate("worker-1", "injected"), fate("chief-0", "completed", 7),
-        fate("server-0", "running"), rejoined=again,
+        fate("server-0", "running"), rejoined=rejoined,
     )  # fmt: skip
     made = record(
         tmp_path, "tensorflow/async/parameter_server",
         {"kind": "restart", "target": "worker", "rank": 1, "duration_s": 1}, found,
     )  # fmt: skip
     page = fault_table(fault_outcomes([made])).html()
-    assert f"goes on, {words} one started again" in page
+    assert f"goes on, {text} one started again" in page
     assert "worker 1 restarted for 1 s" in page
     assert "7 of 7" in page
 

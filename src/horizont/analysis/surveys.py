@@ -55,7 +55,7 @@ def read_surveys() -> Surveys:
     """Read the published tables."""
     path = files("horizont.analysis").joinpath("published", "frameworks.yaml")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for row in values["then"].values():
+    for row in values["entries"].values():
         row["asynchronous"] = row.pop("async")
     return parse_config(
         Surveys, {**values, "checked_on": str(values["checked_on"])}, "frameworks.yaml"

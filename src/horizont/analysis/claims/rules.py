@@ -61,7 +61,6 @@ def read_claims() -> tuple[Claim, ...]:
     """Read the claims, in the order of their publications."""
     with _FOLDER.joinpath("claims.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    table = table.rename(columns={"deciding_statistic": "statistic"})
     rows = table.to_dict(orient="records")
     return tuple(parse_config(Claim, row, f"claims.csv.{row['id']}") for row in rows)
 
