@@ -1,288 +1,339 @@
-"""The command line: one verb a line, and the one place where a user's mistake becomes a message."""
+"""The command line, and the one place where a `UserError` becomes a message."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from horizont.errors import UserError
 
+#: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
+FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
+
+#: What typer raises for a command line that it cannot parse; it exports only subclasses.
+_UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="horizont",
+    help="Which framework trains this network fastest on these machines, and why?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+config_app = typer.Typer(help="Show, choose and check the settings.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+Experiment = Annotated[str, typer.Argument(help="an experiment of params.yaml")]
+Workload = Annotated[str, typer.Argument(help="a workload of params.yaml")]
+PassThrough = Annotated[list[str] | None, typer.Argument(help="after --")]
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Returns
-    -------
-    int
-        0 if all went well, 1 if something failed, 2 for a user's mistake, 130 for an interrupt.
-    """
-    # A polite end is an interrupt too, and so is a terminal that is closed, unless that is to be
-    # ignored (`nohup`): everything that was started is ended.
+    """Run a command and return its exit status."""
+    # SIGTERM, and a closed terminal unless `nohup` ignores it, end all processes as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
-    arguments = build_parser().parse_args(argv)
     try:
-        return int(arguments.do(arguments) or 0)
+        return int(app(argv, standalone_mode=False) or 0)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted; what was finished is kept, the same command goes on", file=sys.stderr)
-        return 130
+        return USER_ERROR
+    except _UsageError as error:
+        error.show()
+        return USER_ERROR
+    except (KeyboardInterrupt, typer.Abort):
+        print("\ninterrupted; finished runs are kept, the same command resumes", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
-        return 1
+        return FAILED
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Describe the commands."""
-    parser = argparse.ArgumentParser(prog="horizont", description=__doc__)
-    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    repro = verbs.add_parser("repro", help="run the study, or what is not up to date of it")
-    repro.add_argument("--profile", help="settings to write into params.yaml first")
-    repro.add_argument("dvc", nargs="*", help="arguments for `dvc repro`, after --")
-    repro.set_defaults(do=_repro)
-
-    profile = verbs.add_parser("profile", help="write a profile's settings into params.yaml")
-    profile.add_argument("name", nargs="?", help="nothing lists them")
-    profile.set_defaults(do=_profile)
-
-    prepare = verbs.add_parser("prepare", help="make a data set ready")
-    prepare.add_argument("dataset")
-    prepare.set_defaults(do=_prepare)
-
-    measure = verbs.add_parser("measure", help="make the runs of an experiment that are missing")
-    measure.add_argument("experiment")
-    measure.add_argument("workload")
-    measure.set_defaults(do=_run_experiment)
-
-    prove = verbs.add_parser("prove", help="compare the frameworks on a workload")
-    prove.add_argument("workload")
-    prove.add_argument(
-        "--fault", action="append", default=[], metavar="FRAMEWORK=FAULT", help="break one first"
-    )
-    prove.set_defaults(do=_verify)
-
-    notebook = verbs.add_parser("notebook", help="run a notebook headlessly")
-    notebook.add_argument("name")
-    notebook.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
-    notebook.set_defaults(do=_notebook)
-
-    tensorboard = verbs.add_parser("tensorboard", help="write TensorBoard's files of all runs")
-    tensorboard.add_argument("--logdir", type=Path, help="where they go (default: tensorboard)")
-    tensorboard.set_defaults(do=_tensorboard)
-
-    sample = verbs.add_parser("sample", help="sample the resources of any command")
-    sample.add_argument("--hz", type=float, default=5.0, help="samples a second (default: 5)")
-    sample.add_argument("--out", type=Path, metavar="FOLDER", help="where the record goes")
-    sample.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
-    sample.set_defaults(do=_monitor)
-    claims = verbs.add_parser("claims", help="give a verdict on every published claim")
-    claims.add_argument(
-        "--check", action="store_true", help="hold the page of claims against the verdicts"
-    )
-    claims.set_defaults(do=_claims)
-
-    compare = verbs.add_parser("compare", help="tell what changed between two folders of records")
-    compare.add_argument("before", type=Path)
-    compare.add_argument("after", type=Path)
-    compare.add_argument(
-        "--fail-above", type=float, metavar="FACTOR", help="exit 1 if a throughput fell by more"
-    )
-    compare.set_defaults(do=_compare)
-
-    _add_recommend_parser(verbs)
-
-    lab = verbs.add_parser("lab", help="open JupyterLab on the start notebook")
-    lab.add_argument("jupyter", nargs="*", help="arguments for JupyterLab, after --")
-    lab.set_defaults(do=_lab)
-    book = verbs.add_parser("book", help="assemble the book from the executed notebooks")
-    book.add_argument("--check", action="store_true", help="only follow the links of the built one")
-    book.set_defaults(do=_book)
-
-    for name, do, text in (
-        ("summary", _summary, "show the results of the study in the terminal"),
-        ("check", _check, "check the settings"),
-    ):
-        verb = verbs.add_parser(name, help=text)
-        verb.set_defaults(do=do)
-    return parser
-
-
-def _repro(arguments: argparse.Namespace) -> int:
+@app.command()
+def repro(
+    dvc: PassThrough = None,
+    profile: Annotated[str, typer.Option(help="write this profile to params.yaml first")] = "",
+) -> int:
+    """Run the study, or what is not up to date of it; arguments after -- go to `dvc repro`."""
     from horizont.workflow.paths import study_paths
     from horizont.workflow.profiles import apply_profile
     from horizont.workflow.repro import reproduce
 
     paths = study_paths()
-    if arguments.profile:
-        apply_profile(paths, arguments.profile)
-    status = reproduce(paths, arguments.dvc)
-    if status:
-        print("the study is not complete; the same command goes on where it stopped")
+    if profile:
+        apply_profile(paths, profile)
+    if status := reproduce(paths, dvc or ()):
+        print("the study is incomplete; the same command resumes it")
         return status
     from horizont.workflow.results import show_summary
 
     return show_summary(paths)
 
 
-def _profile(arguments: argparse.Namespace) -> None:
+@config_app.command("list")
+def config_list() -> None:
+    """List the profiles."""
     from horizont.workflow.paths import study_paths
-    from horizont.workflow.profiles import apply_profile, profile_names
+    from horizont.workflow.profiles import profile_names
 
-    paths = study_paths()
-    if arguments.name is None:
-        print("\n".join(profile_names(paths)))
-        return
-    apply_profile(paths, arguments.name)
-    print(f"params.yaml holds the profile {arguments.name}")
+    print("\n".join(profile_names(study_paths())))
 
 
-def _prepare(arguments: argparse.Namespace) -> None:
+@config_app.command("use")
+def config_use(name: Annotated[str, typer.Argument(help="a profile")]) -> None:
+    """Write the settings of a profile to params.yaml."""
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.profiles import apply_profile
+
+    apply_profile(study_paths(), name)
+    print(f"params.yaml has the settings of the profile {name}")
+
+
+@config_app.command("check")
+def config_check() -> None:
+    """Check params.yaml against the data sets, networks and frameworks."""
+    from horizont.workflow.check import load_study
+    from horizont.workflow.paths import study_paths
+
+    study = load_study(study_paths())
+    print(f"params.yaml is valid: profile {study.profile}, experiments {', '.join(study.experiments)}")
+
+
+@app.command()
+def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
+    """Download or generate a data set, and convert it."""
     from horizont.workflow.prepare import prepare_dataset
 
-    about = prepare_dataset(arguments.dataset)
-    print(f"{about.name}: {about.source}, from {about.origin}")
+    description = prepare_dataset(dataset)
+    print(f"{description.name}: {description.source}, from {description.origin}")
 
 
-def _run_experiment(arguments: argparse.Namespace) -> int:
+@app.command()
+def run(
+    experiment: Experiment,
+    workload: Annotated[str, typer.Argument(help="one of its workloads; by default all")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plans only")] = False,
+) -> int:
+    """Run an experiment: the runs that have no record yet."""
     from horizont.workflow.notebooks import forwarded_progress
+    from horizont.workflow.paths import study_paths
 
+    if dry_run:
+        from horizont.workflow.experiment import print_plans
+
+        return print_plans(experiment, workload, study_paths())
     with forwarded_progress():
-        from horizont.workflow.measure import run_experiment
+        from horizont.workflow.experiment import run_on_workloads
 
-        records = run_experiment(arguments.experiment, arguments.workload)
-    return int(any(record.failed_unexpectedly for record in records))
+        records = run_on_workloads(experiment, workload, study_paths())
+    return FAILED if any(record.failed_unexpectedly for record in records) else 0
 
 
-def _verify(arguments: argparse.Namespace) -> int:
+@app.command()
+def verify(
+    workload: Workload,
+    mutate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FRAMEWORK=MUTATION", help="apply a seeded defect first"),
+    ] = None,
+) -> int:
+    """Verify that the frameworks train a workload equivalently."""
     from horizont.workflow.notebooks import forwarded_progress
     from horizont.workflow.verify import verify_workload
 
-    faults = {}
-    for given in arguments.fault:
-        framework, _, fault = given.partition("=")
-        if not fault:
-            raise UserError("--fault", given, "FRAMEWORK=FAULT")
-        faults[framework] = fault
+    mutations = _pairs("--mutate", "FRAMEWORK=MUTATION", mutate)
     with forwarded_progress():
-        proof = verify_workload(arguments.workload, mutations=faults)
-    print(proof.verdict)
-    return int(not proof.ok)
+        certificate = verify_workload(workload, mutations=mutations)
+    print(certificate.verdict)
+    return 0 if certificate.ok else FAILED
 
 
-def _notebook(arguments: argparse.Namespace) -> int:
-    from horizont.workflow.notebooks import NotebookFailed, run_notebook
+@app.command()
+def experiment(name: Experiment) -> int:
+    """Run an experiment and execute its notebooks."""
+    from horizont.workflow.experiment import execute_experiment
 
-    try:
-        run_notebook(arguments.name, dict(arguments.p))
-    except NotebookFailed as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 2 if failure.error == "UserError" else 1
-    return 0
+    return _execute_notebooks(lambda: execute_experiment(name))
 
 
-def _tensorboard(arguments: argparse.Namespace) -> None:
+@app.command()
+def views(name: Experiment) -> int:
+    """Execute the notebooks of an experiment's views."""
+    from horizont.workflow.experiment import execute_views
+
+    return _execute_notebooks(lambda: execute_views(name))
+
+
+@app.command()
+def notebook(
+    name: Annotated[str, typer.Argument(help="a notebook, without its ending")],
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="one of its parameters"),
+    ] = None,
+) -> int:
+    """Execute a notebook headlessly."""
+    from horizont.workflow.notebooks import run_notebook
+
+    parameters = _pairs("--parameter", "NAME=VALUE", parameter)
+    return _execute_notebooks(lambda: run_notebook(name, parameters))
+
+
+@app.command()
+def watch() -> int:
+    """Show the progress of the running study: stages, steps, CPU, memory, log."""
     from horizont.workflow.paths import study_paths
-    from horizont.workflow.tensorboard import write_eventfiles
+    from horizont.workflow.watch import watch_study
+
+    return watch_study(study_paths())
+
+
+@app.command()
+def tensorboard(
+    logdir: Annotated[Path | None, typer.Option(help="by default `tensorboard`")] = None,
+) -> None:
+    """Write event files of all runs for TensorBoard."""
+    from horizont.workflow.paths import study_paths
+    from horizont.workflow.tensorboard import export_tensorboard
 
     paths = study_paths()
-    logdir: Path = arguments.logdir or paths.root / "tensorboard"
-    found = write_eventfiles(paths, logdir)
-    print(f"{found.written} runs written, {found.kept} unchanged, {found.without} without scalars")
-    print(f"to look at them: tensorboard --logdir {logdir}")
+    folder = logdir or paths.root / "tensorboard"
+    print(export_tensorboard(paths, folder))
+    print(f"to look at them: tensorboard --logdir {folder}")
 
 
-def _monitor(arguments: argparse.Namespace) -> int:
+@app.command(context_settings={"ignore_unknown_options": True})
+def monitor(
+    command: Annotated[list[str], typer.Argument(help="the command, after --")],
+    hz: Annotated[float, typer.Option(help="samples per second")] = 5.0,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="for the record")] = None,
+) -> int:
+    """Sample the resources of any command."""
     from horizont.workflow.monitor import monitor_command
 
-    command = arguments.command
-    if command[:1] == ["--"]:
-        command = command[1:]
-    return monitor_command(command, arguments.out, arguments.hz)
+    return monitor_command(command, out, hz)
 
 
-def _claims(arguments: argparse.Namespace) -> None:
+@app.command()
+def claims(
+    check: Annotated[bool, typer.Option("--check", help="check the page of claims only")] = False,
+) -> None:
+    """Print a verdict on every published claim."""
     from horizont.workflow.paths import study_paths
     from horizont.workflow.results import check_claims, show_claims
 
-    if arguments.check:
+    if check:
         check_claims(study_paths())
-        print("the page says what the verdicts say")
+        print("the page of claims agrees with the verdicts")
     else:
         show_claims(study_paths())
 
 
-def _compare(arguments: argparse.Namespace) -> int:
+@app.command()
+def compare(
+    before: Path,
+    after: Path,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(metavar="FACTOR", help="exit 1 if a throughput dropped by more"),
+    ] = None,
+) -> int:
+    """Compare two folders of records: two machines, two versions, two links."""
     from horizont.workflow.compare import compare_records
 
-    return compare_records(arguments.before, arguments.after, arguments.fail_above)
+    return compare_records(before, after, fail_above)
 
 
-def _add_recommend_parser(subparsers: Any) -> None:
-    """Describe the question."""
-    advise = subparsers.add_parser("advise", help="which system to take, from the records at hand")
-    advise.add_argument("--network", default="", help="by name, such as resnet18")
-    advise.add_argument("--weights", type=float, default=float("nan"), help="or by its size")
-    advise.add_argument("--workers", type=int, default=1)
-    advise.add_argument("--threads", type=int, default=1, help="of each worker")
-    help_link = "rate of each host's link"
-    advise.add_argument("--link", dest="rate_mbit", type=float, metavar="MBIT", help=help_link)
-    help_objective = "throughput, time to loss, memory, or survival"
-    advise.add_argument("--objective", default="throughput", help=help_objective)
-    advise.set_defaults(do=_recommend)
-
-
-def _recommend(arguments: argparse.Namespace) -> int:
+@app.command()
+def recommend(
+    network: Annotated[str, typer.Option(help="by name, such as resnet18")] = "",
+    weights: Annotated[float, typer.Option(help="or by its number of weights")] = float("nan"),
+    workers: int = 1,
+    threads: Annotated[int, typer.Option(help="of each worker")] = 1,
+    link: Annotated[
+        float | None, typer.Option(metavar="MBIT", help="rate of the link of each host")
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(help="throughput, time to loss, memory, or fault tolerance")
+    ] = "throughput",
+) -> int:
+    """Recommend a system from the nearest records."""
     from horizont.workflow.paths import study_paths
     from horizont.workflow.results import show_recommendation
 
-    asked = ("network", "weights", "workers", "threads", "rate_mbit", "objective")
-    return show_recommendation({name: getattr(arguments, name) for name in asked}, study_paths())
+    question = {
+        "network": network,
+        "weights": weights,
+        "workers": workers,
+        "threads": threads,
+        "rate_mbit": link,
+        "objective": objective,
+    }
+    return show_recommendation(question, study_paths())
 
 
-def _book(arguments: argparse.Namespace) -> None:
-    from horizont.workflow.book import assemble_book, check_site
+@app.command()
+def book(
+    check: Annotated[bool, typer.Option("--check", help="check the built book only")] = False,
+) -> None:
+    """Build the book from the executed notebooks."""
+    from horizont.workflow.book import assemble_book, check_book
     from horizont.workflow.paths import study_paths
 
-    if arguments.check:
-        report = check_site(study_paths())
-        print("\n".join(report.outside))
-        print(f"{report.followed} addresses lead somewhere; {len(report.outside)} lead outside")
+    if check:
+        check_book(study_paths())
+        print("the book loads nothing from elsewhere")
         return
     print(f"the report: {assemble_book(study_paths())}")
 
 
-def _summary(arguments: argparse.Namespace) -> int:
-    del arguments
+@app.command()
+def summary() -> int:
+    """Print the results of the study."""
     from horizont.workflow.paths import study_paths
     from horizont.workflow.results import show_summary
 
     return show_summary(study_paths())
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    del arguments
-    from horizont.workflow.check import load_study
-    from horizont.workflow.paths import study_paths
-
-    study = load_study(study_paths())
-    print(f"the settings are in order: profile {study.profile}, {', '.join(study.study)}")
-
-
-def _lab(arguments: argparse.Namespace) -> None:
+@app.command()
+def lab(jupyter: PassThrough = None) -> None:
+    """Open JupyterLab on the start notebook; arguments after -- go to JupyterLab."""
     from horizont.workflow.lab import lab_command
     from horizont.workflow.paths import study_paths
 
-    command = lab_command(study_paths(), arguments.jupyter)
-    # Replaces this process: Ctrl-C goes to JupyterLab, which asks and ends its kernels.
+    command = lab_command(study_paths(), jupyter or ())
+    # Replaces this process, so that Ctrl-C goes to JupyterLab, which asks and ends its kernels.
     os.execv(command[0], command)
+
+
+def _pairs(option: str, form: str, values: Sequence[str] | None) -> dict[str, str]:
+    """Split the values of an option at their first equals sign."""
+    pairs = {}
+    for given in values or ():
+        name, _, value = given.partition("=")
+        if not value:
+            raise UserError(option, given, form)
+        pairs[name] = value
+    return pairs
+
+
+def _execute_notebooks(execute: Callable[[], object]) -> int:
+    """Execute notebooks; a failed one is saved with its error."""
+    from horizont.errors import NotebookFailed
+
+    try:
+        execute()
+    except NotebookFailed as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return USER_ERROR if failure.error == "UserError" else FAILED
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,25 @@
-"""The one class for a user's mistake; caught once, in the command line."""
+"""Errors that are caught: mistakes of the user, failed notebooks, missing frameworks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(ValueError):
-    """A mistake that the user can mend: which field, what it held, what is allowed.
+    """A mistake that the user can correct; the command line prints it without a traceback.
 
-    A ``ValueError``, so that a specification's own checks can raise it and the path of the
-    field is put before it.
+    A ``ValueError``, so that validators of pydantic can raise it and the path of the field is
+    put before it.
 
     Parameters
     ----------
     field
         The setting, argument or file that is wrong, written as the user writes it.
     value
-        What was found there.
+        The value of the field.
     allowed
-        What may stand there: a sentence, or the permitted values.
+        A sentence, or the permitted values.
     """
 
     def __init__(self, field: str, value: object, allowed: str | Iterable[str]) -> None:
@@ -29,8 +30,25 @@ class UserError(ValueError):
 
 
 class MissingFramework(UserError):
-    """A framework that the study names is not installed here."""
+    """A framework that the study names is not installed."""
 
     def __init__(self, framework: str) -> None:
         super().__init__("framework", framework, "an installed framework (run `make env`)")
         self.framework = framework
+
+
+class NotebookFailed(Exception):
+    """A cell of a notebook raised; the notebook is saved with its error.
+
+    Attributes
+    ----------
+    error
+        The name of the exception.
+    """
+
+    def __init__(self, path: Path, error: str, message: str) -> None:
+        self.path = path
+        self.error = error
+        self.message = message
+        text = message if error == "UserError" else f"{error}: {message}"
+        super().__init__(f"{text} (the notebook is saved as {path})")

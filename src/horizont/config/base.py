@@ -1,10 +1,10 @@
-"""The base of every specification, and the way a wrong one becomes a plain sentence."""
+"""The base of all configuration models, and their errors as sentences for the user."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,14 +14,22 @@ Model = TypeVar("Model", bound="ConfigModel")
 
 
 class ConfigModel(BaseModel):
-    """A specification: immutable, and closed to keys that it does not know."""
+    """An immutable model that accepts no unknown keys.
+
+    Attributes
+    ----------
+    RENAMED
+        Keys of earlier versions, each with the key that replaced it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    RENAMED: ClassVar[Mapping[str, str]] = {}
 
 
 @contextmanager
 def error_context(field: str) -> Iterator[None]:
-    """Put the name of a field before what is wrong inside it."""
+    """Prefix the field of a user error."""
     try:
         yield
     except UserError as error:
@@ -29,15 +37,11 @@ def error_context(field: str) -> Iterator[None]:
 
 
 def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Model:
-    """Build `model` from plain values.
+    """Build a model from plain values, such as those of a YAML or JSON file.
 
     Parameters
     ----------
-    model
-        The specification to build.
-    values
-        What a YAML or JSON file held.
-    where
+    field_prefix
         The path of `values` in its file, put before the field in messages.
 
     Raises
@@ -54,31 +58,42 @@ def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Mod
 def _to_user_error(
     model: type[ConfigModel], error: ValidationError, field_prefix: str
 ) -> UserError:
-    """Turn the first of pydantic's findings into a sentence for the user."""
-    first = error.errors()[0]
+    """Convert one of pydantic's errors: a renamed key before all others, else the first."""
+    errors = error.errors()
+    first = next((each for each in errors if _new_key(model, each["loc"])), errors[0])
+    field = ".".join(filter(None, [field_prefix, *map(str, first["loc"])]))
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, UserError):
-        field = ".".join(filter(None, [field_prefix, *map(str, first["loc"]), cause.field]))
-        return UserError(field, cause.value, cause.allowed)
-    field = ".".join(filter(None, [field_prefix, *map(str, first["loc"])]))
+        return UserError(f"{field}.{cause.field}".lstrip("."), cause.value, cause.allowed)
     if first["type"] == "extra_forbidden":
+        if new_key := _new_key(model, first["loc"]):
+            return UserError(field, first["loc"][-1], f"{new_key}, the new name of this setting")
         owner = _model_at(model, first["loc"][:-1])
         known = sorted(owner.model_fields) if owner else ["the keys of the documentation"]
         return UserError(field, first["loc"][-1], known)
     return UserError(field, first.get("input"), first["msg"].removeprefix("Input should be "))
 
 
-def _model_at(model: type[ConfigModel], path: tuple[Any, ...]) -> type[ConfigModel] | None:
-    """Find the model that owns the keys at `path`, to name what it knows."""
+def _new_key(model: type[ConfigModel], path: tuple[int | str, ...]) -> str | None:
+    """Return what replaced the key at `path`, if it is one of an earlier version."""
+    owner = _model_at(model, path[:-1]) if path else None
+    return owner.RENAMED.get(str(path[-1])) if owner else None
+
+
+def _model_at(model: type[ConfigModel], path: tuple[int | str, ...]) -> type[ConfigModel] | None:
+    """Return the model whose keys are at `path`."""
     owner: Any = model
     for part in path:
-        if (
-            isinstance(owner, type)
-            and issubclass(owner, ConfigModel)
-            and part in owner.model_fields
-        ):
+        if _is_model(owner) and part in owner.model_fields:
             owner = owner.model_fields[part].annotation
         else:
             arguments = getattr(owner, "__args__", ())
             owner = arguments[-1] if arguments else None
-    return owner if isinstance(owner, type) and issubclass(owner, ConfigModel) else None
+        if not _is_model(owner):
+            # An optional model counts as the model.
+            owner = next(filter(_is_model, getattr(owner, "__args__", ())), owner)
+    return owner if _is_model(owner) else None
+
+
+def _is_model(candidate: Any) -> bool:
+    return isinstance(candidate, type) and issubclass(candidate, ConfigModel)

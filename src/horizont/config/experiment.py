@@ -1,37 +1,233 @@
-"""The points of an experiment: what its runs differ in beside the system."""
+"""An experiment: systems run on workloads, in randomised blocks, over the points of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from horizont.config.base import parse_config
-from horizont.config.input import InputPipeline, supports_input
-from horizont.config.run import check_batch
-from horizont.config.system import parse_system
+from pydantic import Field, model_validator
+
+from horizont.config.base import ConfigModel, error_context, parse_config
+from horizont.config.faults import FaultSpec, applies_to, check_fault
+from horizont.config.input import InputPipeline, check_input_pipeline, supports_input
+from horizont.config.run import (
+    Evaluation,
+    RecordedUpdates,
+    StepCounts,
+    check_batch,
+    check_input_batches,
+    check_profiled_steps,
+    check_roles,
+)
+from horizont.config.system import GradientExchange, System, check_gradient_exchange, parse_system
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 
-#: What can be varied: fields of the topology, the batch of all workers or of each, and the input.
+#: What an experiment is about; ``notebooks/<kind>.ipynb`` shows it.
+Kind = Literal["training", "sweep", "faults", "input"]
+
+#: Pages about an experiment beside its own: ``notebooks/views/<view>.ipynb``.
+View = Literal["operators", "resources", "verdicts"]
+
 TOPOLOGY_FIELDS = ("workers", "servers", "threads", "hosts", "placement", "link", "cpus_per_host")
 BATCH_FIELDS = ("global_batch", "local_batch")
-INPUT_FIELD = "input"
-SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, INPUT_FIELD)
 
-#: More points than anyone waits for are a slip of the pen.
+#: Settings that a sweep may vary.
+SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, "input")
+
+#: A larger sweep is a mistake.
 MAX_POINTS = 200
 
+Sweep = dict[str, tuple[Any, ...]]
 SweepPoint = dict[str, Any]
 
 
+class Overrides(ConfigModel):
+    """Settings of an experiment for one of its workloads.
+
+    Attributes
+    ----------
+    sweep
+        Replaces the values of the settings that it names.
+    """
+
+    sweep: Sweep = Field(default_factory=dict)
+    steps: StepCounts | None = None
+
+
+class Experiment(ConfigModel):
+    """A set of systems run on every workload, in randomised blocks.
+
+    Attributes
+    ----------
+    title
+        Heading of its pages; by default its name.
+    global_batch, local_batch
+        Examples of a step, of all workers or of each; one of them, unless the sweep has it.
+    sweep
+        Values of settings of the topology, of `global_batch` or `local_batch`, or of `input`;
+        every combination is run. A single-process system in a multi-worker experiment is run
+        with the batch of one worker, as the baseline; a reader of files only by the systems of
+        its framework.
+    overrides
+        By workload.
+    faults
+        Each is injected in a run of its own, into every system that has the target.
+    views
+        Further pages to be made about its runs.
+    record_updates, stall_timeout_s
+        See :class:`horizont.config.run.Run`; updates are recorded where a system can.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "vary": "sweep",
+        "vary_on": "overrides.<workload>.sweep",
+        "steps_on": "overrides.<workload>.steps",
+        "incidents": "faults",
+        "evaluate_examples": "evaluation.examples",
+        "evaluate_every": "evaluation.every",
+        "exchange": "gradient_exchange",
+        "patience_s": "stall_timeout_s",
+        "deadline_s": "timeout_s",
+    }
+
+    kind: Kind
+    title: str = ""
+    workloads: tuple[str, ...] = Field(min_length=1)
+    systems: tuple[str, ...] = Field(min_length=1)
+    topology: Topology = Topology()
+    global_batch: int | None = Field(default=None, ge=1)
+    local_batch: int | None = Field(default=None, ge=1)
+    steps: StepCounts
+    blocks: int = Field(default=1, ge=1)
+    sweep: Sweep = Field(default_factory=dict)
+    overrides: dict[str, Overrides] = Field(default_factory=dict)
+    faults: tuple[FaultSpec, ...] = ()
+    evaluation: Evaluation = Evaluation()
+    gradient_exchange: GradientExchange = GradientExchange()
+    record_updates: RecordedUpdates = "none"
+    views: tuple[View, ...] = ()
+    sampler_hz: float = Field(default=5.0, ge=0, le=100)
+    timeout_s: float = Field(default=120.0, gt=0)
+    stall_timeout_s: float | None = Field(default=None, gt=0)
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether its runs measure the speed of systems."""
+        return self.kind in ("training", "sweep")
+
+    def steps_on(self, workload: str) -> StepCounts:
+        """Return the steps on a workload."""
+        overridden = self.overrides.get(workload, Overrides()).steps
+        return overridden or self.steps
+
+    def sweep_on(self, workload: str) -> Sweep:
+        """Return the sweep on a workload."""
+        return {**self.sweep, **self.overrides.get(workload, Overrides()).sweep}
+
+    def expand(self, system: str, workload: str) -> list[dict[str, Any]]:
+        """List the runs of a system in each block, as fields of a run that differ between them.
+
+        Points that are equal to the system (the number of servers to one without servers) are
+        listed once.
+        """
+        points = list(self._fields_at_points(system, self.sweep_on(workload)))
+        distinct = [point for number, point in enumerate(points) if point not in points[:number]]
+        if not self.faults:
+            return distinct
+        faults = [fault for fault in self.faults if applies_to(fault, parse_system(system))]
+        return [{**point, "fault": fault} for point in distinct for fault in faults]
+
+    def _fields_at_points(self, system: str, sweep: Sweep) -> Iterator[dict[str, Any]]:
+        for point in expand_sweep(sweep):
+            if supports_point(point, system):
+                yield run_fields_at(point, self, parse_system(system))
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Experiment:
+        for workload in self.overrides:
+            if workload not in self.workloads:
+                raise UserError("overrides", workload, self.workloads)
+        self._check_kind()
+        self._check_batch()
+        workers = self.topology.workers
+        if workers > 1 and all(parse_system(name).is_local for name in self.systems):
+            raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
+        for workload in self.workloads:
+            for name in self.systems:
+                self._check_system(name, workload)
+        self._check_faults()
+        self._check_readers()
+        return self
+
+    def _check_kind(self) -> None:
+        """Refuse a kind whose notebook could not show the runs."""
+        sweeps = [self.sweep_on(workload) for workload in self.workloads]
+        fitting: Kind = "training"
+        if self.faults:
+            fitting = "faults"
+        elif any("input" in sweep for sweep in sweeps):
+            fitting = "input"
+        elif any(sweeps):
+            fitting = "sweep"
+        if self.kind != fitting:
+            missing = {"faults": "faults", "input": "sweep.input", "sweep": "sweep"}
+            given = missing.get(fitting)
+            why = f"{given} is given" if given else f"{missing[self.kind]} is missing"
+            raise UserError("kind", self.kind, f"{fitting}, since {why}")
+
+    def _check_batch(self) -> None:
+        swept = [name for name in BATCH_FIELDS if name in self.sweep]
+        if not swept and self.global_batch is None and self.local_batch is None:
+            raise UserError("global_batch", None, "an integer here or in local_batch")
+        workers = self.topology.workers
+        if "workers" in self.sweep or self.global_batch is None:
+            return
+        check_batch(self.global_batch, workers)
+        if self.local_batch not in (None, self.global_batch // workers):
+            allowed = f"global_batch / workers = {self.global_batch // workers}"
+            raise UserError("local_batch", self.local_batch, allowed)
+
+    def _check_system(self, name: str, workload: str) -> None:
+        system = parse_system(name)
+        check_gradient_exchange(system, self.gradient_exchange)
+        check_profiled_steps(system, self.steps_on(workload))
+        check_input_batches(system, self.steps_on(workload))
+        for fields in self._fields_at_points(name, self.sweep_on(workload)):
+            with error_context("sweep.input"):
+                check_input_pipeline(system, fields["input"])
+            check_batch(fields["global_batch"], fields["topology"].workers)
+            check_roles(system, fields["topology"])
+
+    def _check_readers(self) -> None:
+        """Refuse a reader of files that belongs to the framework of no system."""
+        for workload in self.workloads:
+            for point in expand_sweep(self.sweep_on(workload)):
+                if not any(supports_point(point, name) for name in self.systems):
+                    reader, systems = input_at(point).reader, ", ".join(self.systems)
+                    raise UserError("sweep.input.reader", reader, f"one of {systems}")
+
+    def _check_faults(self) -> None:
+        """Refuse a fault that applies to no system, or that is impossible in one."""
+        for number, fault in enumerate(self.faults):
+            affected = [name for name in self.systems if applies_to(fault, parse_system(name))]
+            with error_context(f"faults.{number}"):
+                if not affected:
+                    raise UserError("target", fault.target, "a role that one of the systems has")
+                for workload, name in product(self.workloads, affected):
+                    steps = self.steps_on(workload).total
+                    for fields in self._fields_at_points(name, self.sweep_on(workload)):
+                        check_fault(fault, parse_system(name), fields["topology"], steps)
+
+
 def expand_sweep(sweep: Mapping[str, tuple[Any, ...]]) -> list[SweepPoint]:
-    """List all combinations of the values that each setting takes; one, if nothing varies.
+    """List all combinations of the values of a sweep; one, if it is empty.
 
     Raises
     ------
     UserError
-        If a setting cannot be varied, or has no value, or there are too many points.
+        If a setting cannot be swept, or has no value, or there are too many points.
     """
     for name, values in sweep.items():
         if name not in SWEEPABLE:
@@ -40,43 +236,45 @@ def expand_sweep(sweep: Mapping[str, tuple[Any, ...]]) -> list[SweepPoint]:
             raise UserError(f"sweep.{name}", [], "at least one value")
     if set(BATCH_FIELDS) <= set(sweep):
         raise UserError("sweep", list(BATCH_FIELDS), "one of them: the other follows")
-    found = [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
-    if len(found) > MAX_POINTS:
-        raise UserError("sweep", f"{len(found)} points", f"at most {MAX_POINTS}")
-    return found
+    points = [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
+    if len(points) > MAX_POINTS:
+        raise UserError("sweep", f"{len(points)} points", f"at most {MAX_POINTS}")
+    return points
 
 
-def run_fields_at(
-    topology: Topology, global_batch: int, system: str, point: SweepPoint
-) -> dict[str, Any]:
-    """Tell topology and global batch of a system at a point, as fields of a run.
+def run_fields_at(point: SweepPoint, experiment: Experiment, system: System) -> dict[str, Any]:
+    """Return topology, global batch and input pipeline of a system at one sweep point.
 
-    A system without servers has none. A local one is a single worker with a single worker's
-    share of the batch: the twin of each of the others.
+    A system without servers gets none. A single-process system in a multi-worker experiment runs
+    the batch of one worker, as the baseline.
     """
-    changes = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
-    shaped = Topology.model_validate({**topology.model_dump(), **changes})
-    local_batch = point.get("local_batch", 0)
-    batch = local_batch * shaped.workers or point.get("global_batch", global_batch)
-    parsed = parse_system(system)
-    without: dict[str, Any] = {}
-    if "server" not in parsed.info.roles:
-        without = {"servers": 0, "placement": "colocated"}
-    if parsed.is_local and shaped.workers > 1:
-        check_batch(batch, shaped.workers)
-        batch //= shaped.workers
-        without |= {"workers": 1, "hosts": 0, "addresses": shaped.addresses[:1]}
-    values = {**shaped.model_dump(), **without}
+    swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
+    topology = Topology.model_validate({**experiment.topology.model_dump(), **swept})
+    workers = topology.workers
+    batch = point.get("global_batch", experiment.global_batch)
+    local_batch = point.get("local_batch")
+    if local_batch is None and batch is None:
+        local_batch = experiment.local_batch
+    if local_batch is not None:
+        batch = local_batch * workers
+    assert batch is not None, "an experiment has a batch"
+    changes: dict[str, Any] = {}
+    if "server" not in system.info.roles:
+        changes = {"servers": 0, "placement": "colocated"}
+    if system.is_local and workers > 1:
+        check_batch(batch, workers)
+        batch //= workers
+        changes |= {"workers": 1, "hosts": 0, "addresses": topology.addresses[:1]}
     return {
-        "topology": Topology.model_validate(values),
+        "topology": Topology.model_validate({**topology.model_dump(), **changes}),
         "global_batch": batch,
         "input": input_at(point),
     }
 
 
 def input_at(point: SweepPoint) -> InputPipeline:
-    """Tell how examples reach the training at a point."""
-    return parse_config(InputPipeline, point.get(INPUT_FIELD, {}), f"sweep.{INPUT_FIELD}")
+    """Return the input pipeline at a sweep point."""
+    return parse_config(InputPipeline, point.get("input", {}), "sweep.input")
 
 
 def supports_point(point: SweepPoint, system: str) -> bool:

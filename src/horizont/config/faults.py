@@ -1,11 +1,12 @@
-"""Incidents: what befalls a process in the middle of a run, on purpose, to see what comes of it.
+"""Faults: what is done to a process in the middle of a run, on purpose.
 
-A *fault* of the comparator is a mistake in the training itself; an incident comes from outside.
+A *mutation* of the comparator is a defect in the training itself; a fault comes from outside.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,34 +17,47 @@ from horizont.errors import UserError
 
 FaultKind = Literal["kill", "pause", "throttle", "disconnect", "restart"]
 
-#: A role, or whoever the processes of a system meet at: the chief, the scheduler, or the first
-#: worker, whose store the others meet at.
+#: A role, or `coordinator`: the process at which the others of a system meet, which is the chief,
+#: the scheduler, or the first worker, whose store the others use.
 FaultTarget = Literal["worker", "server", "scheduler", "chief", "coordinator"]
 
-#: Kinds with an end of their own: after `for_s` seconds all is as before.
+#: Faults that can end by themselves, after `duration_s` seconds.
 TRANSIENT: tuple[FaultKind, ...] = ("pause", "throttle", "disconnect", "restart")
+
+#: What has happened to the target, for prose.
+PAST_PARTICIPLE: dict[FaultKind, str] = {
+    "kill": "killed",
+    "pause": "paused",
+    "throttle": "throttled",
+    "disconnect": "disconnected",
+    "restart": "restarted",
+}
 
 
 class FaultSpec(ConfigModel):
-    """What happens to one process of a run.
+    """A fault and the process of a run that it is injected into.
 
     Attributes
     ----------
     kind
-        `killed`: ended at once (SIGKILL). `frozen`: stopped (SIGSTOP), still there but silent.
-        `slowed`: run for a share of the time only. `cut_off`: without its network. `restarted`:
-        killed, and started anew.
-    role, rank
-        Who it happens to.
+        `kill`: SIGKILL. `pause`: SIGSTOP, so that the process exists but does not respond.
+        `throttle`: scheduled for a fraction of the time only. `disconnect`: without its network.
+        `restart`: killed, and started again.
     at_step
-        Once the process has made so many steps; one that does not count its own, once the
-        slowest worker has.
-    for_s
-        How long it lasts, in seconds; nothing lasts to the end. Of `restarted`: how long the
-        process is away.
-    share
-        Of the time that a slowed process may run.
+        When the target has made so many steps; for a process that counts none, when the slowest
+        worker has.
+    duration_s
+        By default the fault lasts until the end of the run. Of `restart`: the seconds between
+        the kill and the new start.
+    cpu_fraction
+        Of `throttle`: the fraction of the time in which the process may run.
     """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "role": "target",
+        "for_s": "duration_s",
+        "share": "cpu_fraction",
+    }
 
     kind: FaultKind
     target: FaultTarget
@@ -54,30 +68,26 @@ class FaultSpec(ConfigModel):
 
     @property
     def name(self) -> str:
-        """A few words: `worker 1 killed`."""
+        """A phrase such as `worker 1 killed`."""
         number = "" if self.target in ("scheduler", "chief", "coordinator") else f" {self.rank}"
-        lasting = f" for {self.duration_s:g} s" if self.duration_s else ""
-        much = f" to {self.cpu_fraction:.0%}" if self.cpu_fraction else ""
-        return f"{self.target}{number} {self.kind.replace('_', ' ')}{much}{lasting}"
+        fraction = f" to {self.cpu_fraction:.0%}" if self.cpu_fraction else ""
+        duration = f" for {self.duration_s:g} s" if self.duration_s else ""
+        return f"{self.target}{number} {PAST_PARTICIPLE[self.kind]}{fraction}{duration}"
 
     @model_validator(mode="after")
     def _check_consistency(self) -> FaultSpec:
         if self.kind == "throttle" and self.cpu_fraction is None:
-            raise UserError(
-                "cpu_fraction", None, "a cpu_fraction between 0 and 1 where the kind is slowed"
-            )
+            raise UserError("cpu_fraction", None, "a fraction between 0 and 1 for kind throttle")
         if self.kind != "throttle" and self.cpu_fraction is not None:
-            raise UserError(
-                "cpu_fraction", self.cpu_fraction, f"nothing where the kind is {self.kind}"
-            )
+            raise UserError("cpu_fraction", self.cpu_fraction, f"nothing for kind {self.kind}")
         if self.kind not in TRANSIENT and self.duration_s is not None:
-            raise UserError("duration_s", self.duration_s, f"nothing where the kind is {self.kind}")
+            raise UserError("duration_s", self.duration_s, f"nothing for kind {self.kind}")
         if self.kind == "restart" and self.duration_s is None:
-            raise UserError("duration_s", None, "the seconds until it is started again")
+            raise UserError("duration_s", None, "the seconds until the process is started again")
         return self
 
     def target_process(self, system: System) -> tuple[RoleName, int]:
-        """Tell role and rank of the process that it happens to.
+        """Return role and rank of the target in a system.
 
         Raises
         ------
@@ -90,14 +100,14 @@ class FaultSpec(ConfigModel):
                 raise UserError("target", self.target, [*roles, "coordinator"])
             return self.target, self.rank
         if system.is_local:
-            raise UserError("target", self.target, "worker where one process trains alone")
+            raise UserError("target", self.target, "worker in a single-process system")
         if self.rank:
             raise UserError("rank", self.rank, "0 for the coordinator")
         return next((role for role in roles if role in ("chief", "scheduler")), "worker"), 0
 
 
 def applies_to(fault: FaultSpec, system: System) -> bool:
-    """Whether a system has the role that an incident happens to."""
+    """Whether a system has the target of a fault."""
     try:
         fault.target_process(system)
     except UserError:
@@ -106,12 +116,10 @@ def applies_to(fault: FaultSpec, system: System) -> bool:
 
 
 def check_fault(fault: FaultSpec, system: System, topology: Topology, steps: int) -> None:
-    """Refuse an incident that cannot happen in a run of so many steps."""
+    """Refuse a fault that is impossible in a run of so many steps."""
     role, rank = fault.target_process(system)
     count = {"worker": topology.workers, "server": topology.servers}.get(role, 1)
     if rank >= count:
         raise UserError("rank", rank, f"below {count}, the processes of the role {role}")
     if fault.at_step >= steps:
         raise UserError("at_step", fault.at_step, f"below the {steps} steps of a worker")
-    if fault.kind == "disconnect" and not topology.is_emulated:
-        raise UserError("kind", "disconnect", "other kinds: only emulated hosts have a link to cut")

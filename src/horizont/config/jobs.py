@@ -1,4 +1,4 @@
-"""What one process is told: the file that the launcher writes and the process reads."""
+"""Jobs: the file that a launcher writes and a process reads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from horizont.config.run import Run
 from horizont.config.system import DEFAULT, RoleName, Variant, qualified_name
 from horizont.config.workload import Workload
 
-#: Files that the processes of an asynchronous run leave when its updates are recorded: what each
-#: worker sent, what each server applied, the gradients, and the servers' weights in the end.
+#: Files written by the processes of an asynchronous run whose updates are recorded: the gradients
+#: that each worker pushed, the updates that each server applied, and the servers' final weights.
 PUSHED_FILE = "pushed.jsonl"
 APPLIED_FILE = "applied.jsonl"
 GRADIENTS_FILE = "gradients.npz"
@@ -19,7 +19,7 @@ SERVER_WEIGHTS_FILE = "server_weights.npz"
 
 
 class Endpoints(ConfigModel):
-    """Where the processes of a run listen, as `host:port`, by role and rank."""
+    """The addresses of the processes of a run, as `host:port`, by role and rank."""
 
     worker: tuple[str, ...] = ()
     server: tuple[str, ...] = ()
@@ -33,15 +33,15 @@ class WorkerJob(ConfigModel):
     Attributes
     ----------
     folder
-        The process's own folder inside the record in the making: its working directory, where
-        it leaves steps.parquet, result.json and, if asked, weights.npz.
+        The working directory of the process, inside the unfinished record; it writes
+        steps.parquet, summary.json and, if requested, weights.npz there.
     progress
         The file of the memory-mapped step counter.
     files_folder
-        The data set in its official format; nothing if it is not read from there.
-    start_line
-        The file that appears when all have warmed up and hosts are held to their shares: before
-        it is there, nobody makes a bare step. Nothing if nobody has to wait.
+        The data set in its official format, if the input pipeline reads files.
+    start_barrier
+        A file that the launcher creates when all processes have warmed up and the CPU quotas
+        apply; timed steps wait for it. None if there is nothing to wait for.
     """
 
     kind: Literal["train"] = "train"
@@ -57,22 +57,22 @@ class WorkerJob(ConfigModel):
 
     @property
     def variant(self) -> Variant:
-        """How the framework builds the network."""
+        """The variant of the framework."""
         return self.run.system.variant
 
 
 class TraceRun(ConfigModel):
-    """One training of the comparator.
+    """One short training whose tensors the comparator records.
 
     Attributes
     ----------
-    variant
-        `plain`, or a way of moving the rounding without changing the mathematics:
-        `permuted` reverses the examples of each batch, `moved` starts from weights one unit
-        in the last place larger, `threads` computes with another number of threads, which
-        frameworks are told before they start: such a pass needs a process of its own.
-    fault
-        The name of a deliberate mistake, or nothing.
+    perturbation
+        A change of the rounding that leaves the mathematics as it is: `batch_order` reverses the
+        examples of each batch, `weight_ulp` starts from weights one unit in the last place
+        larger, `thread_count` uses another number of threads, which a framework reads when it
+        starts: such a run needs a process of its own.
+    mutation
+        The name of a seeded defect.
     """
 
     dtype: Literal["float32", "float64"]
@@ -81,19 +81,19 @@ class TraceRun(ConfigModel):
 
     @property
     def file_name(self) -> str:
-        """The name of the file that the training leaves."""
+        """The name of the file with the tensors."""
         return f"{self.dtype}-{self.perturbation}-{self.mutation or 'sound'}.npz"
 
 
 class TraceJob(ConfigModel):
-    """The work of one process of the comparator: train a little and tell every tensor.
+    """The work of one process of the comparator.
 
     Attributes
     ----------
-    passes
-        The trainings, one after the other; each leaves a file in `folder`.
+    runs
+        Trainings, one after the other; each writes a file to `folder`.
     at_steps
-        Steps after which the weights are kept.
+        Steps after which the weights are recorded.
     """
 
     kind: Literal["trace"] = "trace"
@@ -110,5 +110,5 @@ class TraceJob(ConfigModel):
 
     @property
     def framework_variant(self) -> str:
-        """The framework with its build: `pytorch+compiled`."""
+        """Framework and variant, such as `pytorch+compiled`."""
         return qualified_name(self.framework, self.variant)

@@ -1,6 +1,6 @@
-"""The deliberate mistakes that the comparator must catch, and where each must show first.
+"""Seeded defects that the comparator must detect, and where each must show first.
 
-What each of them does is in :mod:`horizont.training.mutations`.
+:mod:`horizont.training.mutations` applies them.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from horizont.config.base import ConfigModel
 
 
 class MutationInfo(ConfigModel):
-    """A mistake.
+    """A seeded defect.
 
     Attributes
     ----------
-    mistake
-        What is wrong, in a few words.
     quantity, step
-        What departs first, and after how many steps at the latest.
-    needs
-        What a workload must have for the mistake to be possible; nothing suits all.
+        The quantity that diverges first, and after how many steps at the latest.
+    requires
+        What a workload must have for the defect to be possible; empty for any workload.
     """
 
     description: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,22 +17,24 @@ from horizont.errors import UserError
 
 
 class StepCounts(ConfigModel):
-    """How many steps of which kind each worker makes, in this order.
+    """How many steps of each kind a worker makes, in this order.
 
-    Warm-up steps are timed but belong to no figure. Bare steps carry the headline time: no
-    instrument but the clock after their load and at their ends. Instrumented steps follow; the
-    clock is read between their phases, too, so they may differ, and stand beside the bare ones.
-    Profiled steps come last, under the framework's own profiler; of one process only.
+    Timed steps give the training speed: the clock is read after loading and at the end of a step,
+    nowhere else. Instrumented steps read it between the phases, too, which may slow them down, so
+    both are reported. Profiled steps run under the profiler of the framework, in single-process
+    systems only.
 
     Attributes
     ----------
-    drained
-        Batches that are taken from the input pipeline before the first step, without a network.
+    input_batches
+        Batches read from the input pipeline alone, before the first step.
     """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"bare": "timed", "drained": "input_batches"}
 
     warmup: int = Field(ge=1)
     timed: int = Field(ge=1)
-    instrumented: int = Field(ge=0)
+    instrumented: int = Field(default=0, ge=0)
     profiled: int = Field(default=0, ge=0)
     input_batches: int = Field(default=0, ge=0)
 
@@ -42,36 +45,51 @@ class StepCounts(ConfigModel):
 
     def segments(self) -> list[tuple[str, int]]:
         """List the segments in their order, as (kind, steps)."""
-        return [
-            ("warmup", self.warmup),
-            ("timed", self.timed),
-            ("instrumented", self.instrumented),
-            ("profiled", self.profiled),
-        ]
+        kinds = ("warmup", "timed", "instrumented", "profiled")
+        return [(kind, getattr(self, kind)) for kind in kinds]
 
 
-#: What is recorded of the updates that servers apply.
+class Evaluation(ConfigModel):
+    """When the network is evaluated, and on how much.
+
+    Attributes
+    ----------
+    examples
+        Examples of the test set; 0 evaluates nothing.
+    every
+        Timed steps between two evaluations; 0 evaluates at the end only. The weights are copied
+        between two steps and evaluated after training.
+    """
+
+    examples: int = Field(default=0, ge=0)
+    every: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Evaluation:
+        if self.every and not self.examples:
+            raise UserError("every", self.every, "0 where examples is 0")
+        return self
+
+
+#: What is recorded of the updates that asynchronous servers apply.
 RecordedUpdates = Literal["none", "order", "gradients"]
 
 
 class Run(ConfigModel):
-    """Everything that decides what a run does. Two equal runs do the same work.
+    """Everything that decides what a run does. Equal runs do the same work.
 
     Attributes
     ----------
-    evaluate_every
-        Bare steps between two looks at how good the network is; 0 looks in the end only. The
-        weights are copied between two steps and evaluated when the training is over.
     record_updates
-        Of asynchronous servers. `order`: which worker's gradient each update came from, and how
-        stale it was. `gradients`: the numbers, too, so that the run can be replayed. Either
-        costs time in every step: such a run is for looking at updates, not at times.
-    incident
-        What befalls one of the processes on the way. Such a run goes on as long as anything in
-        it goes on.
-    patience_s
-        Without a step for so long, and with next to no processor time used, the run counts as
-        hung; nothing leaves that to the deadline.
+        Of asynchronous servers. `order`: the worker and the staleness of each update.
+        `gradients`: the gradients, too, so that the run can be replayed. Either costs time in
+        every step, so such a run is not for timing.
+    fault
+        Injected into one of the processes. The run then ends when all processes have ended or
+        stalled.
+    stall_timeout_s
+        A run in which no process made a step or used CPU time for so long has stalled; by
+        default only `timeout_s` ends it.
     """
 
     experiment: str
@@ -84,8 +102,7 @@ class Run(ConfigModel):
     block: int = Field(ge=0)
     seed: int = Field(ge=0)
     sampler_hz: float = Field(ge=0, le=100)
-    evaluate_examples: int = Field(ge=0)
-    evaluate_every: int = Field(default=0, ge=0)
+    evaluation: Evaluation = Evaluation()
     save_weights: bool = False
     record_updates: RecordedUpdates = "none"
     gradient_exchange: GradientExchange = GradientExchange()
@@ -103,7 +120,6 @@ class Run(ConfigModel):
     def _check_consistency(self) -> Run:
         check_batch(self.global_batch, self.topology.workers)
         check_roles(self.system, self.topology)
-        check_evaluation(self.evaluate_every, self.evaluate_examples)
         check_recorded_updates(self.system, self.record_updates)
         check_gradient_exchange(self.system, self.gradient_exchange)
         check_profiled_steps(self.system, self.steps)
@@ -117,13 +133,13 @@ class Run(ConfigModel):
 
 
 def check_batch(global_batch: int, workers: int) -> None:
-    """Refuse a global batch that the workers cannot share evenly."""
+    """Refuse a global batch that is no multiple of the workers."""
     if global_batch % workers:
         raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
 
 
 def check_roles(system: System, topology: Topology) -> None:
-    """Refuse numbers of processes that the system cannot have."""
+    """Refuse numbers of workers and servers that the system cannot have."""
     needs_servers = "server" in system.info.roles
     if system.is_local and topology.workers != 1:
         raise UserError("workers", topology.workers, f"1 for {system.name}")
@@ -131,7 +147,7 @@ def check_roles(system: System, topology: Topology) -> None:
         raise UserError("servers", topology.servers, f"at least 1 for {system.name}")
     if not needs_servers and topology.servers:
         raise UserError("servers", topology.servers, f"0 for {system.name}")
-    if not topology.is_emulated and len(topology.addresses) > topology.workers:
+    if len(topology.addresses) > topology.workers:
         raise UserError(
             "addresses",
             list(topology.addresses),
@@ -140,25 +156,19 @@ def check_roles(system: System, topology: Topology) -> None:
 
 
 def check_input_batches(system: System, steps: StepCounts) -> None:
-    """Refuse to drain a pipeline that belongs to no single process."""
+    """Refuse to measure the input pipeline alone in a distributed system."""
     if steps.input_batches and not system.is_local:
         raise UserError("steps.input_batches", steps.input_batches, f"0 for {system.name}")
 
 
-def check_evaluation(every: int, examples: int) -> None:
-    """Refuse looks that look at nothing."""
-    if every and not examples:
-        raise UserError("evaluate_every", every, "0 where evaluate_examples is 0")
-
-
 def check_profiled_steps(system: System, steps: StepCounts) -> None:
-    """Refuse to profile the operators of several processes at work together."""
+    """Refuse to profile a distributed system."""
     if steps.profiled and not system.is_local:
         raise UserError("steps.profiled", steps.profiled, f"0 for {system.name}")
 
 
 def check_recorded_updates(system: System, recorded: RecordedUpdates) -> None:
-    """Refuse to record updates where they cannot be seen."""
+    """Refuse to record updates where the system cannot."""
     if recorded != "none" and not system.info.records_updates:
-        able = [name for name, traits in SYSTEMS.items() if traits.records_updates]
-        raise UserError("record_updates", recorded, f"none, but for {', '.join(able)}")
+        recording = [name for name, info in SYSTEMS.items() if info.records_updates]
+        raise UserError("record_updates", recorded, f"none, but for {', '.join(recording)}")

@@ -1,185 +1,112 @@
-"""The builds: other ways in which a framework builds and runs the very same network.
-
-Like the systems they are data. A system without a build is `plain`, as one would use the
-framework without a thought; a build stands behind its name: `pytorch/local+compiled`.
-"""
+"""Systems: the registry of frameworks, and a framework with a way to synchronise its workers."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel
+from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
 from horizont.errors import UserError
 
-Variant = Literal[
-    "none", "compiled", "channels_last", "xla", "eager", "onednn", "no_onednn", "dynamic_alloc"
-]
+#: The frameworks and their packages, in the order of tables and figures. Each package has a module
+#: ``info`` with its `FrameworkInfo` as ``INFO``, and a module ``adapter`` that loads the framework.
+FRAMEWORKS: dict[str, str] = {
+    "tensorflow": "horizont.frameworks.tensorflow",
+    "pytorch": "horizont.frameworks.torch",
+    "mxnet": "horizont.frameworks.mxnet",
+}
 
-DEFAULT: Variant = "none"
+#: The variant of a system that names none: the framework as its documentation uses it.
+DEFAULT = "default"
 
-#: What PyTorch compiles with, unless CXX names another.
+#: The C++ compiler, unless the variable CXX names another.
 DEFAULT_COMPILER = "g++"
 
+Variant = str
+Sync = Literal["local", "sync", "async"]
+Architecture = Literal["single", "allreduce", "parameter_server"]
 
-class VariantInfo(ConfigModel):
-    """What a build is, and where there is one.
-
-    Attributes
-    ----------
-    means
-        The framework's own name for the mechanism.
-    systems
-        The systems that have it.
-    images_only
-        Whether it leaves out networks that read texts: the layout is of images, PyTorch does not
-        compile its LSTM, and XLA does not keep a state whose size it does not know.
-    compiles
-        Whether it needs a C++ compiler on the machine.
-    environment
-        Variables that the framework reads while it is loaded.
-    """
-
-    mechanism: str
-    systems: tuple[str, ...]
-    images_only: bool = False
-    needs_compiler: bool = False
-    environment: dict[str, str] = Field(default_factory=dict)
+Info = TypeVar("Info", bound=ConfigModel)
 
 
-VARIANTS: dict[str, VariantInfo] = {
-    "compiled": VariantInfo(
-        mechanism="torch.compile, Inductor",
-        systems=("pytorch/local",),
-        images_only=True,
-        needs_compiler=True,
-    ),
-    "channels_last": VariantInfo(
-        mechanism="memory format channels_last",
-        systems=("pytorch/local", "pytorch/sync/allreduce"),
-        images_only=True,
-    ),
-    "xla": VariantInfo(
-        mechanism="tf.function with XLA (jit_compile)",
-        systems=("tensorflow/local",),
-        images_only=True,
-    ),
-    "eager": VariantInfo(
-        mechanism="operator by operator, without tf.function",
-        systems=("tensorflow/local",),
-    ),
-    # TensorFlow takes one of the two by itself, as the processor is.
-    "onednn": VariantInfo(
-        mechanism="oneDNN's kernels",
-        systems=("tensorflow/local",),
-        environment={"TF_ENABLE_ONEDNN_OPTS": "1"},
-    ),
-    "no_onednn": VariantInfo(
-        mechanism="TensorFlow's own kernels in the place of oneDNN's",
-        systems=("tensorflow/local",),
-        environment={"TF_ENABLE_ONEDNN_OPTS": "0"},
-    ),
-    "dynamic_alloc": VariantInfo(
-        mechanism="Gluon, hybridized without static_alloc and static_shape",
-        systems=("mxnet/local", "mxnet/sync/parameter_server"),
-    ),
-}
+class _InfoTable(Mapping[str, Info]):
+    """A read-only view of the infos of all frameworks, which follows changes of the registry."""
+
+    def __init__(self, build: Callable[[], dict[str, Info]]) -> None:
+        self._build = build
+
+    def __getitem__(self, name: str) -> Info:
+        return self._build()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._build())
+
+    def __len__(self) -> int:
+        return len(self._build())
 
 
-def qualified_name(name: str, variant: str) -> str:
-    """Write a build behind the name of a framework or a system; a plain one goes without."""
-    return name if variant == DEFAULT else f"{name}+{variant}"
-
-
-def variant_environment(variant: str) -> dict[str, str]:
-    """Tell the variables that a process needs for a build."""
-    return {} if variant == DEFAULT else VARIANTS[variant].environment
-
-
-def check_variant(system: str, variant: str) -> None:
-    """Refuse a build that a system does not have.
-
-    Parameters
-    ----------
-    system
-        The name of the system without its build.
-    """
-    if variant == DEFAULT:
-        return
-    if variant not in VARIANTS:
-        raise UserError(
-            "system", f"{system}+{variant}", f"{system}, or with a build of {sorted(VARIANTS)}"
-        )
-    if system not in VARIANTS[variant].systems:
-        raise UserError(
-            "system",
-            f"{system}+{variant}",
-            f"{variant} with {', '.join(VARIANTS[variant].systems)}",
-        )
-
-
-def check_compiler(system: str, variant: str) -> None:
-    """Refuse a build that needs a C++ compiler where there is none.
-
-    The one check here that looks at the machine: settings and records can be read anywhere.
-    """
-    if variant == DEFAULT or not VARIANTS[variant].needs_compiler or has_compiler():
-        return
-    allowed = (
-        f"plain systems where no C++ compiler is found ({compiler_command()}; CXX may name another)"
-    )
-    raise UserError("system", f"{system}+{variant}", allowed)
-
-
-def compiler_command() -> str:
-    """Name the C++ compiler."""
-    return os.environ.get("CXX", DEFAULT_COMPILER)
-
-
-def has_compiler() -> bool:
-    """Tell whether there is a C++ compiler."""
-    return shutil.which(compiler_command()) is not None
-
-
-class FrameworkInfo(ConfigModel):
-    """Where a framework comes from.
-
-    Attributes
-    ----------
-    distributions
-        Names under which it may be installed; the first that is found counts.
-    adapter
-        The package under ``horizont.frameworks`` that speaks to it.
-    """
-
-    distributions: tuple[str, ...]
-    adapter: str
-
-
-FRAMEWORKS: dict[str, FrameworkInfo] = {
-    "tensorflow": FrameworkInfo(
-        distributions=("tensorflow-cpu", "tensorflow"), adapter="tensorflow"
-    ),
-    "pytorch": FrameworkInfo(distributions=("torch",), adapter="torch"),
-    "mxnet": FrameworkInfo(distributions=("mxnet",), adapter="mxnet"),
-}
-
-
-def installed_version(framework: str) -> str | None:
-    """Tell the installed version of a framework; None if it is not installed.
+def framework_info(framework: str) -> FrameworkInfo:
+    """Return the information about a framework; the framework itself is not loaded.
 
     Raises
     ------
     UserError
-        If there is no such framework.
+        If the framework is not registered.
     """
     if framework not in FRAMEWORKS:
-        raise UserError("framework", framework, sorted(FRAMEWORKS))
-    for distribution in FRAMEWORKS[framework].distributions:
+        raise UserError("framework", framework, FRAMEWORKS)
+    return cast(FrameworkInfo, import_module(f"{FRAMEWORKS[framework]}.info").INFO)
+
+
+def framework_label(framework: str) -> str:
+    """Return the display name of a framework; an unknown name is returned unchanged."""
+    return framework_info(framework).label if framework in FRAMEWORKS else framework
+
+
+def _systems() -> dict[str, SystemInfo]:
+    systems = [
+        (f"{framework}/{name}", info)
+        for framework in FRAMEWORKS
+        for name, info in framework_info(framework).systems.items()
+    ]
+    return dict(sorted(systems, key=lambda item: not item[0].endswith("/local")))
+
+
+#: All systems by name, without variants; those of a single process first.
+SYSTEMS: Mapping[str, SystemInfo] = _InfoTable(_systems)
+
+#: The readers of all frameworks by name.
+READERS: Mapping[str, ReaderInfo] = _InfoTable(
+    lambda: {
+        name: info
+        for framework in FRAMEWORKS
+        for name, info in framework_info(framework).readers.items()
+    }
+)
+
+
+def installed_version(framework: str) -> str | None:
+    """Return the version of a framework that its interpreter would load; None if there is none.
+
+    Raises
+    ------
+    UserError
+        If the framework is not registered.
+    """
+    info = framework_info(framework)
+    if info.interpreter != sys.executable:
+        return _version_in(info.interpreter, info.distributions)
+    for distribution in info.distributions:
         try:
             return version(distribution)
         except PackageNotFoundError:
@@ -187,44 +114,88 @@ def installed_version(framework: str) -> str | None:
     return None
 
 
-Sync = Literal["local", "sync", "async"]
-Architecture = Literal["single", "allreduce", "parameter_server"]
-RoleName = Literal["worker", "server", "scheduler", "chief"]
+_VERSION_QUERY = """
+import sys
+from importlib.metadata import distribution, PackageNotFoundError
+for name in sys.argv[1:]:
+    try:
+        sys.exit(print(distribution(name).version))
+    except PackageNotFoundError:
+        pass
+"""
 
 
-class SystemInfo(ConfigModel):
-    """What a system consists of and what it lets us see.
+@lru_cache
+def _version_in(python: str, distributions: tuple[str, ...]) -> str | None:
+    command = [python, "-c", _VERSION_QUERY, *distributions]
+    try:
+        completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return completed.stdout.strip() or None
 
-    Attributes
-    ----------
-    means
-        The framework's own name for the mechanism.
-    extra_roles
-        The roles beside the workers, each with one process unless it is "server".
-    passive_roles
-        Roles that serve until they are ended; the run is over without them.
-    measures
-        Phases that the framework lets us measure apart; the others stay empty.
-    note
-        What a reader of the times must know.
-    shows_updates
-        Whether each update that a server applies can be recorded.
-    weights_on
-        The roles that hold the weights between two steps: each worker all of them, each server
-        its part.
+
+def qualified_name(name: str, variant: str) -> str:
+    """Return the name of a framework or a system with its variant, if it is not the default."""
+    return name if variant == DEFAULT else f"{name}+{variant}"
+
+
+def variant_info(framework: str, variant: str) -> VariantInfo:
+    """Return the information about a variant; the default one has an empty mechanism."""
+    if variant == DEFAULT:
+        return VariantInfo(mechanism="", systems=tuple(framework_info(framework).systems))
+    return framework_info(framework).variants[variant]
+
+
+def check_variant(system: str, variant: str) -> None:
+    """Check that a system, named without its variant, has the variant.
+
+    Raises
+    ------
+    UserError
+        With the variants of the framework, or the systems that have this one.
     """
+    if variant == DEFAULT:
+        return
+    framework, _, name = system.partition("/")
+    variants = framework_info(framework).variants
+    field, value = "system", f"{system}+{variant}"
+    if variant not in variants:
+        allowed = ", ".join([system, *(f"...+{known}" for known in sorted(variants))])
+        raise UserError(field, value, allowed)
+    if name not in variants[variant].systems:
+        raise UserError(
+            field, value, [f"{framework}/{able}+{variant}" for able in variants[variant].systems]
+        )
 
-    mechanism: str
-    roles: tuple[RoleName, ...] = ()
-    service_roles: tuple[RoleName, ...] = ()
-    phases: tuple[str, ...] = ("load", "forward", "backward", "update")
-    caveat: str = ""
-    records_updates: bool = False
-    weight_holders: tuple[RoleName, ...] = ("worker",)
+
+def check_compiler(system: System) -> None:
+    """Check that a C++ compiler is found if the variant of the system needs one.
+
+    It stands apart from `System` because settings and records must be readable on any machine.
+
+    Raises
+    ------
+    UserError
+        If there is no compiler.
+    """
+    if system.variant_info.needs_compiler and not has_compiler():
+        allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
+        raise UserError("system", system.name, allowed)
+
+
+def compiler_command() -> str:
+    """Return the command of the C++ compiler."""
+    return os.environ.get("CXX", DEFAULT_COMPILER)
+
+
+def has_compiler() -> bool:
+    """Whether the C++ compiler is found."""
+    return shutil.which(compiler_command()) is not None
 
 
 class System(ConfigModel):
-    """A framework with a way of synchronising, an architecture, and a way to build networks."""
+    """A framework with its synchronisation, architecture and variant."""
 
     framework: str
     sync: Sync
@@ -233,18 +204,18 @@ class System(ConfigModel):
 
     @property
     def name(self) -> str:
-        """The name in tables and settings: `pytorch/sync/allreduce`, `pytorch/local+compiled`."""
+        """The name in settings and tables: `<framework>/sync/allreduce+<variant>`."""
         return qualified_name(self.base_name, self.variant)
 
     @property
     def base_name(self) -> str:
-        """The name without the build: the system in the table of systems."""
+        """The name without the variant, a key of `SYSTEMS`."""
         parts = [self.framework, self.sync]
         return "/".join(parts if self.sync == "local" else [*parts, self.architecture])
 
     @property
     def framework_variant(self) -> str:
-        """The framework with its build, of which sameness is proven: `pytorch+compiled`."""
+        """The framework with its variant, to which an equivalence certificate applies."""
         return qualified_name(self.framework, self.variant)
 
     @property
@@ -254,18 +225,22 @@ class System(ConfigModel):
 
     @property
     def mechanism(self) -> str:
-        """The mechanism, with that of the build."""
-        own = self.info.mechanism
-        return own if self.variant == DEFAULT else f"{own}; {VARIANTS[self.variant].mechanism}"
+        """The mechanisms of the system and of its variant."""
+        return "; ".join(filter(None, [self.info.mechanism, self.variant_info.mechanism]))
 
     @property
     def info(self) -> SystemInfo:
-        """What the system consists of."""
+        """The information about the system without its variant."""
         return SYSTEMS[self.base_name]
 
     @property
+    def variant_info(self) -> VariantInfo:
+        """The information about the variant."""
+        return variant_info(self.framework, self.variant)
+
+    @property
     def is_local(self) -> bool:
-        """Whether one process trains alone."""
+        """Whether a single process trains."""
         return self.sync == "local"
 
     @model_validator(mode="after")
@@ -276,114 +251,52 @@ class System(ConfigModel):
         return self
 
 
-SYSTEMS: dict[str, SystemInfo] = {
-    "tensorflow/local": SystemInfo(mechanism="tf.function"),
-    "pytorch/local": SystemInfo(mechanism="eager"),
-    "mxnet/local": SystemInfo(mechanism="Gluon, hybridized"),
-    "tensorflow/sync/allreduce": SystemInfo(
-        mechanism="MultiWorkerMirroredStrategy, ring",
-        phases=("load", "forward", "backward", "waiting", "communication", "update"),
-    ),
-    "tensorflow/async/parameter_server": SystemInfo(
-        mechanism="ParameterServerStrategy",
-        roles=("chief", "server"),
-        service_roles=("worker", "server"),
-        phases=("load", "forward", "backward", "communication"),
-        caveat="communication holds the pull of the weights and the push with the server's update",
-        weight_holders=("server",),
-    ),
-    "pytorch/sync/allreduce": SystemInfo(
-        mechanism="DistributedDataParallel, gloo",
-        phases=("load", "forward", "backward", "waiting", "communication", "update"),
-    ),
-    "pytorch/sync/parameter_server": SystemInfo(
-        mechanism="torch.distributed send and receive, gloo",
-        roles=("server",),
-        service_roles=("server",),
-        phases=("load", "forward", "backward", "waiting", "communication"),
-        caveat="communication holds the server's update",
-        weight_holders=("server", "worker"),
-    ),
-    "pytorch/async/parameter_server": SystemInfo(
-        mechanism="torch.distributed send and receive, gloo",
-        roles=("server",),
-        service_roles=("server",),
-        phases=("load", "forward", "backward", "communication"),
-        caveat="communication holds the server's update, and waiting for it behind other workers'",
-        records_updates=True,
-        weight_holders=("server", "worker"),
-    ),
-    "mxnet/sync/parameter_server": SystemInfo(
-        mechanism="KVStore dist_sync",
-        roles=("scheduler", "server"),
-        service_roles=("scheduler", "server"),
-        phases=("load", "forward", "backward", "waiting", "communication"),
-        caveat="communication holds the server's update",
-        weight_holders=("server", "worker"),
-    ),
-    "mxnet/async/parameter_server": SystemInfo(
-        mechanism="KVStore dist_async",
-        roles=("scheduler", "server"),
-        service_roles=("scheduler", "server"),
-        phases=("load", "forward", "backward", "communication"),
-        caveat="communication holds the server's update",
-        records_updates=True,
-        weight_holders=("server", "worker"),
-    ),
-}
-
-
 def parse_system(name: str) -> System:
-    """Read a system from its name, with its build if it has one behind a plus.
+    """Parse the name of a system, with or without a variant after a plus sign.
 
     Raises
     ------
     UserError
-        If there is no such system, or it has no such build.
+        If there is no such system, or it does not have the variant.
     """
-    plain, plus, build = name.partition("+")
-    if plain not in SYSTEMS:
+    base_name, plus, variant = name.partition("+")
+    if base_name not in SYSTEMS:
         raise UserError("system", name, SYSTEMS)
-    if plus and build in ("", DEFAULT):  # one name for one system
-        raise UserError("system", name, plain)
-    check_variant(plain, build or DEFAULT)
-    framework, sync, *rest = plain.split("/")
+    if plus and variant in ("", DEFAULT):  # a system has one name only
+        raise UserError("system", name, base_name)
+    check_variant(base_name, variant or DEFAULT)
+    framework, sync, *architecture = base_name.split("/")
     return System.model_validate(
         {
             "framework": framework,
             "sync": sync,
-            "architecture": rest[0] if rest else "single",
-            "variant": build or DEFAULT,
+            "architecture": architecture[0] if architecture else "single",
+            "variant": variant or DEFAULT,
         }
     )
 
 
 def all_systems() -> tuple[str, ...]:
-    """List the names of all systems, each followed by its builds."""
-    return tuple(
-        name
-        for plain in SYSTEMS
-        for name in (
-            plain,
-            *(f"{plain}+{build}" for build in VARIANTS if plain in VARIANTS[build].systems),
-        )
-    )
-
-
-#: The one system that has these settings.
-GRADIENT_EXCHANGE_SYSTEM = "pytorch/sync/allreduce"
+    """Return the names of all systems, each followed by its variants."""
+    names = []
+    for base_name in SYSTEMS:
+        framework, _, system = base_name.partition("/")
+        variants = framework_info(framework).variants.items()
+        names += [base_name]
+        names += [f"{base_name}+{variant}" for variant, info in variants if system in info.systems]
+    return tuple(names)
 
 
 class GradientExchange(ConfigModel):
-    """What is exchanged, and how often.
+    """What workers exchange, and how often.
 
     Attributes
     ----------
-    average_every
-        1: gradients are averaged at every step. More: local SGD; each worker makes steps of its
-        own, and the weights are averaged after every so many.
+    local_steps
+        1: gradients are averaged at every step. More (local SGD): each worker makes so many steps
+        on its own, after which the weights are averaged.
     compression
-        `float16`: gradients travel with 16 bits a number.
+        `float16`: gradients are sent with 16 bits per number.
     """
 
     local_steps: int = Field(default=1, ge=1)
@@ -392,15 +305,21 @@ class GradientExchange(ConfigModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> GradientExchange:
         if self.local_steps > 1 and self.compression != "none":
-            raise UserError("compression", self.compression, "none where weights are averaged")
+            raise UserError("compression", self.compression, "none with more than one local step")
         return self
 
 
 def check_gradient_exchange(system: System, exchange: GradientExchange) -> None:
-    """Refuse settings that the system does not have."""
-    if system.name == GRADIENT_EXCHANGE_SYSTEM:
+    """Check that a system supports the gradient exchange.
+
+    Raises
+    ------
+    UserError
+        With the first field that the system does not have.
+    """
+    if system.info.has_gradient_exchange:
         return
     for field, value in exchange.model_dump().items():
-        usual = GradientExchange.model_fields[field].default
-        if value != usual:
-            raise UserError(f"gradient_exchange.{field}", value, f"{usual} for {system.name}")
+        default = GradientExchange.model_fields[field].default
+        if value != default:
+            raise UserError(f"gradient_exchange.{field}", value, f"{default} for {system.name}")

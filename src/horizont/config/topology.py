@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,28 +11,31 @@ from horizont.config.base import ConfigModel
 from horizont.errors import UserError
 
 Sharding = Literal["global_batches", "static_shards"]
-LauncherName = Literal["local", "emulated"]
 Placement = Literal["colocated", "dedicated"]
 
-#: The settings that an engine does not have.
-INAPPLICABLE_FIELDS: dict[LauncherName, tuple[str, ...]] = {
-    "local": ("hosts", "placement", "link", "cpus_per_host"),
-    "emulated": ("addresses", "base_port"),
-}
+DEFAULT_LAUNCHER = "local"
+
+#: What only some launchers can do; recorded in ``environment.json``. `byte_counters`: each host has
+#: network interfaces of its own. `link_limits` and `cpu_quota`: `Topology.link` and
+#: `Topology.cpus_per_host`. `disconnect`: a host can lose its network. `shared_clock`: all hosts
+#: share a kernel, and with it the monotonic clock and the CPUs.
+Capability = Literal["byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock"]
 
 
 class Link(ConfigModel):
-    """The cable between an emulated host and the switch.
+    """The link between a host and the switch.
 
     Attributes
     ----------
     rate_mbit
-        10^6 bits a second, each way; None for as fast as the machine can.
-    up_mbit
-        What a host may send, if it is another rate than what it may receive.
+        10^6 bits per second, in each direction; unlimited by default.
+    uplink_mbit
+        Rate of what the host sends, if it differs from the rate of what it receives.
     latency_ms
-        How long a packet is under way from one host to another, beside what the rate makes of it.
+        One-way delay of a packet from host to host, in addition to its transmission time.
     """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"up_mbit": "uplink_mbit"}
 
     rate_mbit: float | None = Field(default=None, ge=1, le=100_000)
     uplink_mbit: float | None = Field(default=None, ge=1, le=100_000)
@@ -39,48 +43,56 @@ class Link(ConfigModel):
 
     @property
     def effective_uplink_mbit(self) -> float | None:
-        """What a host may send."""
+        """Rate of what a host sends, in 10^6 bits per second."""
         return self.uplink_mbit or self.rate_mbit
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether nothing holds a packet up."""
+        """Whether neither rate nor latency is set."""
         return self == Link()
 
 
 class Topology(ConfigModel):
-    """The processes of a run and the hosts that carry them.
+    """The processes of a run and the hosts that run them.
+
+    Which of the settings after `sharding` a launcher supports is checked by
+    `horizont.launchers.base.check_topology`.
 
     Attributes
     ----------
-    engine
-        `local`: processes of this machine, on addresses of its own. `emulated`: each host is a
-        network namespace with an address, a name, a link and a share of the processors.
+    launcher
+        A name in `horizont.launchers.LAUNCHERS`.
     workers, servers
-        Processes that train, and processes that keep the weights (parameter server only).
+        Processes that train, and processes that hold the weights (parameter server only).
     threads
-        Compute threads of each process.
-    hosts
-        Of the local engine: names or addresses; workers are dealt to them in turn. Everything
-        listens there.
+        Compute threads per process.
     sharding
-        `by_batch`: together the workers see exactly the batches of a single process.
-        `by_shard`: each worker sees only its own n-th of the data.
+        `global_batches`: the workers together see the batches of a single process.
+        `static_shards`: each worker sees its own n-th of the data set only.
+    addresses
+        Names or addresses of this machine on which the processes listen, assigned in turn.
     base_port
-        First of the ports to be used; 0 takes free ones. Emulated hosts have all to themselves.
-    machines
-        Of the emulated engine: how many hosts the workers are dealt to; 0 for one each.
+        First of consecutive ports; 0 picks free ones.
+    hosts
+        Number of hosts for the workers, assigned in turn; 0 for one host per worker.
     placement
-        Of the emulated engine: servers `together` with workers, dealt to the same hosts, or
-        `apart`, each on a host of its own.
+        Servers `colocated` with workers, or on `dedicated` hosts.
     link
-        Of the emulated engine: the cable of each host.
-    host_cpus
-        Of the emulated engine: processors' time that a host may use once all have started, in
-        processors; None for all that there are.
+        The link of each host.
+    cpus_per_host
+        CPU time per second that a host may use once all processes have started, in cores;
+        unlimited by default.
+    options
+        Settings of one launcher only.
     """
 
-    launcher: LauncherName = "local"
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "engine": "launcher",
+        "machines": "hosts",
+        "host_cpus": "cpus_per_host",
+    }
+
+    launcher: str = DEFAULT_LAUNCHER
     workers: int = Field(default=1, ge=1, le=64)
     servers: int = Field(default=0, ge=0, le=16)
     threads: int = Field(default=1, ge=1, le=256)
@@ -91,26 +103,20 @@ class Topology(ConfigModel):
     placement: Placement = "colocated"
     link: Link = Link()
     cpus_per_host: float | None = Field(default=None, ge=0.05, le=256)
-
-    @property
-    def is_emulated(self) -> bool:
-        """Whether the hosts are network namespaces."""
-        return self.launcher == "emulated"
+    options: dict[str, Any] = {}
 
     @property
     def worker_hosts(self) -> tuple[str, ...]:
-        """The hosts that workers are dealt to."""
-        if not self.is_emulated:
-            return self.addresses
-        return tuple(f"host-{place}" for place in range(self.hosts or self.workers))
+        """Hosts of the workers, by the names that a launcher maps to machines."""
+        return tuple(f"host-{number}" for number in range(self.hosts or self.workers))
 
     @property
     def server_hosts(self) -> tuple[str, ...]:
-        """The hosts that servers are dealt to."""
+        """Hosts of the servers."""
         first = len(self.worker_hosts)
         if self.placement == "colocated" or not self.servers:
             return self.worker_hosts
-        return tuple(f"host-{first + place}" for place in range(self.servers))
+        return tuple(f"host-{first + number}" for number in range(self.servers))
 
     @property
     def all_hosts(self) -> tuple[str, ...]:
@@ -118,13 +124,7 @@ class Topology(ConfigModel):
         return tuple(dict.fromkeys(self.worker_hosts + self.server_hosts))
 
     @model_validator(mode="after")
-    def _check_launcher_fields(self) -> Topology:
-        for field in INAPPLICABLE_FIELDS[self.launcher]:
-            value, usual = getattr(self, field), Topology.model_fields[field].default
-            if value != usual:
-                shown = value.model_dump(exclude_defaults=True) if field == "link" else value
-                other = "emulated" if self.launcher == "local" else "local"
-                raise UserError(field, shown, f"nothing, or launcher: {other}")
+    def _check_hosts(self) -> Topology:
         if self.hosts > self.workers:
             raise UserError("hosts", self.hosts, f"at most the {self.workers} workers")
         return self

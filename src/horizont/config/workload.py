@@ -1,8 +1,9 @@
-"""A workload: what is trained, apart from who trains it."""
+"""A workload: network, data set and optimizer, independent of the system that trains it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,7 +12,7 @@ from horizont.errors import UserError
 
 
 class OptimizerConfig(ConfigModel):
-    """The update rule; the same in every framework.
+    """The update rule, the same in every framework.
 
     Attributes
     ----------
@@ -22,10 +23,10 @@ class OptimizerConfig(ConfigModel):
         Of `adam`, as in algorithm 1 of Kingma and Ba, "Adam: a method for stochastic
         optimization", ICLR 2015: epsilon is added to the root of the corrected second moment.
     clip_norm
-        If the norm of all gradients together is larger, they are scaled down to it. A worker
-        whose servers sum the gradients clips its own before it sends them.
+        If the global norm of the gradients is larger, they are scaled down to it. Workers of a
+        parameter server clip their own gradients before they send them.
     weight_decay
-        This share of a kernel or matrix is added to its gradient; biases, scales and offsets
+        This fraction of a kernel or matrix is added to its gradient; biases, scales and offsets
         do not decay.
     """
 
@@ -49,25 +50,26 @@ class OptimizerConfig(ConfigModel):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """What is kept of each weight beside its value."""
+        """The slot variables of each weight."""
         if self.name == "adam":
             return ("first", "second")
         return ("velocity",) if self.momentum else ()
 
 
 class Workload(ConfigModel):
-    """A network, the data it learns from, and how it learns.
+    """A network, a data set and an optimizer.
 
-    The batch belongs to the experiment (local or distributed), since the same workload is
-    trained at several batch sizes.
+    The batch belongs to the experiment, since the same workload is trained at several sizes.
 
     Attributes
     ----------
-    enlarge
-        Each pixel of the data becomes a square of so many by so many: AlexNet needs 64x64.
+    upscale
+        Every pixel becomes a square of so many by so many: AlexNet needs 64x64 inputs.
     time_steps
-        Words of a text that the network reads at once; of no meaning for images.
+        Length of the sequences of a text; without meaning for images.
     """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"enlarge": "upscale"}
 
     network: str
     dataset: str

@@ -64,7 +64,7 @@ def _check_variant_inputs(study: Study, system: System) -> None:
     """Refuse a build that is not for a workload of the study."""
     if system.variant == DEFAULT or not VARIANTS[system.variant].images_only:
         return
-    for name in study.study:
+    for name in study.equivalence.workloads:
         if dataset_info(study.workload(name).dataset).kind == "text":
             raise UserError("system", system.name, f"{system.base_name} where {name} reads a text")
 
@@ -72,13 +72,13 @@ def _check_variant_inputs(study: Study, system: System) -> None:
 def _check_file_inputs(study: Study) -> None:
     """Refuse to read a text from files: its format is a single long line of words."""
     for name, settings in study.experiments.items():
-        for workload in study.workloads_of(name):
+        for workload in settings.workloads:
             if dataset_info(study.workload(workload).dataset).kind != "text":
                 continue
             for system in settings.systems:
                 if any(each["input"].from_files for each in settings.expand(system, workload)):
                     allowed = f"memory where {workload} reads a text"
-                    raise UserError(f"{name}.sweep.input.source", "files", allowed)
+                    raise UserError(f"experiments.{name}.sweep.input.source", "files", allowed)
 
 
 def skip_reason(run: Run) -> str:

@@ -201,7 +201,6 @@ def quick_comparison(
         "global_batch": batch,
         "seed": study.seed,
         "sampler_hz": 0,
-        "evaluate_examples": 0,
         "timeout_s": QUICK_TIMEOUT_S,
     }
     runs = [_quick_run(asked, name, block) for block in range(blocks) for name in FRAMEWORKS]

@@ -73,7 +73,7 @@ def load_records(experiment: str, workload: str, paths: Paths | None = None) -> 
     paths = paths or study_paths()
     records, missing = find_planned_records(read_study(paths.params), experiment, workload, paths)
     if missing:
-        allowed = f"all of them; `horizont measure {experiment} {workload}` makes them"
+        allowed = f"all of them; `horizont run {experiment} {workload}` runs the missing ones"
         raise UserError("records", f"{missing} runs are missing", allowed)
     return records
 

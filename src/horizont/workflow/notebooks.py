@@ -1,4 +1,4 @@
-"""Running a notebook headlessly, with its progress in the terminal and its failure kept."""
+"""Headless execution of notebooks by papermill, with progress in the terminal."""
 
 from __future__ import annotations
 
@@ -11,51 +11,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from horizont.errors import UserError
+from horizont.errors import NotebookFailed, UserError
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import PROGRESS_VARIABLE, echoed_progress
 
 KERNEL_NAME = "python3"
 
-#: How long an interrupted kernel may take to end what it has started: it is asked again after half
-#: of it, and killed then. A run takes some seconds.
+#: Time for an interrupted kernel to end the processes of a run; it is interrupted again after
+#: half of it, and killed at the end. A run takes some seconds to end.
 SHUTDOWN_TIMEOUT_S = 60.0
 
 
 def _skip_rfc3987_grammar() -> None:
-    """Let what reads notebooks be imported without what takes it seconds.
+    """Import what reads notebooks without a grammar that takes seconds to build.
 
-    jsonschema builds a grammar of web addresses, for a check of formats that notebooks have none
-    of. Without the package it leaves that check out.
+    jsonschema needs it for a format of web addresses that notebooks do not contain, and skips
+    that format if the package is missing.
     """
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
-class NotebookFailed(Exception):
-    """A notebook that raised. What it did up to there is kept."""
-
-    def __init__(self, path: Path, error: str, message: str) -> None:
-        self.path = path
-        self.error = error
-        self.message = message
-        said = message if error == "UserError" else f"{error}: {message}"
-        super().__init__(f"{said} (the notebook is kept as {path})")
-
-
-def run_notebook(name: str, parameters: Mapping[str, Any], paths: Paths | None = None) -> Path:
-    """Execute a notebook of the study and keep the executed copy.
+def run_notebook(
+    name: str,
+    parameters: Mapping[str, Any],
+    paths: Paths | None = None,
+    out: Path | None = None,
+) -> Path:
+    """Execute a notebook of the study and save the executed copy.
 
     Parameters
     ----------
     name
-        The notebook's name without its ending.
+        Path below ``notebooks/``, without its ending.
     parameters
         Values for names that the notebook's parameters cell declares.
-
-    Returns
-    -------
-    Path
-        The executed copy, named after the notebook and its parameters.
+    out
+        Path of the executed copy; by default it is named after the notebook and its parameters.
 
     Raises
     ------
@@ -67,11 +58,13 @@ def run_notebook(name: str, parameters: Mapping[str, Any], paths: Paths | None =
     paths = paths or study_paths()
     source = paths.notebooks / f"{name}.ipynb"
     if not source.exists():
-        raise UserError("notebook", name, sorted(p.stem for p in paths.notebooks.glob("*.ipynb")))
+        notebooks = sorted(path.stem for path in paths.notebooks.glob("*.ipynb"))
+        raise UserError("notebook", name, notebooks)
     check_parameters(source, parameters)
-    out = paths.executed_notebooks / f"{'-'.join([name, *map(str, parameters.values())])}.ipynb"
+    default_name = "-".join([name, *map(str, parameters.values())])
+    out = out or paths.executed_notebooks / f"{default_name}.ipynb"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.unlink(missing_ok=True)  # never an old success under a new failure
+    out.unlink(missing_ok=True)  # no old success may stand for a new failure
     _execute(source, out, parameters, paths.root)
     return out
 
@@ -94,9 +87,9 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
 
     try:
         with forwarded_progress() as folder:
-            # Talking to the kernel through files needs no port and no encryption. It is ended by
-            # an interrupt, which it would call an error; those of cells are in the notebook. Then
-            # it has to end a run's processes and hosts, before anybody ends it.
+            # Files as transport need no port and no encryption. The kernel is shut down by an
+            # interrupt, which it would log as an error; errors of cells are in the notebook. It
+            # must have time to end the processes and hosts of a run before it is killed.
             manager = {
                 "transport": "ipc",
                 "ip": str(folder / "kernel"),
@@ -127,7 +120,7 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
 
 @contextmanager
 def forwarded_progress() -> Iterator[Path]:
-    """Show in the terminal what the kernel says it is doing; gives a folder of the run's own."""
+    """Print the progress of a kernel to the terminal; yield a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="horizont-") as name:
         folder = Path(name)
         spoken = folder / "progress"
@@ -144,7 +137,7 @@ def forwarded_progress() -> Iterator[Path]:
 
 
 def strip_papermill_metadata(path: Path) -> None:
-    """Drop papermill's times and paths, which say nothing about the study and always differ."""
+    """Remove papermill's times and paths, which differ in every execution."""
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)

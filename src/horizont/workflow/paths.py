@@ -1,4 +1,4 @@
-"""Where the project lies, from wherever a notebook or command is started."""
+"""The root of the project, and the paths of a study."""
 
 from __future__ import annotations
 
@@ -12,109 +12,124 @@ PROJECT_FILES = ("params.yaml", "dvc.yaml")
 
 
 def project_root(start: Path | None = None) -> Path:
-    """Find the folder of the study: the nearest above `start` that holds its settings.
+    """Find the nearest folder, from `start` upwards, that has the files of a study.
 
-    `HORIZONT_ROOT`, if set, names it outright.
+    The environment variable `HORIZONT_ROOT` overrides it.
 
     Raises
     ------
     UserError
         If there is none.
     """
-    named = os.environ.get("HORIZONT_ROOT")
-    if named:
-        return Path(named)
+    if given := os.environ.get("HORIZONT_ROOT"):
+        return Path(given)
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
-        if all((folder / mark).exists() for mark in PROJECT_FILES):
+        if all((folder / name).exists() for name in PROJECT_FILES):
             return folder
-    raise UserError(
-        "folder", str(here), f"a folder of the project, with {' and '.join(PROJECT_FILES)}"
-    )
+    allowed = f"a folder of the project, with {' and '.join(PROJECT_FILES)}"
+    raise UserError("folder", str(here), allowed)
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The folders and files of a study below its root."""
+    """The folders and files of a study."""
 
     root: Path
 
     @property
     def params(self) -> Path:
-        """Name the file of all settings."""
+        """The settings."""
         return self.root / "params.yaml"
 
     @property
     def raw(self) -> Path:
-        """Name the folder of the official archives."""
+        """The official archives of the data sets."""
         return self.root / "data" / "raw"
 
     @property
     def prepared_sets(self) -> Path:
-        """Name the folder of the data sets in canonical form."""
+        """The data sets in canonical form."""
         return self.root / "data" / "prepared"
 
     def prepared(self, dataset: str) -> Path:
-        """Name the folder of a data set in canonical form."""
+        """Return the folder of a data set in canonical form."""
         return self.prepared_sets / dataset
 
     def files(self, dataset: str) -> Path:
-        """Name the folder of a data set in its official format, unpacked."""
+        """Return the folder of a data set in its official format, unpacked."""
         return self.root / "data" / "files" / dataset
-
-    def records(self, experiment: str, workload: str) -> Path:
-        """Name the folder of the records of an experiment on a workload."""
-        return self.root / "records" / experiment / workload
-
-    def certificate(self, workload: str) -> Path:
-        """Name the file of the comparator's findings on a workload."""
-        return self.root / "reports" / "equivalence" / f"{workload}.json"
 
     @property
     def textbook(self) -> Path:
-        """Name the folder of what the frameworks answered to the theory notebooks."""
-        return self.root / "data" / "chapters"
+        """Results that the theory chapters reuse."""
+        return self.root / "data" / "textbook"
 
     @property
     def quick_comparison(self) -> Paths:
-        """Name the places of the start notebook's comparisons, apart from the study's."""
+        """The paths of the start notebook's comparisons, apart from those of the study."""
         return Paths(self.root / "data" / "quick_comparison")
 
-    def metrics(self, name: str) -> Path:
-        """Name a file of metrics that DVC compares."""
-        return self.root / "reports" / "metrics" / f"{name}.json"
-
-    @property
-    def claims(self) -> Path:
-        """Name the file of the verdicts on the published claims."""
-        return self.root / "reports" / "claims.json"
-
-    @property
-    def plots(self) -> Path:
-        """Name the folder of the curves that DVC plots."""
-        return self.root / "reports" / "plots"
+    def records(self, experiment: str, workload: str) -> Path:
+        """Return the folder of the records of an experiment on a workload."""
+        return self.root / "records" / experiment / workload
 
     @property
     def notebooks(self) -> Path:
-        """Name the folder of the notebooks as they are written."""
+        """The notebooks, without outputs."""
         return self.root / "notebooks"
 
     @property
     def docs(self) -> Path:
-        """Name the folder of the documents, some of which are chapters of the book."""
+        """The documentation."""
         return self.root / "docs"
 
     @property
+    def reports(self) -> Path:
+        """Everything that a study publishes."""
+        return self.root / "reports"
+
+    def certificate(self, workload: str) -> Path:
+        """Return the file of a workload's equivalence certificate."""
+        return self.reports / "equivalence" / f"{workload}.json"
+
+    def metrics(self, experiment: str) -> Path:
+        """Return the file of an experiment's metrics, by workload, for ``dvc metrics``."""
+        return self.reports / "metrics" / f"{experiment}.json"
+
+    def plots(self, experiment: str) -> Path:
+        """Return the file of an experiment's loss curves, for ``dvc plots``."""
+        return self.reports / "plots" / f"{experiment}.json"
+
+    @property
+    def claims(self) -> Path:
+        """The verdicts on the published claims."""
+        return self.reports / "claims.json"
+
+    @property
     def executed_notebooks(self) -> Path:
-        """Name the folder of the notebooks as they were run."""
-        return self.root / "reports" / "notebooks"
+        """The executed notebooks."""
+        return self.reports / "notebooks"
+
+    def experiment_page(self, experiment: str, workload: str) -> Path:
+        """Return the executed notebook of an experiment on a workload."""
+        return self.executed_notebooks / experiment / f"{experiment}-{workload}.ipynb"
+
+    @property
+    def views(self) -> Path:
+        """The executed notebooks of all views."""
+        return self.reports / "views"
+
+    def view_page(self, experiment: str, workload: str, view: str) -> Path:
+        """Return the executed notebook of a view of an experiment on a workload."""
+        return self.views / experiment / f"{view}-{experiment}-{workload}.ipynb"
 
     @property
     def book(self) -> Path:
-        """Name the folder of the finished site."""
-        return self.root / "reports" / "book"
+        """The built book."""
+        return self.reports / "book"
 
 
 def study_paths() -> Paths:
-    """Tell the places of the study that the current folder belongs to."""
+    """Return the paths of the study that the current folder belongs to."""
     return Paths(project_root())

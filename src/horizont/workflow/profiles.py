@@ -1,4 +1,4 @@
-"""Ready settings: the quick profile, and what each other profile changes in it."""
+"""Profiles: ready settings, each as its changes to the quick profile."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def profile_names(paths: Paths) -> list[str]:
 
 
 def apply_profile(paths: Paths, name: str) -> Study:
-    """Write a profile's settings into `params.yaml`.
+    """Write the settings of a profile into ``params.yaml``.
+
+    A profile names its experiments; each changes the one of that name in the quick profile, if
+    there is one. Experiments that it does not name are not in it.
 
     Raises
     ------
     UserError
-        If there is no such profile, or its settings are wrong; `params.yaml` stays as it was.
+        If there is no such profile, or its settings are wrong; ``params.yaml`` is not changed.
     """
     if name not in profile_names(paths):
         raise UserError("profile", name, profile_names(paths))
@@ -35,7 +38,13 @@ def apply_profile(paths: Paths, name: str) -> Study:
     yaml.width = 100
     values = yaml.load(_profile_path(paths, BASE_PROFILE).read_text(encoding="utf-8"))
     if name != BASE_PROFILE:
-        deep_merge(values, yaml.load(_profile_path(paths, name).read_text(encoding="utf-8")))
+        changes = yaml.load(_profile_path(paths, name).read_text(encoding="utf-8"))
+        chosen = changes.get("experiments", values["experiments"])
+        for other in [each for each in values["experiments"] if each not in chosen]:
+            del values["experiments"][other]
+        deep_merge(values, changes)
+        for experiment in chosen:
+            values["experiments"].move_to_end(experiment)
     parse_config(Study, _to_builtin(values), f"profiles/{name}.yaml")
     with paths.params.open("w", encoding="utf-8") as file:
         yaml.dump(values, file)
@@ -43,9 +52,9 @@ def apply_profile(paths: Paths, name: str) -> Study:
 
 
 def deep_merge(base: Any, changes: Mapping[str, Any]) -> None:
-    """Put changes into nested settings; a mapping changes only the keys that it names."""
+    """Merge nested mappings; a `sweep` or a list replaces the one before it."""
     for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
+        if key != "sweep" and isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
             deep_merge(base[key], value)
         else:
             base[key] = value
@@ -56,7 +65,7 @@ def _profile_path(paths: Paths, name: str) -> Path:
 
 
 def _to_builtin(values: Any) -> Any:
-    """Turn the reader's own kinds into plain ones."""
+    """Convert the containers of the YAML reader to built-in ones."""
     if isinstance(values, Mapping):
         return {key: _to_builtin(value) for key, value in values.items()}
     return [_to_builtin(value) for value in values] if isinstance(values, list) else values

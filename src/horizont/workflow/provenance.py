@@ -1,61 +1,73 @@
-"""What a result rests on besides its settings: versions, machine, code and data."""
+"""What a result depends on besides its settings: versions, machine, network, code and data."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 import horizont
+from horizont.config.run import Run
 from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
+from horizont.launchers import LAUNCHERS
 from horizont.monitoring.environment import describe_environment
 from horizont.networks.catalogue import network_for
-from horizont.records.provenance import code_fingerprint
+from horizont.records.provenance import code_fingerprint, imported_files
 
 PACKAGE_FOLDER = Path(horizont.__file__).parent
 
-#: The floors that decide what a training process does.
-TRAINING_PACKAGES = ("config", "data", "networks", "training", "monitoring", "launchers")
+#: Imported by a run, but without influence on it. The catalogue imports every network; the one
+#: that is trained has a fingerprint of its own.
+_WITHOUT_INFLUENCE = ("horizont.networks.catalogue", "horizont.records.format1")
+
+#: Imported by a worker process, but executed by the comparator only.
+_COMPARATOR_ONLY = ("horizont.training.trace", "horizont.training.mutations")
 
 
-def training_code_fingerprint(framework: str) -> str:
-    """Fingerprint the code that decides how a framework trains here."""
-    frameworks = PACKAGE_FOLDER / "frameworks"
-    folders = [PACKAGE_FOLDER / floor for floor in TRAINING_PACKAGES]
-    return code_fingerprint(
-        [*folders, frameworks / "base.py", frameworks / FRAMEWORKS[framework].adapter]
-    )
+def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
+    """Return what a run depends on, by name."""
+    return {
+        "version": installed_version(run.system.framework) or "not installed",
+        "numpy": version("numpy"),
+        "python": platform.python_version(),
+        "machine": machine_type(),
+        "network": _network_fingerprint(run.workload, dataset),
+        "code": code_fingerprint(run_files(run), PACKAGE_FOLDER),
+        "data": hash_fields(dataset.sha256),
+    }
+
+
+def run_files(run: Run) -> list[Path]:
+    """Return the files of Horizont that a run executes, in all of its processes."""
+    without = [*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY]
+    if run.fault is None:
+        without.append("horizont.launchers.fault_injection")
+    if run.record_updates == "none":
+        without.append("horizont.launchers.update_order")
+    entries = [
+        "horizont.launchers.execute",
+        LAUNCHERS[run.topology.launcher],
+        "horizont.training.__main__",
+        _adapter_module(run.system.framework),
+    ]
+    if run.sampler_hz:
+        entries.append("horizont.monitoring.sampler")
+    return imported_files(entries, PACKAGE_FOLDER, without)
 
 
 def machine_type() -> str:
-    """Name the kind of machine: processor and cores. No host name."""
+    """Return processor and number of cores, without the host name."""
     cpu = describe_environment(packages=())["cpu"]
     return f"{cpu['model']} x{len(cpu['affinity'])}"
 
 
-def run_provenance(framework: str, dataset: DatasetDescription) -> dict[str, str]:
-    """Tell what a run of a framework on a data set rests on."""
-    return {
-        "version": installed_version(framework) or "not installed",
-        "numpy": version("numpy"),
-        "python": platform.python_version(),
-        "machine": machine_type(),
-        "code": training_code_fingerprint(framework),
-        "data": data_fingerprint(dataset),
-    }
-
-
-def data_fingerprint(dataset: DatasetDescription) -> str:
-    """Name the content of a prepared data set."""
-    return hash_fields(dataset.sha256)
-
-
 def hash_fields(values: Mapping[str, str]) -> str:
-    """Hash some named texts."""
+    """Return a hash of named texts, sixteen hexadecimal digits."""
     text = "\n".join(f"{name}={values[name]}" for name in sorted(values))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -63,20 +75,31 @@ def hash_fields(values: Mapping[str, str]) -> str:
 def certificate_provenance(
     workload: Workload, dataset: DatasetDescription, frameworks: list[str]
 ) -> dict[str, str]:
-    """Tell what a proof rests on: network, optimizer, each framework's version and code."""
-    network = network_for(workload, dataset.shape, dataset.classes)
-    ground = {
-        "network": hash_fields({"network": repr(network)}),
+    """Return what a certificate depends on: network, optimizer, version and code of each
+    framework."""
+    provenance = {
+        "network": _network_fingerprint(workload, dataset),
         "optimizer": hash_fields({"optimizer": repr(workload.optimizer)}),
     }
     for framework in frameworks:
-        ground |= framework_provenance(framework)
-    return ground
+        installed = installed_version(framework) or "not installed"
+        provenance[f"{framework} version"] = installed
+        provenance[f"{framework} code"] = _training_fingerprint(framework)
+    return provenance
 
 
-def framework_provenance(framework: str) -> dict[str, str]:
-    """Tell the part of the ground that belongs to one framework, under its name."""
-    return {
-        f"{framework} version": installed_version(framework) or "not installed",
-        f"{framework} code": training_code_fingerprint(framework),
-    }
+@cache
+def _training_fingerprint(framework: str) -> str:
+    """Return the fingerprint of the code that a process with a framework executes."""
+    entries = ["horizont.training.__main__", _adapter_module(framework)]
+    files = imported_files(entries, PACKAGE_FOLDER, _WITHOUT_INFLUENCE)
+    return code_fingerprint(files, PACKAGE_FOLDER)
+
+
+def _adapter_module(framework: str) -> str:
+    return f"horizont.frameworks.{FRAMEWORKS[framework].adapter}.adapter"
+
+
+def _network_fingerprint(workload: Workload, dataset: DatasetDescription) -> str:
+    network = network_for(workload, dataset.shape, dataset.classes)
+    return hash_fields({"network": repr(network)})

@@ -1,111 +1,113 @@
-"""What an experiment leaves under `reports/` for DVC and for the overview."""
+"""What an experiment publishes under ``reports/``: metrics and plots for DVC, and the overview."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.input import input_metrics
 from horizont.analysis.learning import losses
+from horizont.analysis.runs import CertificateStatus
 from horizont.analysis.throughput import metrics
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.equivalence.certificate import read_certificate
-from horizont.records.files import write_json
+from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
+from horizont.reporting.labels import point_label
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.provenance import certificate_provenance
 from horizont.workflow.verify import variants_of
 
-NO_CERTIFICATE = "not comparable: no proof was made"
+NO_CERTIFICATE = "not comparable: no equivalence certificate"
 
 
 def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
-    """Tell for each framework and build whether its times on a workload may be compared.
+    """Return, by framework and variant, whether times on a workload may be compared.
 
-    Returns
-    -------
-    dict
-        By framework, or framework and build, ``verified``, or ``not comparable: `` with the
-        reason. A proof holds as long as network, versions and code are those it was made with.
+    The value is ``verified``, or ``not comparable: `` with the reason. A certificate is valid for
+    the network, versions and code that it was made with.
     """
     paths = paths or study_paths()
     study = read_study(paths.params)
     trainers = [*FRAMEWORKS, *variants_of(study)]
     if not paths.certificate(workload).exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
-    described = study.workload(workload)
-    about = read_description(paths.prepared(described.dataset))
-    return status_from_certificate(paths.certificate(workload), described, about, trainers)
+    settings = study.workload(workload)
+    dataset = read_description(paths.prepared(settings.dataset))
+    return status_from_certificate(paths.certificate(workload), settings, dataset, trainers)
 
 
 def status_from_certificate(
-    certificate_file: Path, workload: Workload, dataset: DatasetDescription, trainers: Sequence[str]
+    file: Path, workload: Workload, dataset: DatasetDescription, trainers: Sequence[str]
 ) -> dict[str, str]:
-    """Tell for each framework and build whether a proof covers a workload; see `proof_status`."""
-    if not certificate_file.exists():
+    """Return the status of each framework and variant; see :func:`certificate_status`."""
+    if not file.exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
-    proof = read_certificate(certificate_file)
-    ground = certificate_provenance(workload, dataset, list(FRAMEWORKS))
-    return {trainer: proof.status_for(trainer, ground) for trainer in trainers}
+    certificate = read_certificate(file)
+    provenance = certificate_provenance(workload, dataset, list(FRAMEWORKS))
+    return {trainer: certificate.status_for(trainer, provenance) for trainer in trainers}
 
 
-def publish_faults(
-    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
-) -> Path:
-    """Write what came of the incidents on a workload, by system and incident."""
+def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
+    """Write the metrics of an experiment on a workload, and the loss curves of a training.
+
+    They stand beside those of the experiment's other workloads, in one file for
+    ``dvc metrics`` and one for ``dvc plots``.
+    """
+    paths = study_paths()
+    settings = read_study(paths.params).experiment(experiment)
+    found = METRICS[settings.kind](records, certificate_status(workload, paths))
+    metrics_file, plots_file = paths.metrics(experiment), paths.plots(experiment)
+    for file in (metrics_file, plots_file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    published = read_json(metrics_file) if metrics_file.exists() else {}
+    write_json(metrics_file, {**published, workload: found})
+    curves = read_json(plots_file) if plots_file.exists() else []
+    curves = [row for row in curves if row["workload"] != workload]
+    if settings.kind == "training":
+        curves += _thinned_loss_curves(workload, records)
+    write_json(plots_file, curves)
+
+
+def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
+    """Return the outcome of the faults, by system and fault."""
     columns = ["steps", "planned", "detected_after_s", "outcome"]
     table = fault_outcomes(records).reindex(columns=["system", "fault", "block", *columns])
     rows = table.astype(object).where(table.notna(), None).to_dict(orient="records")
-    found: dict[str, dict[str, object]] = {}
+    outcomes: dict[str, dict[str, object]] = {}
     for row in rows:
         name = f"{row['fault']}, block {row['block'] + 1}"
-        found.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
-    return _write_metrics(experiment, workload, found, paths)
+        outcomes.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
+    return outcomes
 
 
-def publish_input_pipelines(
-    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
-) -> Path:
-    """Write what the inputs gave and took on a workload, by system and input."""
-    return _write_metrics(experiment, workload, input_metrics(records), paths)
+def _sweep_metrics(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
+    """Return the metrics of the systems, by sweep point."""
+    points: dict[str, list[Record]] = {}
+    for record in records:
+        points.setdefault(point_label(record.run), []).append(record)
+    return {point: metrics(group, status) for point, group in points.items()}
 
 
-def publish_metrics(
-    experiment: str, workload: str, records: Sequence[Record], paths: Paths | None = None
-) -> Path:
-    """Write the metrics and the plotted curves of an experiment on a workload.
-
-    Returns
-    -------
-    Path
-        The file of metrics, for `dvc metrics show` and `dvc metrics diff`.
-    """
-    paths = paths or study_paths()
-    paths.plots.mkdir(parents=True, exist_ok=True)
-    write_json(paths.plots / f"{experiment}-{workload}-loss.json", _thinned_loss_curves(records))
-    found = metrics(records, certificate_status(workload, paths))
-    return _write_metrics(experiment, workload, found, paths)
+#: What the metrics of an experiment are, by its kind.
+METRICS: dict[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]] = {
+    "training": metrics,
+    "sweep": _sweep_metrics,
+    "faults": _fault_metrics,
+    "input": lambda records, _: input_metrics(records),
+}
 
 
-def _write_metrics(
-    experiment: str, workload: str, found: Mapping[str, Any], paths: Paths | None
-) -> Path:
-    out = (paths or study_paths()).metrics(f"{experiment}-{workload}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(out, found)
-    return out
-
-
-def _thinned_loss_curves(records: Sequence[Record]) -> list[dict[str, object]]:
+def _thinned_loss_curves(workload: str, records: Sequence[Record]) -> list[dict[str, object]]:
     """Reduce the loss curves of the first block to about a hundred points each."""
     curves = losses([record for record in records if record.run.block == 0])
     if curves.empty:
         return []
     thinned = curves[curves["step"] % max(1, int(curves["step"].max()) // 100) == 0]
-    columns = ["system", "step", "loss"]
-    return [dict(row) for row in thinned[columns].to_dict(orient="records")]  # type: ignore[arg-type]
+    rows = thinned[["system", "step", "loss"]].assign(workload=workload)
+    return rows.to_dict(orient="records")  # type: ignore[return-value]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from horizont.config.run import Run, StepCounts
+from horizont.config.run import Evaluation, Run, StepCounts
 from horizont.config.study import Study
 from horizont.config.system import SYSTEMS, installed_version, parse_system
 from horizont.config.topology import Topology
@@ -92,7 +92,7 @@ def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
                 block=0,
                 seed=study.seed,
                 sampler_hz=0,
-                evaluate_examples=0,
+                evaluation=Evaluation(),
                 record_updates="gradients",
                 timeout_s=REPLAY_TIMEOUT_S,
             )

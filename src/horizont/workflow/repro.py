@@ -96,7 +96,7 @@ def schedule_stages(
 def read_stage_meta(root: Path) -> dict[str, dict[str, Any]]:
     """Read what `dvc.yaml` says of each stage under `meta`."""
     stages = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    return {name: stage.get("meta", {}) for name, stage in stages.items()}
+    return {name: stage.get("do", stage).get("meta", {}) for name, stage in stages.items()}
 
 
 class StageProgress:

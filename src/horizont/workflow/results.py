@@ -28,7 +28,7 @@ from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.publish import certificate_status
 
-#: Columns of text where no terminal says how many it has.
+#: Width of the output where it is no terminal, in characters.
 DEFAULT_CONSOLE_WIDTH = 120
 
 
@@ -42,55 +42,40 @@ def show_summary(paths: Paths) -> int:
     """
     console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
     study = read_study(paths.params)
-    troubles = 0
-    for workload in study.study:
-        proof = certificate_status(workload, paths)
+    incomplete = False
+    for workload in study.equivalence.workloads:
+        status = certificate_status(workload, paths)
         for experiment in study.experiments_on(workload):
             records, missing = find_planned_records(study, experiment, workload, paths)
             failed = [record for record in records if record.failed_unexpectedly]
-            troubles += len(failed) + missing
+            incomplete |= bool(failed or missing)
             if records:
-                title = f"{workload}, {experiment}"
-                console.print(
-                    _summary_table(
-                        title, _summary_rows(study.experiment(experiment), records, proof)
-                    )
-                )
+                rows = _summary_rows(study.experiment(experiment), records, status)
+                console.print(_summary_table(f"{workload}, {experiment}", rows))
             _print_failures(console, failed, missing)
-        for reason in sorted(set(proof.values()) - {"verified"}):
+        for reason in sorted(set(status.values()) - {"verified"}):
             console.print(reason, soft_wrap=True)
     report = paths.book / "index.html"
     if report.exists():
         console.print(f"The report: {report}", soft_wrap=True)
-    return int(troubles > 0)
+    return int(incomplete)
 
 
 def _summary_rows(
-    experiment: Experiment, records: list[Record], certificates: CertificateStatus
+    experiment: Experiment, records: list[Record], status: CertificateStatus
 ) -> pd.DataFrame:
-    if experiment.sweep:
-        return _summary_by_point(records, certificates)
-    if experiment.is_timing:
-        return format_summary(summary(records, certificates))
-    found = fault_outcomes(records)
-    columns = ["system", "fault", "outcome", "first_error"]
-    return found.reindex(columns=columns).fillna("–").rename(columns={"first_error": "note"})
-
-
-def _summary_by_point(records: list[Record], certificates: CertificateStatus) -> pd.DataFrame:
-    """Sum up what was varied point by point: so many workers times so many examples."""
+    if experiment.faults:
+        outcomes = fault_outcomes(records)
+        columns = ["system", "fault", "outcome", "first_error"]
+        return outcomes.reindex(columns=columns).fillna("–").rename(columns={"first_error": "note"})
+    if not experiment.sweep:
+        return format_summary(summary(records, status))
     points: dict[str, list[Record]] = {}
     for record in records:
-        topology = record.run.topology
-        point = f"{topology.workers} x {record.run.local_batch}"
-        point += f", {topology.servers} servers" if topology.servers > 1 else ""
-        point += "" if topology.link.is_unlimited else f", {labels.link_label(topology.link)}"
-        given, framework = record.run.input, record.run.system.framework
-        point += f", {given.label(framework)}" if given.from_files else ""
-        points.setdefault(point, []).append(record)
+        points.setdefault(labels.point_label(record.run), []).append(record)
     tables = [
-        format_summary(summary(own, certificates)).assign(point=point)
-        for point, own in points.items()
+        format_summary(summary(group, status)).assign(point=point)
+        for point, group in points.items()
     ]
     table = pd.concat(tables)
     table["system"] += ": " + table.pop("point")
@@ -101,7 +86,7 @@ def _print_failures(console: Console, failed: Sequence[Record], missing: int) ->
     for record in failed:
         console.print(f"failed: {record.folder.name}: {record.result.reason}", soft_wrap=True)
     if missing:
-        console.print(f"{missing} runs are not measured yet")
+        console.print(f"{missing} runs have no record yet")
 
 
 def _summary_table(title: str, rows: pd.DataFrame) -> Table:
@@ -122,13 +107,13 @@ NEAREST_EXPERIMENTS = ("cluster", "distributed")
 
 
 def available_records(paths: Paths | None = None) -> list[Record]:
-    """Open the records of all planned runs that were made."""
+    """Open the records of all runs that the settings plan, as far as there are any."""
     paths = paths or study_paths()
     study = read_study(paths.params)
     return [
         record
         for experiment in study.experiments
-        for workload in study.workloads_of(experiment)
+        for workload in study.experiment(experiment).workloads
         for record in find_planned_records(study, experiment, workload, paths)[0]
     ]
 
@@ -136,24 +121,25 @@ def available_records(paths: Paths | None = None) -> list[Record]:
 def available_evidence(
     paths: Paths | None = None,
 ) -> tuple[list[Record], dict[str, dict[str, str]]]:
-    """Open the records of the study, and tell by workload what its proof says of each trainer."""
+    """Open the records of the study, with the certificate status of each workload."""
     paths = paths or study_paths()
     study = read_study(paths.params)
-    proofs = {workload: certificate_status(workload, paths) for workload in study.study}
-    return available_records(paths), proofs
+    workloads = study.equivalence.workloads
+    status = {workload: certificate_status(workload, paths) for workload in workloads}
+    return available_records(paths), status
 
 
 def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
-    """Open, for each workload, the records of the experiment nearest to the published set-ups."""
+    """Open, by workload, the records of the experiment nearest to the published set-ups."""
     paths = paths or study_paths()
     study = read_study(paths.params)
     found: dict[str, list[Record]] = {}
-    for experiment in reversed(NEAREST_EXPERIMENTS):
-        for workload in study.workloads_of(experiment):
+    for experiment in reversed([name for name in NEAREST_EXPERIMENTS if name in study.experiments]):
+        for workload in study.experiment(experiment).workloads:
             records = find_planned_records(study, experiment, workload, paths)[0]
             if records:
                 found[workload] = records
-    return {workload: found[workload] for workload in study.study if workload in found}
+    return {workload: found[workload] for workload in study.equivalence.workloads if workload in found}
 
 
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:

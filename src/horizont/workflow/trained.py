@@ -135,7 +135,6 @@ def theory_run(system: str, steps: int, paths: Paths, own: Mapping[str, Any]) ->
             "block": 0,
             "seed": study.seed,
             "sampler_hz": 0,
-            "evaluate_examples": 0,
             **own,
         }
     )

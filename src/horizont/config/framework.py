@@ -1,0 +1,151 @@
+"""The schema of a framework's ``info`` module: what Horizont knows without loading the framework."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Literal
+
+from pydantic import Field
+
+from horizont.config.base import ConfigModel
+
+#: The upper limit of `InputPipeline.prefetch`.
+MAX_PREFETCH = 64
+
+RoleName = Literal["worker", "server", "scheduler", "chief"]
+
+LOCAL_PHASES = ("load", "forward", "backward", "update")
+
+
+class SystemInfo(ConfigModel):
+    """Processes of a system and what can be measured of it.
+
+    Attributes
+    ----------
+    mechanism
+        The framework's name of what synchronises the workers.
+    roles
+        Roles besides the workers; one process each, and as many servers as the topology has.
+    service_roles
+        Roles that run until they are terminated; a run is complete without them.
+    phases
+        Phases of a step that the framework allows to measure separately.
+    caveat
+        What to know when reading the times.
+    is_native
+        Whether the framework provides the mechanism. Otherwise the adapter builds it from the
+        framework's primitives.
+    has_gradient_exchange
+        Whether `GradientExchange` can be set.
+    has_equal_slices
+        Whether all servers hold slices of equal length, rather than whole tensors.
+    records_updates
+        Whether each update that a server applies can be recorded.
+    weight_holders
+        Roles that hold weights between two steps: a worker all of them, a server its part.
+    """
+
+    mechanism: str
+    roles: tuple[RoleName, ...] = ()
+    service_roles: tuple[RoleName, ...] = ()
+    phases: tuple[str, ...] = LOCAL_PHASES
+    caveat: str = ""
+    is_native: bool = True
+    has_gradient_exchange: bool = False
+    has_equal_slices: bool = False
+    records_updates: bool = False
+    weight_holders: tuple[RoleName, ...] = ("worker",)
+
+
+class VariantInfo(ConfigModel):
+    """Another way in which a framework builds and runs the same network.
+
+    Attributes
+    ----------
+    mechanism
+        The framework's name of the mechanism.
+    systems
+        Systems that have the variant, without the framework: `local`, `sync/allreduce`.
+    images_only
+        Whether the variant cannot run networks that read text.
+    environment
+        Variables that the framework reads while it is loaded.
+    tone
+        The shade of the framework's colour in figures: -1 is black, 1 is white.
+    fill
+        The half of the framework's marker that is filled in figures.
+    """
+
+    mechanism: str
+    label: str = ""
+    systems: tuple[str, ...] = ()
+    images_only: bool = False
+    needs_compiler: bool = False
+    environment: dict[str, str] = Field(default_factory=dict)
+    tone: float = Field(default=0.6, ge=-1, le=1)
+    fill: Literal["top", "bottom", "left", "right"] = "top"
+
+
+class ReaderInfo(ConfigModel):
+    """A way of a framework to read examples from files.
+
+    Attributes
+    ----------
+    mechanism
+        The framework's classes and functions that it uses.
+    ordered
+        Whether it reads the examples in the requested order; otherwise in the order of the files.
+    max_prefetch_inline
+        The largest number of batches that it prefetches without workers.
+    min_prefetch_with_workers
+        The smallest number of batches that it prefetches with workers.
+    cache_scope
+        What its cache holds, and when it is filled.
+    always_cached
+        Whether it cannot run without the cache.
+    """
+
+    mechanism: str
+    ordered: bool = True
+    workers: Literal["processes", "threads", "none"] = "none"
+    max_prefetch_inline: int = 0
+    min_prefetch_with_workers: int = 0
+    cache_scope: str
+    always_cached: bool = False
+
+
+class FrameworkInfo(ConfigModel):
+    """What Horizont knows about a framework without loading it.
+
+    Attributes
+    ----------
+    distributions
+        Names under which it may be installed; the first one is that of the lock file.
+    import_names
+        Top-level modules that are imported nowhere but in a worker of this framework.
+    python
+        The interpreter of its workers, if it is not the current one: the framework then lives in
+        an environment of its own.
+    colour, marker
+        Of its data in figures.
+    systems
+        Its systems, without the framework: `local`, `sync/allreduce`.
+    readers
+        Its readers of files; the first one is the default.
+    """
+
+    label: str
+    distributions: tuple[str, ...] = Field(min_length=1)
+    import_names: tuple[str, ...]
+    python: str = ""
+    colour: str
+    marker: str
+    systems: dict[str, SystemInfo]
+    variants: dict[str, VariantInfo] = Field(default_factory=dict)
+    readers: dict[str, ReaderInfo] = Field(default_factory=dict)
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter that starts its workers."""
+        return os.path.expanduser(self.python) if self.python else sys.executable
