@@ -68,7 +68,7 @@ def test_a_finished_record_is_kept_where_the_run_could_not_be_made_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_cifar: Path
 ) -> None:
     run, about, paths = of(LIMITED), load(small_cifar).description, Paths(tmp_path)
-    key = run_key(run, run_provenance(run.system.framework, about))
+    key = run_key(run, run_provenance(run, about))
     store = paths.records(run.experiment, run.workload_name)
     monkeypatch.setattr(measure, "skip_reason", lambda run: "emulated hosts need root")
     assert measure.execute_runs([run], about, paths)[0].result.status == "skipped"

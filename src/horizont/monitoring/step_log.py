@@ -10,14 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from horizont.monitoring.clock import now_s
-
-PHASES = ("load", "forward", "backward", "waiting", "communication", "update")
-"""The phases in the order in which a step passes through them; the rest of a step is "other"."""
+from horizont.records.schema import PHASES, STEP_KINDS
 
 LOAD, FORWARD, BACKWARD, WAITING, COMMUNICATION, UPDATE = range(len(PHASES))
-
-STEP_KINDS = ("warmup", "timed", "instrumented", "profiled")
-"""The kinds of steps, as `horizont.config.Steps` plans them."""
 
 _UNMEASURED_PHASES = [math.nan] * len(PHASES)
 

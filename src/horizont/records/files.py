@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files of a record: JSON, Parquet and the event log, written atomically."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from horizont.errors import UserError
 
 
 def _write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary neighbour of `path`, then move it into place."""
+    """Write a temporary file beside `path` and rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)
         os.replace(temporary, path)
     except OSError as error:
-        raise UserError(
-            str(path), error.strerror, "a folder with room that can be written"
-        ) from None
+        raise UserError(str(path), error.strerror, "a writable folder with free space") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -56,7 +54,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(str(path), "missing", "a file of a whole record") from None
+        raise UserError(str(path), "missing", "a file of a complete record") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(str(path), str(error), "valid JSON") from None
 
@@ -83,30 +81,32 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except FileNotFoundError:
-        raise UserError(str(path), "missing", "a file of a whole record") from None
+        raise UserError(str(path), "missing", "a file of a complete record") from None
     except (pa.ArrowInvalid, OSError) as error:  # a damaged footer is an OSError
         raise UserError(str(path), str(error).splitlines()[0], "a valid Parquet file") from None
 
 
 def append_event(path: Path, event: str, **details: Any) -> None:
-    """Add an event with wall-clock and monotonic time; a line is one write, so it is whole.
+    """Write an event with wall-clock and monotonic time to the end of an event log.
+
+    A line is a single write, so that several processes can append to one log.
 
     Raises
     ------
     UserError
-        If the folder is full, or was removed.
+        If the folder is full or was removed.
     """
     line = {"event": event, "time_unix_s": time.time(), "time_s": time.monotonic(), **details}
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=str) + "\n")
     except OSError as error:
-        allowed = f"a folder that can be written ({error.strerror})"
+        allowed = f"a writable folder ({error.strerror})"
         raise UserError("results folder", str(path.parent), allowed) from None
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Read all events; a last line that was cut short by a crash is passed over."""
+    """Read all events of a log; lines truncated by a crash are skipped."""
     if not path.exists():
         return []
     events = []

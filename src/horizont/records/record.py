@@ -1,25 +1,26 @@
-"""A record as a folder: made under a temporary name, moved into place when it is whole.
+"""A record: the folder of a run, written under a temporary name and renamed when it is complete.
 
-Layout of a record, format 1::
+Layout, format 2::
 
-    spec.json         the run
-    environment.json  machine and versions
-    steps.parquet     a row per step and worker
-    samples.parquet   a row per sample and process, if the sampler ran
-    samples.json      what the sampler says of itself: what it missed, who came and went
-    events.jsonl      what happened when: planned, started, the parts of the start-up, the end
-    result.json       the summary, with status and reason
-    aftermath.json    what came of the incident, if there was one
-    operators.parquet a row per operator of a profiled step, by the framework's own profiler
-    traces/           the profile for Perfetto and TensorBoard, if steps were profiled
-    quality.parquet   a row per look at how good the network was, if there were any
-    input.parquet     a row per batch that was taken from the input pipeline alone, before the
-                      training, if there were any
-    weights.npz       the final weights, if the run was asked to keep them
-    updates.parquet   a row per update that a server applied, if they were recorded
-    gradients/        each worker's gradients, and served.npz, the servers' weights in the end,
-                      if they were recorded with the updates
-    logs/             what each process printed
+    spec.json               the run
+    environment.json        machine, versions, provenance, capabilities of the launcher
+    result.json             status, reason and summary
+    events.jsonl            start-up phases, faults and the end, each with its time
+    steps.parquet           a row per step and worker
+    samples.parquet         a row per sample and process, if resources were sampled
+    samples.json            facts of the sampler itself: missed samples, lateness, processes
+    fault_report.json       the consequences of an injected fault
+    operators.parquet       a row per operator of a profiled step, from the framework's profiler
+    traces/                 the profile for Perfetto and TensorBoard
+    evaluation.parquet      a row per evaluation of the network
+    input_batches.parquet   a row per batch read from the input pipeline alone, before training
+    weights.npz             the final weights, if they were to be saved
+    updates.parquet         a row per update that a server applied, if updates were recorded
+    gradients/              each worker's gradients and the servers' final weights
+                            (server_weights.npz), if gradients were recorded
+    logs/                   the output of each process
+
+Columns: :mod:`horizont.records.schema`.
 """
 
 from __future__ import annotations
@@ -37,21 +38,22 @@ import pyarrow as pa
 from horizont.config.base import parse_config
 from horizont.config.run import Run
 from horizont.errors import UserError
+from horizont.records import format1
 from horizont.records.files import append_event, read_json, read_table, write_json
 from horizont.records.results import FaultReport, RunResult
 
-FORMAT = 1
+FORMAT = 2
 
 
 class RecordWriter:
-    """A record in the making.
+    """An incomplete record.
 
     Parameters
     ----------
     store
-        The folder of the finished records; made if it is missing.
+        The folder of the complete records; created if it is missing.
     key
-        The name of the record, from :func:`horizont.records.run_key`.
+        The name of the record, from :func:`horizont.records.provenance.run_key`.
     """
 
     def __init__(self, store: Path, key: str) -> None:
@@ -62,29 +64,29 @@ class RecordWriter:
             (self.folder / "logs").mkdir(parents=True)
         except OSError as error:
             raise UserError(
-                "results folder", str(store), f"a folder that can be written ({error.strerror})"
+                "results folder", str(store), f"a writable folder ({error.strerror})"
             ) from None
 
     def start(self, run: Run, environment: dict[str, Any]) -> None:
-        """Write down what is about to run, and where."""
+        """Write the run and its environment."""
         write_json(self.folder / "spec.json", {"format": FORMAT, **run.model_dump(mode="json")})
         write_json(self.folder / "environment.json", environment)
 
     def log_event(self, event: str, **details: Any) -> None:
-        """Add a line to the diary."""
+        """Write an event to the event log."""
         append_event(self.folder / "events.jsonl", event, **details)
 
     def replace_event_log(self, lines: list[dict[str, Any]]) -> None:
-        """Replace the diary, once the processes' own diaries are merged into it."""
+        """Replace the event log, once those of the processes are merged into it."""
         text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
         (self.folder / "events.jsonl").write_text(text, encoding="utf-8")
 
     def write_fault_report(self, report: FaultReport) -> None:
-        """Write down what came of the incident."""
+        """Write the consequences of the injected fault."""
         write_json(self.folder / "fault_report.json", report.model_dump(mode="json"))
 
     def finish(self, result: RunResult) -> Path:
-        """Write the summary and move the record into place, over an earlier failed one."""
+        """Write the result and rename the folder, replacing an earlier, failed record."""
         write_json(self.folder / "result.json", result.model_dump(mode="json"))
         shutil.rmtree(self.final, ignore_errors=True)
         try:
@@ -95,24 +97,24 @@ class RecordWriter:
 
     @staticmethod
     def remove_abandoned(store: Path) -> None:
-        """Remove what launchers that are dead by now left half-made in a store."""
+        """Remove the incomplete records of launchers that no longer run."""
         for folder in store.glob(".*.tmp"):
             if not writer_alive(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
-        """Remove the record in the making."""
+        """Remove the incomplete record."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def writer_alive(folder: Path) -> bool:
-    """Tell whether the launcher that makes a record lives, by the name of its folder.
+    """Whether the process that writes a record still runs, by the PID in the folder's name.
 
-    Its number may belong to a younger process by now.
+    The PID may have been reused, so the process must be older than the folder.
     """
     pid = int(folder.name.split(".")[-2])
     try:
-        # The clock that processes are dated by may be off by a little.
+        # Creation times of processes may deviate by some seconds from the file system's clock.
         return bool(psutil.Process(pid).create_time() < folder.stat().st_mtime + 10)
     except (psutil.NoSuchProcess, FileNotFoundError):
         return False
@@ -120,95 +122,110 @@ def writer_alive(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished record, opened."""
+    """A complete record, opened for reading."""
 
     folder: Path
     run: Run
     environment: dict[str, Any]
     result: RunResult
+    format: int = FORMAT
 
     @property
     def ok(self) -> bool:
-        """Whether the run did all that it was asked to."""
+        """Whether the run succeeded."""
         return self.result.status == "ok"
 
     @property
     def is_final(self) -> bool:
-        """Whether there is nothing to repeat: it went well, or what failed it was the incident."""
-        return self.ok or (self.folder / "fault_report.json").exists()
+        """Whether the run need not be repeated: it succeeded, or failed because of its fault."""
+        return self.ok or self._path("fault_report.json").exists()
 
     @property
     def failed_unexpectedly(self) -> bool:
-        """Whether it failed for a reason that was not asked for."""
+        """Whether the run failed without an injected fault."""
         return self.result.status == "failed" and not self.is_final
 
     @property
     def is_profiled(self) -> bool:
-        """Whether it holds a profile of operators."""
-        return (self.folder / "operators.parquet").exists()
+        """Whether the record has a profile of operators."""
+        return self._path("operators.parquet").exists()
+
+    def has(self, capability: str) -> bool:
+        """Whether the launcher of the run had a capability, for example `byte_counters`."""
+        return capability in self.environment.get("capabilities", ())
 
     def fault_report(self) -> FaultReport | None:
-        """Read what came of the incident; None if nothing happened."""
-        path = self.folder / "fault_report.json"
-        return parse_config(FaultReport, read_json(path), path.name) if path.exists() else None
-
-    def _read_optional(self, name: str) -> pa.Table | None:
-        """Read a table that only some runs have."""
-        path = self.folder / name
-        return read_table(path) if path.exists() else None
+        """Read the consequences of the injected fault; None if no fault was injected."""
+        path = self._path("fault_report.json")
+        if not path.exists():
+            return None
+        values = read_json(path)
+        if self.format == 1:
+            values = format1.convert_fault_report(values)
+        return parse_config(FaultReport, values, path.name)
 
     def steps(self) -> pa.Table:
-        """Read the steps: a row per step and worker."""
-        return read_table(self.folder / "steps.parquet")
+        """Read the steps, a row per step and worker."""
+        return self._read("steps.parquet")
 
     def samples(self) -> pa.Table:
-        """Read the resource samples: a row per sample and process."""
-        return read_table(self.folder / "samples.parquet")
+        """Read the resource samples, a row per sample and process."""
+        return self._read("samples.parquet")
 
     def evaluation(self) -> pa.Table | None:
-        """Read the looks: ``step``, ``time_s`` and ``test_accuracy`` or ``test_perplexity``."""
+        """Read the evaluations: ``step``, ``time_s``, ``test_accuracy`` or ``test_perplexity``."""
         return self._read_optional("evaluation.parquet")
 
     def operators(self) -> pa.Table | None:
-        """Read the profile: a row per operator, class, phase, node and shapes, for one step."""
+        """Read the profile of one step, a row per operator, class, phase, node and shapes."""
         return self._read_optional("operators.parquet")
 
     def input_batches(self) -> pa.Table | None:
-        """Read what was taken from the pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
+        """Read the batches of the input pipeline alone: ``batch``, ``epoch`` and ``batch_s``."""
         return self._read_optional("input_batches.parquet")
 
     def updates(self) -> pa.Table:
-        """Read the updates that the servers applied, in their order.
+        """Read the updates that the servers applied, in their order."""
+        return self._read("updates.parquet")
 
-        The columns are `server`, `sequence` (place among the updates of the server), `part` (of
-        the weights), `worker` and `step` that the gradient came from, `version` (updates that
-        the part had seen when the worker got it) and `staleness` (updates that it has seen
-        since).
-        """
-        return read_table(self.folder / "updates.parquet")
+    def _path(self, name: str) -> Path:
+        return self.folder / (format1.FILES.get(name, name) if self.format == 1 else name)
+
+    def _read(self, name: str) -> pa.Table:
+        table = read_table(self._path(name))
+        return format1.convert_table(table) if self.format == 1 else table
+
+    def _read_optional(self, name: str) -> pa.Table | None:
+        return self._read(name) if self._path(name).exists() else None
 
 
 def read_record(folder: Path) -> Record:
-    """Open a record and check that it is whole.
+    """Open a record and check that it is complete; one of format 1 gets the names of format 2.
 
     Raises
     ------
     UserError
-        If a part is missing or damaged, or the format is not known.
+        If a file is missing or damaged, or the format is unknown.
     """
     spec = read_json(folder / "spec.json")
-    found = spec.pop("format", None)
-    if found != FORMAT:
-        raise UserError(f"{folder / 'spec.json'}: format", found, f"{FORMAT}")
+    number = spec.pop("format", None)
+    if number not in (1, FORMAT):
+        raise UserError(f"{folder / 'spec.json'}: format", number, f"1 or {FORMAT}")
+    environment = read_json(folder / "environment.json")
+    result = read_json(folder / "result.json")
+    if number == 1:
+        spec, result = format1.convert_run(spec), format1.convert_result(result)
+        environment = format1.convert_environment(environment, spec["topology"]["launcher"])
     return Record(
         folder=folder,
         run=parse_config(Run, spec, "spec.json"),
-        environment=read_json(folder / "environment.json"),
-        result=parse_config(RunResult, read_json(folder / "result.json"), "result.json"),
+        environment=environment,
+        result=parse_config(RunResult, result, "result.json"),
+        format=number,
     )
 
 
 def find_record(store: Path, key: str) -> Record | None:
-    """Open the record of a run if there is one."""
+    """Return the record of a run, None if there is none."""
     folder = store / key
     return read_record(folder) if folder.is_dir() else None

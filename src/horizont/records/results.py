@@ -1,4 +1,4 @@
-"""What came of an incident: who went on, who noticed, and how far the training got."""
+"""The result of a run, and the report of a fault that was injected into it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pydantic import Field
 
 from horizont.config.base import ConfigModel
 
-#: How a process ended: it did its work, an error ended it, the incident did, or it was still
-#: running when the launcher ended it.
+#: How a process ended: it completed its work, failed with an error, was ended by the injected
+#: fault, or was still running when the launcher ended it.
 Outcome = Literal["completed", "failed", "injected", "running"]
 
-#: Why the launcher stopped waiting: all that train were done, all had ended, nothing moved any
-#: more, or the deadline had come.
+#: Why the launcher stopped waiting: all training processes had completed, all had exited, no
+#: process made progress, or the timeout passed.
 EndReason = Literal["completed", "all_exited", "stalled", "timeout"]
 
 
 class ProcessOutcome(ConfigModel):
-    """What became of a process.
+    """How a process ended after a fault.
 
     Attributes
     ----------
-    life
-        1, or 2 of a process that was started again.
-    steps_before, steps_after
-        Steps done before the incident and from then on; None where it counts none.
-    end_s
-        From the incident until it ended, in seconds; None if the launcher had to end it.
-    error_s
-        From the incident until the error that ended it, where it could tell.
-    words
+    incarnation
+        1, or 2 for a process that was restarted.
+    ended_after_s
+        Seconds from the fault until the process ended; None if the launcher ended it.
+    error_after_s
+        Seconds from the fault until the error that ended the process, if it logged one.
+    error
         The last error that it printed.
+    steps_before, steps_after
+        Steps before and after the fault; None if the process counts no steps.
     """
 
     process: str
@@ -47,28 +47,24 @@ class ProcessOutcome(ConfigModel):
 
     @property
     def detected_after_s(self) -> float:
-        """From the incident until it failed."""
+        """Seconds from the fault until the process failed."""
         return self.error_after_s if self.error_after_s is not None else self.ended_after_s or 0.0
 
 
 class FaultReport(ConfigModel):
-    """What came of an incident.
+    """The consequences of an injected fault.
 
     Attributes
     ----------
-    process
-        To whom it happened.
+    target
+        The process into which the fault was injected.
     at_step
-        Steps that the process had made then; the slowest worker's, if it counts none.
-    over
-        Why the launcher stopped waiting.
-    over_s
-        From the incident until then, in seconds.
-    fates
-        Of all processes.
-    taken_in
-        Whether a process that was started again had a part in the training; None where nothing
-        was started again, or where the run did not get far enough to tell.
+        Steps that it had completed then; the slowest worker's, if it counts none.
+    ended_after_s
+        Seconds from the fault until the launcher stopped waiting.
+    rejoined
+        Whether a restarted process took part in the training again; None if none was restarted,
+        or if the run ended too early to know.
     """
 
     target: str
@@ -80,17 +76,17 @@ class FaultReport(ConfigModel):
 
     @property
     def first_failure(self) -> ProcessOutcome | None:
-        """The first of the others that ended badly, or None if the others went on or hung."""
-        failed = [f for f in self.processes if f.outcome == "failed" and f.process != self.target]
-        return min(failed, key=lambda fate: fate.detected_after_s, default=None)
+        """The first of the other processes that failed; None if all continued or hung."""
+        failed = [p for p in self.processes if p.outcome == "failed" and p.process != self.target]
+        return min(failed, key=lambda process: process.detected_after_s, default=None)
 
     @property
     def completed_steps(self) -> int:
-        """Steps that the slowest of those that count had made in the end."""
+        """Steps of the slowest process that counts its steps; restarted ones are left out."""
         counted = [
-            fate.steps_before + (fate.steps_after or 0)
-            for fate in self.processes
-            if fate.steps_before is not None and fate.incarnation == 1
+            process.steps_before + (process.steps_after or 0)
+            for process in self.processes
+            if process.steps_before is not None and process.incarnation == 1
         ]
         return min(counted, default=0)
 
@@ -99,17 +95,17 @@ Status = Literal["ok", "failed", "skipped"]
 
 
 class InputMeasurement(ConfigModel):
-    """What a pipeline that was drained before the training needed.
+    """The memory that an input pipeline needed, measured on its own before training.
 
     Attributes
     ----------
     memory_bytes
-        By how much the memory of the worker and its loader processes grew, from before the
-        pipeline was made until the last drained batch: the sum of their proportional set
-        sizes, in which shared pages count once.
-    resident_share
-        The share of the files' pages that was still in the operating system's memory after it
-        was asked to drop them; nothing if it was not asked, or does not tell.
+        Growth of the memory of the worker and its loader processes, from before the pipeline was
+        built until the last batch was read: the sum of their proportional set sizes (PSS), which
+        count shared pages once.
+    page_cache_fraction
+        The fraction of the files' pages that remained in the page cache after the operating
+        system was asked to drop them; None if it was not asked, or does not report it.
     """
 
     memory_bytes: float | None = None
@@ -117,33 +113,31 @@ class InputMeasurement(ConfigModel):
 
 
 class RunResult(ConfigModel):
-    """What a run came to.
+    """The summary of a run.
 
     Attributes
     ----------
-    status
-        Whether the run did all it was asked to.
     reason
-        Why not, in a sentence; empty if it did.
+        Why the run failed or was skipped.
     wall_s
-        From the first process started to the last one ended, in seconds.
+        From the start of the first process to the end of the last one, in seconds.
     train_s
-        From the first bare step of any worker to the last one's end, in seconds.
+        From the start of the first timed step of any worker to the end of the last one.
     startup_s
-        Of a process's start-up, from part to part, the mean over the processes.
+        Duration of each phase of the start-up, the mean over the processes.
     final_loss
-        That of the last step; of a text it is summed over the time steps of an example.
+        Loss of the last step; for text the sum over the time steps of an example.
     parameters
-        How many numbers the network learns.
+        The number of trained parameters.
     test_accuracy, test_perplexity
-        The share of images that were recognised, or exp of the mean loss of a word.
+        Fraction of correctly classified images; exp of the mean loss per word.
+    background_cpu
+        CPU time used by other programs, in CPUs.
     disturbed
-        Whether other programs of the machine took a notable share of the processor.
-    input
-        What the input pipeline needed, if it was looked at alone.
+        Whether other programs used a considerable part of the CPUs.
     exchange_s, overlap_s
-        Of a bare step of the first worker, by the framework's own clocks: how long the exchange of
-        the gradients takes, and how much of that goes on beside the backward pass.
+        Of a timed step of the first worker, by the framework's own clocks: the duration of the
+        gradient exchange, and how much of it overlaps with the backward pass.
     """
 
     status: Status

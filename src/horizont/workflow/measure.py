@@ -87,11 +87,7 @@ def find_planned_records(
     if about is None:
         return [], len(runs)
     store = paths.records(experiment, workload)
-    grounds = {
-        framework: run_provenance(framework, about)
-        for framework in {run.system.framework for run in runs}
-    }
-    found = [find_record(store, run_key(run, grounds[run.system.framework])) for run in runs]
+    found = [find_record(store, run_key(run, run_provenance(run, about))) for run in runs]
     records = [record for record in found if record is not None]
     return records, len(runs) - len(records)
 
@@ -164,7 +160,7 @@ class ExperimentRunner:
     def load_or_run(self, run: Run) -> Record:
         """Open the record of a run; make it first if there is none that went well."""
         store = self.paths.records(run.experiment, run.workload_name)
-        ground = run_provenance(run.system.framework, self.dataset)
+        ground = run_provenance(run, self.dataset)
         key = run_key(run, ground)
         self.progress.start(run_label(run))
         if found := self._find_final_record(store, key):

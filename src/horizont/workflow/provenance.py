@@ -37,18 +37,16 @@ def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
         "python": platform.python_version(),
         "machine": machine_type(),
         "network": _network_fingerprint(run.workload, dataset),
-        "code": code_fingerprint(run_files(run), PACKAGE_FOLDER),
+        "code": _fingerprint(run_files(run)),
         "data": hash_fields(dataset.sha256),
     }
 
 
-def run_files(run: Run) -> list[Path]:
+def run_files(run: Run) -> tuple[Path, ...]:
     """Return the files of Horizont that a run executes, in all of its processes."""
-    without = [*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY]
-    if run.fault is None:
-        without.append("horizont.launchers.fault_injection")
+    without = {*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY}
     if run.record_updates == "none":
-        without.append("horizont.launchers.update_order")
+        without.add("horizont.launchers.update_order")
     entries = [
         "horizont.launchers.execute",
         LAUNCHERS[run.topology.launcher],
@@ -57,7 +55,17 @@ def run_files(run: Run) -> list[Path]:
     ]
     if run.sampler_hz:
         entries.append("horizont.monitoring.sampler")
-    return imported_files(entries, PACKAGE_FOLDER, without)
+    return _imported_files(tuple(entries), frozenset(without))
+
+
+@cache  # the code of a running process does not change
+def _imported_files(entries: tuple[str, ...], without: frozenset[str]) -> tuple[Path, ...]:
+    return tuple(imported_files(entries, PACKAGE_FOLDER, without))
+
+
+@cache
+def _fingerprint(files: tuple[Path, ...]) -> str:
+    return code_fingerprint(files, PACKAGE_FOLDER)
 
 
 def machine_type() -> str:
@@ -75,8 +83,7 @@ def hash_fields(values: Mapping[str, str]) -> str:
 def certificate_provenance(
     workload: Workload, dataset: DatasetDescription, frameworks: list[str]
 ) -> dict[str, str]:
-    """Return what a certificate depends on: network, optimizer, version and code of each
-    framework."""
+    """Return what a certificate depends on, by name: network, optimizer, versions and code."""
     provenance = {
         "network": _network_fingerprint(workload, dataset),
         "optimizer": hash_fields({"optimizer": repr(workload.optimizer)}),
@@ -88,16 +95,14 @@ def certificate_provenance(
     return provenance
 
 
-@cache
 def _training_fingerprint(framework: str) -> str:
     """Return the fingerprint of the code that a process with a framework executes."""
-    entries = ["horizont.training.__main__", _adapter_module(framework)]
-    files = imported_files(entries, PACKAGE_FOLDER, _WITHOUT_INFLUENCE)
-    return code_fingerprint(files, PACKAGE_FOLDER)
+    entries = ("horizont.training.__main__", _adapter_module(framework))
+    return _fingerprint(_imported_files(entries, frozenset(_WITHOUT_INFLUENCE)))
 
 
 def _adapter_module(framework: str) -> str:
-    return f"horizont.frameworks.{FRAMEWORKS[framework].adapter}.adapter"
+    return f"{FRAMEWORKS[framework]}.adapter"
 
 
 def _network_fingerprint(workload: Workload, dataset: DatasetDescription) -> str:

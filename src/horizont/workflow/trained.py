@@ -150,7 +150,7 @@ def theory_record(run: Run, about: DatasetDescription, paths: Paths) -> Record:
     """
     store = paths.textbook / "runs"
     RecordWriter.remove_abandoned(store)
-    ground = run_provenance(run.system.framework, about)
+    ground = run_provenance(run, about)
     key = run_key(run, ground)
     if found := _made(store, key):
         return found
