@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.loops import compare
-from horizont.config.system import DEFAULT, VARIANTS, all_systems, has_compiler, parse_system
+from horizont.config.system import DEFAULT, all_systems, has_compiler, parse_system
 
 NETWORKS = ("lenet5", "resnet18")
 
@@ -14,7 +14,7 @@ def run() -> None:
         system = parse_system(name)
         if not system.is_local or system.variant == DEFAULT:
             continue
-        if VARIANTS[system.variant].needs_compiler and not has_compiler():
+        if system.variant_info.needs_compiler and not has_compiler():
             print(f"  {system.framework_variant:<12} skipped: no C++ compiler")
             continue
         for network in NETWORKS:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from horizont.config.system import FRAMEWORKS
+from horizont.config.system import FRAMEWORKS, framework_info
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OPTIONAL = {name for info in FRAMEWORKS.values() for name in info.distributions}
+OPTIONAL = {dist for name in FRAMEWORKS for dist in framework_info(name).distributions}
 
 
 def normal(name: str) -> str:

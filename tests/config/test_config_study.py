@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,14 @@ import yaml
 
 from horizont.config.base import parse_config
 from horizont.config.study import Study, read_study
-from horizont.config.system import DEFAULT, VARIANTS, all_systems, installed_version, parse_system
+from horizont.config.system import (
+    DEFAULT,
+    FRAMEWORKS,
+    all_systems,
+    framework_info,
+    installed_version,
+    parse_system,
+)
 from horizont.errors import UserError
 from horizont.records.provenance import run_key
 from horizont.workflow.book import planned_pages
@@ -45,11 +54,13 @@ def test_every_profile_can_be_used(name: str, tmp_path: Path) -> None:
         (tmp_path / "profiles" / profile.name).write_text(profile.read_text())
     study = apply_profile(Paths(tmp_path), name)
     assert study.profile == name
-    assert all(list(study.runs("distributed", workload)) for workload in study.study)
+    for experiment, settings in study.experiments.items():
+        assert all(list(study.runs(experiment, workload)) for workload in settings.workloads)
+    assert (ROOT / f"profiles/{name}.yaml").read_text().startswith(("#", "profile"))
 
 
 def test_the_published_set_up_is_expressible() -> None:
-    study = read_overlaid("ntua-2021")
+    study = read_profile("ntua-2021")
     run = next(study.runs("distributed", "lenet5-cifar10"))
     assert (run.global_batch, run.local_batch, run.topology.workers) == (126, 42, 3)
     assert run.topology.sharding == "static_shards"
@@ -57,36 +68,35 @@ def test_the_published_set_up_is_expressible() -> None:
 
 
 @pytest.mark.parametrize("name", ["networks", "jaeger-2018"])
-def test_full_proofs_do_not_take_the_quick_ones_short_cut(name: str) -> None:
-    study = read_overlaid(name)
+def test_other_profiles_verify_as_many_steps_on_every_workload(name: str) -> None:
+    study = read_profile(name)
     assert study.equivalence.schedule_for("lenet-fashion-mnist").at_steps[-1] == 100
 
 
 def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
-    values["distributed"]["record_updates"] = "order"
+    values["experiments"]["distributed"]["record_updates"] = "order"
     runs = list(parse_config(Study, values).runs("distributed", "lenet5-cifar10"))
     told = {run.system.name for run in runs if run.record_updates == "order"}
     assert told == {"mxnet/async/parameter_server"}
 
 
-def test_an_experiment_may_leave_workloads_out(values: dict[str, Any]) -> None:
-    values["distributed"]["workloads"] = ["lenet5-cifar10"]
+def test_experiments_are_found_by_workload(values: dict[str, Any]) -> None:
     study = parse_config(Study, values)
     assert study.experiments_on("lenet5-cifar10")[:2] == ["local", "distributed"]
     assert study.experiments_on("lenet-fashion-mnist") == ["input"]
-    named = [
-        path.stem for _, path in planned_pages(study, Paths(ROOT)) if "distributed" in path.stem
-    ]
-    pages_on_it = [f"{chapter}-lenet5-cifar10-distributed" for chapter in ("resources", "verdicts")]
-    assert named == ["distributed-lenet5-cifar10", *pages_on_it]
 
 
-def read_overlaid(name: str) -> Study:
-    from horizont.workflow.profiles import deep_merge
+def test_a_page_for_each_workload_and_view(values: dict[str, Any]) -> None:
+    pages = [path.stem for _, path in planned_pages(parse_config(Study, values), Paths(ROOT))]
+    about = [name for name in pages if "distributed" in name]
+    views = [f"{view}-distributed-lenet5-cifar10" for view in ("resources", "verdicts")]
+    assert about == ["distributed-lenet5-cifar10", *views]
 
-    values = yaml.safe_load((ROOT / "profiles/quick.yaml").read_text())
-    deep_merge(values, yaml.safe_load((ROOT / f"profiles/{name}.yaml").read_text()))
-    return parse_config(Study, values)
+
+def read_profile(name: str) -> Study:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "profiles", Path(folder, "profiles"))
+        return apply_profile(Paths(Path(folder)), name)
 
 
 @pytest.mark.parametrize(
@@ -94,39 +104,87 @@ def read_overlaid(name: str) -> Study:
     [
         ("data.sorce", "real", ["data.sorce", "source"]),
         ("data.source", "internet", ["data.source", "'internet'", "synthetic"]),
-        ("distributed.topology.workers", 0, ["distributed.topology.workers", "greater"]),
-        ("distributed.topology.servers", 0, ["distributed.servers", "at least 1"]),
-        ("distributed.global_batch", 85, ["distributed.global_batch", "85", "2 workers"]),
-        ("distributed.local_batch", 41, ["distributed.local_batch", "42"]),
-        ("distributed.systems", ["caffe/local"], ["distributed.system", "'caffe/local'"]),
-        ("local.systems", ["pytorch/local+fast"], ["local.system", "+fast", "channels_last"]),
-        ("local.systems", ["mxnet/local+xla"], ["mxnet/local+xla", "xla with tensorflow/local"]),
-        ("local.systems", ["pytorch/local+"], ["local.system", "'pytorch/local+'"]),
         (
-            "distributed.systems",
+            "experiments.distributed.topology.workers",
+            0,
+            ["experiments.distributed.topology.workers", "greater"],
+        ),
+        (
+            "experiments.distributed.topology.servers",
+            0,
+            ["experiments.distributed.servers", "at least 1"],
+        ),
+        (
+            "experiments.distributed.global_batch",
+            85,
+            ["experiments.distributed.global_batch", "85", "2 workers"],
+        ),
+        ("experiments.distributed.local_batch", 41, ["experiments.distributed.local_batch", "42"]),
+        (
+            "experiments.distributed.systems",
+            ["caffe/local"],
+            ["experiments.distributed.system", "'caffe/local'"],
+        ),
+        (
+            "experiments.local.systems",
+            ["pytorch/local+fast"],
+            ["experiments.local.system", "+fast", "channels_last"],
+        ),
+        (
+            "experiments.local.systems",
+            ["mxnet/local+xla"],
+            ["mxnet/local+xla", "xla with tensorflow/local"],
+        ),
+        (
+            "experiments.local.systems",
+            ["pytorch/local+"],
+            ["experiments.local.system", "'pytorch/local+'"],
+        ),
+        (
+            "experiments.distributed.systems",
             ["pytorch/sync/allreduce+compiled"],
             ["pytorch/sync/allreduce+compiled", "compiled with pytorch/local"],
         ),
-        ("distributed.topology.hosts", ["a", "b", "c"], ["addresses", "at most 2"]),
-        ("distributed.topology.engine", "cloud", ["topology.engine", "'cloud'", "local"]),
-        ("local.topology.workers", 2, ["local.topology.workers", "1 for tensorflow/local"]),
-        ("study", ["lenet5-mnist"], ["study", "'lenet5-mnist'", "lenet5-cifar10"]),
+        ("experiments.distributed.topology.addresses", ["a", "b", "c"], ["addresses", "at most 2"]),
+        (
+            "experiments.distributed.topology.launcher",
+            "cloud",
+            ["topology.launcher", "'cloud'", "local"],
+        ),
+        (
+            "experiments.local.topology.workers",
+            2,
+            ["experiments.local.topology.workers", "1 for tensorflow/local"],
+        ),
+        ("equivalence.workloads", ["lenet5-mnist"], ["equivalence.workloads", "lenet5-mnist"]),
         ("equivalence.at_steps", [5, 1], ["equivalence.at_steps", "ascending"]),
         ("workloads.lenet5-cifar10.optimizer.name", "adamw", ["optimizer.name", "'adamw'"]),
         ("workloads.lenet5-cifar10.optimizer.momentun", 1, ["optimizer.momentun", "momentum"]),
         ("workloads.lenet5-cifar10.optimizer.momentum", 1, ["optimizer.momentum", "less than 1"]),
         ("workloads.lenet5-cifar10.optimizer.nesterov", True, ["nesterov", "without momentum"]),
-        ("workloads.lenet5-cifar10.enlarge", 0, ["upscale", "0"]),
+        ("workloads.lenet5-cifar10.upscale", 0, ["upscale", "0"]),
         ("equivalence.replay", ["vgg"], ["equivalence.replay", "vgg", "lenet5-cifar10"]),
-        ("equivalence.workloads.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
+        ("equivalence.overrides.vgg", {"batch": 4, "at_steps": [1]}, ["vgg", "resnet18-cifar10"]),
         (
-            "distributed.exchange",
+            "experiments.distributed.gradient_exchange",
             {"local_steps": 0},
-            ["gradient_exchange.average_every", "greater"],
+            ["gradient_exchange.local_steps", "greater"],
         ),
-        ("distributed.exchange", {"local_steps": 4}, ["local_steps", "tensorflow/sync"]),
-        ("distributed.record_updates", "all", ["distributed.record_updates", "gradients"]),
-        ("distributed.workloads", ["vgg"], ["distributed.workloads", "vgg", "lenet5-cifar10"]),
+        (
+            "experiments.distributed.gradient_exchange",
+            {"local_steps": 4},
+            ["local_steps", "tensorflow/sync"],
+        ),
+        (
+            "experiments.distributed.record_updates",
+            "all",
+            ["experiments.distributed.record_updates", "gradients"],
+        ),
+        (
+            "experiments.distributed.workloads",
+            ["vgg"],
+            ["experiments.distributed.workloads", "vgg", "lenet5-cifar10"],
+        ),
         ("seed", -1, ["seed", "-1"]),
     ],
 )
@@ -167,11 +225,12 @@ def test_names_as_paths_are_all_different() -> None:
 
 
 def test_every_build_is_some_systems() -> None:
-    assert {parse_system(name).variant for name in all_systems()} == {DEFAULT, *VARIANTS}
+    variants = {variant for name in FRAMEWORKS for variant in framework_info(name).variants}
+    assert {parse_system(name).variant for name in all_systems()} == {DEFAULT, *variants}
 
 
 def test_a_build_can_be_measured(values: dict[str, Any]) -> None:
-    values["local"]["systems"] = ["pytorch/local", "pytorch/local+channels_last"]
+    values["experiments"]["local"]["systems"] = ["pytorch/local", "pytorch/local+channels_last"]
     study = parse_config(Study, values)
     runs = list(study.runs("local", "lenet5-cifar10"))
     assert {run.system.framework_variant for run in runs} == {"pytorch", "pytorch+channels_last"}
@@ -183,40 +242,46 @@ def test_nothing_starts_without_the_compiler_that_a_build_needs(
 ) -> None:
     if installed_version("pytorch") is None:
         pytest.skip("pytorch is not installed")
-    values["local"]["systems"] = ["pytorch/local+compiled"]
+    values["experiments"]["local"]["systems"] = ["pytorch/local+compiled"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UserError, match=r"pytorch/local\+compiled.*no-such-compiler"):
         load_study(Paths(tmp_path))
     monkeypatch.setenv("CXX", sys.executable)
-    assert load_study(Paths(tmp_path)).local.systems == ("pytorch/local+compiled",)
+    assert load_study(Paths(tmp_path)).experiment("local").systems == ("pytorch/local+compiled",)
 
 
 def test_a_build_for_images_is_refused_where_a_text_is_read(
     values: dict[str, Any], tmp_path: Path
 ) -> None:
-    values["local"]["systems"] = ["pytorch/local+channels_last"]
-    values |= {"study": ["lstm-ptb"], "datasets": ["ptb"]}
-    for experiment in ("local", "distributed", "links", "scaling", "input"):
-        values[experiment]["workloads"] = ["lstm-ptb"]
+    values["experiments"]["local"]["systems"] = ["pytorch/local+channels_last"]
+    values |= {
+        "datasets": ["ptb"],
+        "equivalence": {"workloads": ["lstm-ptb"], "batch": 4, "at_steps": [1]},
+    }
+    for experiment in values["experiments"].values():
+        experiment["workloads"] = ["lstm-ptb"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
         load_study(Paths(tmp_path))
-    values["local"]["systems"] = ["pytorch/local"]
+    values["experiments"]["local"]["systems"] = ["pytorch/local"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(UserError, match=r"input.sweep.input.source: 'files' .* reads a text"):
+    with pytest.raises(
+        UserError, match=r"experiments.input.sweep.input.source: 'files' .* reads a text"
+    ):
         load_study(Paths(tmp_path))
 
 
 def test_specifications_cannot_be_changed(values: dict[str, Any]) -> None:
     study = parse_config(Study, values)
-    with pytest.raises(ValueError, match="pause"):
+    with pytest.raises(ValueError, match="frozen"):
         study.seed = 1  # type: ignore[misc]
 
 
 def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
     systems = ["pytorch/local", "pytorch/sync/allreduce", "pytorch/sync/parameter_server"]
-    values["distributed"] |= {
+    values["experiments"]["distributed"] |= {
+        "kind": "sweep",
         "systems": systems,
         "blocks": 1,
         "topology": {"launcher": "emulated", "workers": 2, "servers": 1},
@@ -250,38 +315,94 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
     ],
 )
 def test_points_that_make_no_sense_are_refused(
-    values: dict[str, Any], vary: dict[str, Any], words: list[str]
+    values: dict[str, Any], sweep: dict[str, Any], words: list[str]
 ) -> None:
-    values["distributed"]["sweep"] = vary
+    values["experiments"]["distributed"] |= {"kind": "sweep", "sweep": sweep}
     message = refused(values)
     for word in words:
         assert word in message
 
 
 def test_a_workload_has_steps_of_its_own(values: dict[str, Any]) -> None:
-    own = {"warmup": 1, "timed": 3, "instrumented": 0}
-    values["local"]["steps_on"] = {"lenet5-cifar10": own}
+    own = {"warmup": 1, "timed": 3}
+    values["experiments"]["local"] |= {
+        "workloads": ["lenet5-cifar10", "lenet-fashion-mnist"],
+        "overrides": {"lenet5-cifar10": {"steps": own}},
+    }
     study = parse_config(Study, values)
-    on, off = (list(study.runs("local", name)) for name in ("lenet5-cifar10", "lstm-ptb"))
-    assert {run.steps.timed for run in on} == {3}
-    assert {run.steps.timed for run in off} == {values["local"]["steps"]["timed"]}
+    names = ("lenet5-cifar10", "lenet-fashion-mnist")
+    overridden, others = (list(study.runs("local", name)) for name in names)
+    assert {run.steps.timed for run in overridden} == {3}
+    assert {run.steps.timed for run in others} == {60}
 
 
 @pytest.mark.parametrize(
-    ("steps_on", "words"),
+    ("overrides", "words"),
     [
-        ({"alexnet": {"warmup": 1, "timed": 1}}, ["steps_on", "instrumented"]),
-        ({"alexnet": {"warmup": 1, "timed": 1, "instrumented": 0}}, ["steps_on", "'alexnet'"]),
+        ({"lenet5-cifar10": {"steps": {"warmup": 1}}}, ["steps.timed", "required"]),
+        ({"alexnet": {"steps": {"warmup": 1, "timed": 1}}}, ["overrides", "'alexnet'"]),
         (
-            {"lenet5-cifar10": {"warmup": 1, "timed": 1, "instrumented": 0, "profiled": 2}},
+            {"lenet5-cifar10": {"steps": {"warmup": 1, "timed": 1, "profiled": 2}}},
             ["steps.profiled", "2"],
         ),
     ],
 )
-def test_wrong_steps_of_a_workload_are_refused(
-    values: dict[str, Any], steps_on: dict[str, Any], words: list[str]
+def test_wrong_overrides_are_refused(
+    values: dict[str, Any], overrides: dict[str, Any], words: list[str]
 ) -> None:
-    values["distributed"]["steps_on"] = steps_on
+    values["experiments"]["distributed"]["overrides"] = overrides
     message = refused(values)
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("kind", "sweep", ["experiments.local.kind", "training", "sweep is missing"]),
+        ("kind", "benchmark", ["experiments.local.kind", "'benchmark'", "training"]),
+        ("sweep", {"threads": [1, 2]}, ["kind", "sweep, since sweep is given"]),
+        ("workloads", [], ["experiments.local.workloads", "at least 1"]),
+        ("global_batch", None, ["global_batch", "local_batch"]),
+        ("views", ["charts"], ["views", "'charts'", "operators"]),
+    ],
+)
+def test_wrong_experiments_are_refused(
+    values: dict[str, Any], path: str, value: object, words: list[str]
+) -> None:
+    values["experiments"]["local"][path] = value
+    message = refused(values)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "new_key"),
+    [
+        ("study", ["lenet5-cifar10"], "equivalence.workloads"),
+        ("theory", [], "chapters"),
+        ("strong_scaling", {}, "experiments.strong_scaling"),
+        ("incidents", {}, "experiments.faults"),
+        ("equivalence.faults", [], "mutations"),
+        ("equivalence.replays", [], "replay"),
+        ("workloads.lenet5-cifar10.enlarge", 2, "upscale"),
+        ("experiments.local.vary", {}, "sweep"),
+        ("experiments.local.deadline_s", 3, "timeout_s"),
+        ("experiments.local.evaluate_every", 3, "evaluation.every"),
+        ("experiments.local.steps.bare", 3, "timed"),
+        ("experiments.local.steps.drained", 3, "input_batches"),
+        ("experiments.local.topology.engine", "local", "launcher"),
+        ("experiments.local.topology.machines", 1, "hosts"),
+        ("experiments.links.topology.host_cpus", 1, "cpus_per_host"),
+    ],
+)
+def test_a_key_of_an_earlier_version_is_answered_with_the_new_one(
+    values: dict[str, Any], path: str, value: object, new_key: str
+) -> None:
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    message = refused(values)
+    assert f"{path}: '{last}'" in message
+    assert f"{new_key}, the new name" in message

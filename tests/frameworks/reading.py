@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from horizont.config.input import READERS, InputPipeline
+from horizont.config.input import InputPipeline
+from horizont.config.system import READERS, framework_info
 from horizont.config.workload import OptimizerConfig, Workload
 from horizont.data.files import open_files
 from horizont.data.prepared import load
@@ -65,8 +66,8 @@ def main(framework: str, prepared: Path, folder: Path) -> None:
         False: content(trainer.batches(InMemoryImages(images, labels, by_number))),
     }
     found = {}
-    for reader, traits in READERS.items():
-        for way in ways(reader) if traits.framework == framework else []:
+    for reader, traits in framework_info(framework).readers.items():
+        for way in ways(reader):
             given = InputPipeline(source="files", reader=reader, **way)
             read = content(trainer.batches(ImagesOnDisk(files, order, given, reader)))
             found[f"{reader} {way}"] = read == expected[traits.ordered]

@@ -13,7 +13,6 @@ import pytest
 
 from horizont.config.system import (
     DEFAULT,
-    VARIANTS,
     all_systems,
     has_compiler,
     installed_version,
@@ -36,7 +35,7 @@ def told(
     system = parse_system(request.param)
     if installed_version(system.framework) is None:
         pytest.skip(f"{system.framework} is not installed")
-    if system.variant != DEFAULT and VARIANTS[system.variant].needs_compiler and not has_compiler():
+    if system.variant_info.needs_compiler and not has_compiler():
         pytest.skip("no C++ compiler is here")
     done = subprocess.run(
         [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.variant],

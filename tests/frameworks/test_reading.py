@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ROOT
 
-from horizont.config.input import READERS
-from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.data.files import write_files_if_missing
 from horizont.data.prepared import ImageData, load
 
@@ -35,7 +34,5 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
         timeout=120,
     )
     found = json.loads(told.stdout.splitlines()[-1])
-    assert {name.split(" {")[0] for name in found} == {
-        reader for reader, traits in READERS.items() if traits.framework == framework
-    }
+    assert {name.split(" {")[0] for name in found} == set(framework_info(framework).readers)
     assert all(found.values()), [name for name, same in found.items() if not same]

@@ -46,6 +46,6 @@ def test_a_framework_that_does_not_answer_is_not_tested():
 def test_an_installed_framework_answers_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch", "nonsense"])
     asked = check.query_features()
-    assert asked["pytorch"]["features"]["machines"]["has"]
-    assert not asked["pytorch"]["features"]["async"]["has"]
+    assert asked["pytorch"]["features"]["machines"]["available"]
+    assert not asked["pytorch"]["features"]["async"]["available"]
     assert "nonsense" in asked["nonsense"]["failed"]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from horizont import analysis
-from horizont.config.system import FRAMEWORKS, FrameworkInfo
+from horizont.config.system import framework_info
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
@@ -20,8 +20,9 @@ WORKLOAD = "lenet5-cifar10"
 @pytest.fixture
 def without_mxnet(study_folder: Paths, monkeypatch: pytest.MonkeyPatch) -> Paths:
     """Let MXNet be carried by a package that nobody has installed."""
-    absent = FrameworkInfo(distributions=("mxnet-that-is-not-there",), adapter="mxnet")
-    monkeypatch.setitem(FRAMEWORKS, "mxnet", absent)
+    changes = {"distributions": ("mxnet-that-is-not-there",)}
+    absent = framework_info("mxnet").model_copy(update=changes)
+    monkeypatch.setattr("horizont.frameworks.mxnet.info.INFO", absent)
     values = yaml.safe_load(study_folder.params.read_text())
     values["local"]["systems"] = ["pytorch/local", "mxnet/local"]
     study_folder.params.write_text(yaml.safe_dump(values))

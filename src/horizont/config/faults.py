@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel
-from horizont.config.system import RoleName, System
+from horizont.config.framework import RoleName
+from horizont.config.system import System
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 

@@ -1,4 +1,4 @@
-"""The schema of a framework's ``info`` module: what Horizont knows without loading the framework."""
+"""Information about a framework that does not need it loaded: the types of ``info.INFO``."""
 
 from __future__ import annotations
 

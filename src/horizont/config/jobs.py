@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from horizont.config.base import ConfigModel
+from horizont.config.framework import RoleName
 from horizont.config.run import Run
-from horizont.config.system import DEFAULT, RoleName, Variant, qualified_name
+from horizont.config.system import DEFAULT, Variant, qualified_name
 from horizont.config.workload import Workload
 
 #: Files written by the processes of an asynchronous run whose updates are recorded: the gradients
@@ -54,6 +55,11 @@ class WorkerJob(ConfigModel):
     progress: Path
     files_folder: Path | None = None
     start_barrier: Path | None = None
+
+    @property
+    def framework(self) -> str:
+        """The framework that the process loads."""
+        return self.run.system.framework
 
     @property
     def variant(self) -> Variant:
@@ -110,5 +116,5 @@ class TraceJob(ConfigModel):
 
     @property
     def framework_variant(self) -> str:
-        """Framework and variant, such as `pytorch+compiled`."""
+        """Framework and variant, `<framework>+<variant>`."""
         return qualified_name(self.framework, self.variant)

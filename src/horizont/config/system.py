@@ -68,11 +68,6 @@ def framework_info(framework: str) -> FrameworkInfo:
     return cast(FrameworkInfo, import_module(f"{FRAMEWORKS[framework]}.info").INFO)
 
 
-def framework_label(framework: str) -> str:
-    """Return the display name of a framework; an unknown name is returned unchanged."""
-    return framework_info(framework).label if framework in FRAMEWORKS else framework
-
-
 def _systems() -> dict[str, SystemInfo]:
     systems = [
         (f"{framework}/{name}", info)

@@ -25,5 +25,4 @@ def load_adapter(framework: str) -> FrameworkAdapter:
 
     if installed_version(framework) is None:
         raise MissingFramework(framework)
-    module = f"horizont.frameworks.{FRAMEWORKS[framework].adapter}.adapter"
-    return cast("FrameworkAdapter", import_module(module).ADAPTER)
+    return cast("FrameworkAdapter", import_module(f"{FRAMEWORKS[framework]}.adapter").ADAPTER)

@@ -14,6 +14,7 @@ import pandas as pd
 from horizont.analysis.claims.findings import VERDICTS
 from horizont.analysis.claims.judge import published_vs_measured
 from horizont.analysis.claims.rules import published_times, read_sources
+from horizont.config.system import FRAMEWORKS
 from horizont.records.record import Record
 from horizont.reporting import figures, labels
 from horizont.reporting.findings import Message
@@ -23,7 +24,7 @@ from horizont.reporting.tables import Table, key_value_table, text_table
 #: A claim with its verdict, as `horizont.analysis.claims.judge` gives it.
 JudgedClaim = Mapping[str, Any]
 
-_SYSTEM = re.compile(r"\b(?:tensorflow|pytorch|mxnet)/[a-z_/]+(?:\+\w+)?")
+_SYSTEM = re.compile(rf"\b(?:{'|'.join(FRAMEWORKS)})/[a-z_/]+(?:\+\w+)?")
 _WORKLOAD = re.compile(r"\b[a-z0-9]+(?:-small)?-(?:cifar100?|fashion-mnist|ptb)\b")
 
 

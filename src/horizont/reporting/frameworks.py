@@ -50,7 +50,7 @@ def _criterion(name: str, answer: Mapping[str, Any]) -> str:
     if name == "infrastructure":
         return "none"
     wanted = FEATURES_OF_CRITERION[name]
-    there = [feature for feature in wanted if answer["features"][feature]["has"]]
+    there = [feature for feature in wanted if answer["features"][feature]["available"]]
     if len(wanted) == 1:
         return "yes" if there else "no"
     return ", ".join(FEATURE_LABELS[feature] for feature in there) or "neither"
@@ -87,8 +87,8 @@ def _native_support(answer: Mapping[str, Any], sync: str, system: str) -> str:
     """Tell whether the framework brings it along, or it is made of the framework's parts here."""
     if "failed" in answer:
         return "not tested"
-    made_here = system.startswith("pytorch/") and system.endswith("/parameter_server")
-    return "yes" if answer["features"][sync]["has"] and not made_here else "no, built here"
+    offered = answer["features"][sync]["available"] and SYSTEMS[system].is_native
+    return "yes" if offered else "no, built here"
 
 
 def _runs_label(runs: pd.DataFrame, system: str) -> str:
@@ -125,8 +125,8 @@ def feature_table(answers: FeatureAnswers) -> Table:
         {
             "framework": labels.framework_label(framework),
             "feature": feature.replace("_", " "),
-            "asked for": answer["asked"],
-            "there": "yes" if answer["has"] else "no",
+            "asked for": answer["query"],
+            "there": "yes" if answer["available"] else "no",
         }
         for framework in FRAMEWORKS
         for feature, answer in answers[framework].get("features", {}).items()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.config.topology import Link
 
-FRAMEWORKS = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}
 NETWORKS = {
     "alexnet": "AlexNet",
     "alexnet-small": "AlexNet (small)",
@@ -51,15 +51,6 @@ CLASS_NAMES = {
 }
 ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "parameter server"}
 SYNC = {"sync": "synchronous", "async": "asynchronous"}
-VARIANTS = {
-    "compiled": "torch.compile",
-    "channels_last": "channels last",
-    "xla": "XLA",
-    "eager": "eager",
-    "onednn": "oneDNN",
-    "no_onednn": "without oneDNN",
-    "dynamic_alloc": "no static memory",
-}
 PHASES = {
     "load": "load",
     "forward": "forward",
@@ -111,8 +102,14 @@ def variant_of(system: str) -> str:
 
 
 def framework_label(name: str) -> str:
-    """Name a framework."""
-    return FRAMEWORKS.get(name, name)
+    """Return the display name of a framework; an unknown name is returned unchanged."""
+    return framework_info(name).label if name in FRAMEWORKS else name
+
+
+def variant_label(framework: str, variant: str) -> str:
+    """Return the display name of a variant."""
+    known = framework_info(framework).variants if framework in FRAMEWORKS else {}
+    return (known[variant].label if variant in known else "") or variant
 
 
 def synchronisation_label(system: str) -> str:
@@ -121,8 +118,8 @@ def synchronisation_label(system: str) -> str:
     said = ["one process"]
     if architecture:
         said = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
-    build = variant_of(system)
-    return ", ".join([*said, VARIANTS.get(build, build)] if build else said)
+    variant = variant_of(system)
+    return ", ".join([*said, variant_label(framework_of(system), variant)] if variant else said)
 
 
 def system_label(name: str) -> str:
@@ -160,12 +157,9 @@ def pair_label(name: str) -> str:
 
 def trainer_label(name: str) -> str:
     """Name a framework with its build: `PyTorch (torch.compile)`."""
-    plain, _, build = name.partition("+")
-    return (
-        f"{framework_label(plain)} ({VARIANTS.get(build, build)})"
-        if build
-        else framework_label(plain)
-    )
+    framework, _, variant = name.partition("+")
+    label = framework_label(framework)
+    return f"{label} ({variant_label(framework, variant)})" if variant else label
 
 
 def single_process_label(system: str) -> str:

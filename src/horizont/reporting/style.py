@@ -20,8 +20,9 @@ from typing import Any, Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.typing import FillStyleType
 
+from horizont.config.framework import VariantInfo
+from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.reporting import labels
 
 FOREGROUND = "#24292f"
@@ -32,30 +33,7 @@ BACKGROUND = "#fefefe"
 #: The same on a dark page.
 DARK_COLOURS = {FOREGROUND: "#e6edf3", MUTED: "#9aa4b0", GRID: "#3a424c", BACKGROUND: "#121820"}
 
-FRAMEWORK_COLOURS = {"tensorflow": "#e07b12", "pytorch": "#b2387c", "mxnet": "#2a7fba"}
-FRAMEWORK_MARKERS = {"tensorflow": "o", "pytorch": "s", "mxnet": "D"}
 UNKNOWN_COLOUR = "#7f7f7f"
-
-#: A build has its framework's colour, lighter or darker, and the mark filled on one side only.
-VARIANT_TONES = {
-    "compiled": -0.4,
-    "channels_last": 0.45,
-    "xla": -0.4,
-    "eager": 0.35,
-    "onednn": -0.55,
-    "no_onednn": 0.6,
-    "dynamic_alloc": -0.4,
-}
-UNKNOWN_VARIANT_TONE = 0.6
-VARIANT_FILLS: dict[str, FillStyleType] = {
-    "compiled": "bottom",
-    "channels_last": "left",
-    "xla": "bottom",
-    "eager": "left",
-    "onednn": "top",
-    "no_onednn": "right",
-    "dynamic_alloc": "bottom",
-}
 
 #: Reading and computing are cool and plain, what distribution costs is warm.
 PHASE_COLOURS = {
@@ -176,8 +154,20 @@ def new_figure(height: float, width: float = FIGURE_WIDTH) -> Figure:
 
 
 def framework_colour(framework: str) -> str:
-    """Tell the colour of a framework."""
-    return FRAMEWORK_COLOURS.get(framework, UNKNOWN_COLOUR)
+    """Return the colour of a framework."""
+    return framework_info(framework).colour if framework in FRAMEWORKS else UNKNOWN_COLOUR
+
+
+def framework_marker(framework: str) -> str:
+    """Return the marker of a framework."""
+    return framework_info(framework).marker if framework in FRAMEWORKS else "o"
+
+
+def _variant_info(system: str) -> VariantInfo:
+    """Return the information about the variant of a system, known or not."""
+    framework, variant = labels.framework_of(system), labels.variant_of(system)
+    known = framework_info(framework).variants if framework in FRAMEWORKS else {}
+    return known.get(variant, VariantInfo(mechanism=variant))
 
 
 def line_style(system: str) -> LineStyle:
@@ -190,27 +180,23 @@ def line_style(system: str) -> LineStyle:
 
 
 def system_colour(system: str) -> str:
-    """Tell the colour of a system: that of its framework, in a tone of its own for a build."""
+    """Return the colour of a system: that of its framework, shaded for a variant."""
     colour = framework_colour(labels.framework_of(system))
-    build = labels.variant_of(system)
-    if not build:
+    if not labels.variant_of(system):
         return colour
-    tone = VARIANT_TONES.get(build, UNKNOWN_VARIANT_TONE)
+    tone = _variant_info(system).tone
     towards = 255 if tone > 0 else 0
     parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{round(part + (towards - part) * abs(tone)):02x}" for part in parts)
 
 
 def marker_style(system: str) -> dict[str, Any]:
-    """Tell how a system is marked: one that waits for the others is filled, a build half."""
+    """Return the marker of a system: hollow if asynchronous, filled on one side for a variant."""
     colour = system_colour(system)
-    half = (
-        VARIANT_FILLS.get(labels.variant_of(system), "top") if labels.variant_of(system) else "full"
-    )
     return {
-        "marker": FRAMEWORK_MARKERS.get(labels.framework_of(system), "o"),
+        "marker": framework_marker(labels.framework_of(system)),
         "color": BACKGROUND if "/async/" in system else colour,
-        "fillstyle": half,
+        "fillstyle": _variant_info(system).fill if labels.variant_of(system) else "full",
         "markerfacecoloralt": BACKGROUND,
         "markeredgecolor": colour,
         "linestyle": "none",

@@ -13,11 +13,10 @@ from typing import Any
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.config.system import (
-    DEFAULT,
     FRAMEWORKS,
-    VARIANTS,
     System,
     check_compiler,
+    framework_info,
     installed_version,
 )
 from horizont.config.topology import Topology
@@ -45,7 +44,7 @@ def load_study(paths: Paths) -> Study:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
     for system in study.systems():
         if installed_version(system.framework):
-            check_compiler(system.base_name, system.variant)
+            check_compiler(system)
         _check_variant_inputs(study, system)
     _check_file_inputs(study)
     _check_theory_notebooks(study, paths)
@@ -62,7 +61,7 @@ def _check_theory_notebooks(study: Study, paths: Paths) -> None:
 
 def _check_variant_inputs(study: Study, system: System) -> None:
     """Refuse a build that is not for a workload of the study."""
-    if system.variant == DEFAULT or not VARIANTS[system.variant].images_only:
+    if not system.variant_info.images_only:
         return
     for name in study.equivalence.workloads:
         if dataset_info(study.workload(name).dataset).kind == "text":
@@ -127,7 +126,7 @@ def query_features() -> dict[str, Any]:
 
 
 def _query_framework(framework: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", FEATURES_MODULE, framework]
+    command = [framework_info(framework).interpreter, "-m", FEATURES_MODULE, framework]
     try:
         done = subprocess.run(
             command,
@@ -154,4 +153,4 @@ def _onednn_convolution(lines: list[str]) -> dict[str, Any]:
     said = [line for line in lines if "_verbose," in line and ",convolution," in line]
     passes = [name for name in ("forward", "backward") if any(name in line for line in said)]
     asked = "a convolution, forward and backward, with ONEDNN_VERBOSE=1"
-    return {"has": bool(passes), "asked": asked, "passes": passes}
+    return {"available": bool(passes), "query": asked, "passes": passes}

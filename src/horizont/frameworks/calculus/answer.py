@@ -24,7 +24,8 @@ ANSWERS = "answers.npz"
 def answer_all(framework: str, folder: Path) -> None:
     """Answer the questions in a folder; the arrays are named ``<question>/<what>``."""
     load_adapter(framework).configure(1)
-    own = import_module(f"horizont.frameworks.calculus.{FRAMEWORKS[framework].adapter}")
+    package = FRAMEWORKS[framework].rpartition(".")[2]
+    own = import_module(f"horizont.frameworks.calculus.{package}")
     calculator = cast(Calculator, own.CALCULATOR)
     told = {}
     for question in read_questions(folder):

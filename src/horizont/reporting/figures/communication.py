@@ -25,7 +25,7 @@ from horizont.reporting.page import FigureOutput
 from horizont.reporting.style import (
     BACKGROUND,
     FOREGROUND,
-    FRAMEWORK_MARKERS,
+    framework_marker,
     MUTED,
     LineStyle,
     book_style,
@@ -87,7 +87,7 @@ def _plot_hosts(axes: Axes, row: int, hosts: pd.DataFrame, direction: str) -> No
         axes.plot(
             own[f"{direction}_bytes"] / _MIB,
             [height] * len(own),
-            FRAMEWORK_MARKERS.get(framework, "o"),
+            framework_marker(framework),
             color=system_colour(str(hosts["system"].iloc[0])),
             markersize=4.5,
             alpha=0.85,
@@ -134,7 +134,7 @@ def _plot_link_curve(
         table["step_s"] * 1e3,
         color=colour,
         linestyle=line_style(system),
-        marker=FRAMEWORK_MARKERS.get(framework, "o"),
+        marker=framework_marker(framework),
         markersize=6,
     )
     for place, wire_s in zip(where, table["wire_s"], strict=True):
@@ -194,7 +194,7 @@ def _plot_scaling_curves(axes: Axes, table: pd.DataFrame, value: str, low: str, 
             axes.plot(
                 point["workers"],
                 point[value],
-                FRAMEWORK_MARKERS.get(framework, "o"),
+                framework_marker(framework),
                 color=BACKGROUND if point["oversubscribed"] else colour,
                 markeredgecolor=colour,
                 markersize=5,

@@ -15,9 +15,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from horizont import analysis
-from horizont.config.input import READERS, ReaderInfo
+from horizont.config.framework import ReaderInfo
 from horizont.config.study import Experiment
-from horizont.config.system import parse_system
+from horizont.config.system import FRAMEWORKS, framework_info, parse_system
 from horizont.records.record import Record
 from horizont.reporting import figures, labels
 from horizont.reporting.figures.throughput import (
@@ -30,7 +30,7 @@ from horizont.reporting.page import FigureOutput
 from horizont.reporting.style import (
     BACKGROUND,
     FOREGROUND,
-    FRAMEWORK_MARKERS,
+    framework_marker,
     MUTED,
     PHASE_COLOURS,
     book_style,
@@ -111,7 +111,7 @@ def _label_input_rows(
 def _plot_input_only(axes: Axes, position: int, row: pd.Series) -> None:
     first, later = row["first_epoch_s"] * 1e3, row["later_epochs_s"] * 1e3
     colour = system_colour(row["system"])
-    mark = FRAMEWORK_MARKERS.get(labels.framework_of(row["system"]), "o")
+    mark = framework_marker(labels.framework_of(row["system"]))
     axes.plot([first, later], [position, position], color=colour, linewidth=1, alpha=0.5)
     axes.plot(first, position, mark, color=BACKGROUND, markeredgecolor=colour, markersize=6)
     axes.plot(later, position, mark, color=colour, markersize=5)
@@ -242,15 +242,20 @@ def _format_scaled(value: float, factor: float, form: str) -> str:
 def reader_table(settings: Experiment) -> Table:
     """Tell what each reader of an experiment's frameworks is and can do."""
     used = {parse_system(name).framework for name in settings.systems}
-    rows = [_reader_row(name, each) for name, each in READERS.items() if each.framework in used]
+    rows = [
+        _reader_row(framework, name, info)
+        for framework in FRAMEWORKS
+        if framework in used
+        for name, info in framework_info(framework).readers.items()
+    ]
     return replace(text_table(pd.DataFrame(rows), group_by="framework"), measured=False)
 
 
-def _reader_row(name: str, info: ReaderInfo) -> dict[str, str]:
+def _reader_row(framework: str, name: str, info: ReaderInfo) -> dict[str, str]:
     beside = info.workers if info.workers != "none" else "nothing"
     ahead = "with " + info.workers if info.workers == "processes" else "yes"
     return {
-        "framework": labels.framework_label(info.framework),
+        "framework": labels.framework_label(framework),
         "reader": name,
         "made of": info.mechanism,
         "order": "as given" if info.ordered else "of the files",

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from horizont.reporting import labels
 from horizont.reporting.style import (
     FOREGROUND,
-    FRAMEWORK_MARKERS,
+    framework_marker,
     MUTED,
     LineStyle,
     book_style,
@@ -116,7 +116,7 @@ def system_legend_line(
     note
         What follows its name.
     """
-    mark = FRAMEWORK_MARKERS.get(labels.framework_of(system), "o") if with_marker else None
+    mark = framework_marker(labels.framework_of(system)) if with_marker else None
     return Line2D(
         [],
         [],

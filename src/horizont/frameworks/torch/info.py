@@ -1,0 +1,66 @@
+"""What Horizont knows about PyTorch without loading it."""
+
+from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
+
+_PARAMETER_SERVER = SystemInfo(
+    mechanism="torch.distributed send and receive, gloo",
+    roles=("server",),
+    service_roles=("server",),
+    phases=("load", "forward", "backward", "waiting", "communication"),
+    caveat="communication holds the server's update",
+    is_native=False,
+    has_equal_slices=True,
+    weight_holders=("server", "worker"),
+)
+
+INFO = FrameworkInfo(
+    label="PyTorch",
+    distributions=("torch",),
+    import_names=("torch",),
+    colour="#b2387c",
+    marker="s",
+    systems={
+        "local": SystemInfo(mechanism="eager"),
+        "sync/allreduce": SystemInfo(
+            mechanism="DistributedDataParallel, gloo",
+            phases=("load", "forward", "backward", "waiting", "communication", "update"),
+            has_gradient_exchange=True,
+        ),
+        "sync/parameter_server": _PARAMETER_SERVER,
+        "async/parameter_server": _PARAMETER_SERVER.model_copy(
+            update={
+                "phases": ("load", "forward", "backward", "communication"),
+                "caveat": "communication holds the server's update, and waiting for it behind "
+                "other workers'",
+                "records_updates": True,
+            }
+        ),
+    },
+    variants={
+        "compiled": VariantInfo(
+            mechanism="torch.compile, Inductor",
+            label="torch.compile",
+            systems=("local",),
+            images_only=True,  # torch.compile leaves the LSTM uncompiled
+            needs_compiler=True,
+            tone=-0.4,
+            fill="bottom",
+        ),
+        "channels_last": VariantInfo(
+            mechanism="memory format channels_last",
+            label="channels last",
+            systems=("local", "sync/allreduce"),
+            images_only=True,
+            tone=0.45,
+            fill="left",
+        ),
+    },
+    readers={
+        "DataLoader": ReaderInfo(
+            mechanism="Dataset with __getitems__, DataLoader",
+            workers="processes",
+            min_prefetch_with_workers=1,
+            cache_scope="each example once it was read, in each worker its own",
+        ),
+    },
+)
