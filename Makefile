@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
 TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help env repro test chaos check lab bench format lock clean
+.PHONY: help env repro book test chaos check lab bench format lock clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -16,6 +16,9 @@ env:            ## make .venv, if the lock has changed; WITHOUT=mxnet leaves a f
 
 repro: env      ## run the study and build the report; PROFILE=name for other settings
 	@$(BIN)/horizont repro $(if $(PROFILE),--profile $(PROFILE))
+
+book: env       ## build the book from the executed notebooks; measures nothing
+	@$(BIN)/horizont book
 
 test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(MAKE) --no-print-directory check

@@ -28,7 +28,7 @@ STEPS = {"warmup": 2, "timed": 200, "instrumented": 2}
 def watched(tmp_path_factory, small_cifar):
     """A run with all looks that were taken at it from before its start to after its end."""
     store = tmp_path_factory.mktemp("records") / "test" / "lenet5-cifar10"
-    run = small_run(steps=STEPS, sampler_hz=20, evaluate_examples=50)
+    run = small_run(steps=STEPS, sampler_hz=20, evaluation={"examples": 50})
     done = []
     maker = threading.Thread(
         target=lambda: done.append(execute(run, "key", RunPaths(store, small_cifar, {}), _silent))

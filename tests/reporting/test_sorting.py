@@ -7,12 +7,14 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from horizont.reporting.site import STATIC
-from horizont.reporting.tables import text_table
+from horizont.report.tables import plain_table
+
+STATIC = Path(__file__).parents[2] / "docs" / "book" / "_static"
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -53,7 +55,8 @@ document.querySelector("pre").textContent = JSON.stringify(all);
 def found(tmp_path_factory) -> list[tuple[list[str], list[str]]]:
     """Open a page with a table for each case, click, and read names and arrows."""
     folder = tmp_path_factory.mktemp("sorting")
-    table = text_table(FRAME, {"value", "size"}, group_by="kind").html()
+    shown = plain_table(FRAME, {"value", "size"}, group_by="kind")
+    table = f'<figure class="hz-table">{shown.html()}</figure>'
     script = SCRIPT.replace("CLICKS", json.dumps([clicks for clicks, _ in CASES]))
     page = folder / "page.html"
     page.write_text(

@@ -1,68 +1,47 @@
-"""The book: the executed notebooks as a site that needs nothing but a browser."""
+"""The book: executed notebooks and documents, built by Sphinx into a site and a PDF."""
 
 from __future__ import annotations
 
+import io
+import json
+import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from horizont.errors import UserError
-from horizont.reporting import citations, termindex
-from horizont.reporting.glossary import PAGE as GLOSSARY
-from horizont.reporting.numbering import Counts, number_page
-from horizont.reporting.pages import Page, read_page, read_text
-from horizont.reporting.printed.book import print_book
-from horizont.reporting.site import TITLE, build_site, slim_down
+from horizont.reporting.book_pages import FRONT_STEM, Page, page_name, read_pages
+from horizont.reporting.pdf import build_pdf
 
-#: Chapter -> its heading in the table of contents, in the order of the book.
-CHAPTERS = {
-    "overview": "Overview",
-    "introduction": "Introduction",
-    "chapters": "Theory",
-    "frameworks": "The frameworks",
-    "method": "Method",
-    "data": "The data",
-    "equivalence": "Equivalence",
-    "local": "Local training",
-    "operators": "Operators",
-    "input": "Input pipelines",
-    "distributed": "Distributed training",
-    "cluster": "A cluster of hosts",
-    "links": "Ring against servers",
-    "scaling": "Scaling",
-    "faults": "Incidents",
-    "verdicts": "Verdicts",
-    "decision": "The decision",
-    "claims": "Then and now",
-    "resources": "Resources",
-    "bibliography": "Bibliography",
-    "terms": "Index of terms",
-}
+PDF_NAME = "horizont.pdf"
 
-#: The printed book, beside the site's pages.
-PRINTED = "horizont.pdf"
-
-#: The chapter that is the front page.
-FRONT = "overview"
+_EXTERNAL_IN_HTML = re.compile(
+    r"""<(?!a\b)[^>]*?\b(?:src|srcset|poster|data|xlink:href)=["']\s*(?:https?:)?//[^"']*|"""
+    r"""<link\b(?=[^>]*\brel=["'](?:stylesheet|preload|icon))[^>]*\bhref=["'](?:https?:)?//[^"']*"""
+)
+_EXTERNAL_IN_CSS = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^"')]*""")
 
 
 def build_book(
-    executed: Sequence[tuple[str, Path]], out: Path, sources: Mapping[str, str] | None = None
+    pages: Sequence[tuple[str, Path]],
+    project: Path,
+    out: Path,
+    table_sources: Mapping[str, str] | None = None,
 ) -> Path:
-    """Assemble the book.
+    """Build the site and the PDF.
 
     Parameters
     ----------
-    executed
-        Chapter (a key of `CHAPTERS`) and executed notebook of each page, in the order wanted
-        inside a chapter; a page of text alone is a document in Markdown. One is the overview,
-        which becomes the front page.
+    pages
+        Chapter and file of each page: an executed notebook or a Markdown document. One of them is the overview, which becomes the front page.
+    project
+        The folder of conf.py, references.bib and template.typ.
     out
         The folder of the site; replaced.
-    sources
-        Where the numbers of a page come from, by the name of its notebook.
+    table_sources
+        Where the values of a page's tables come from, by the name of its notebook.
 
     Returns
     -------
@@ -72,90 +51,102 @@ def build_book(
     Raises
     ------
     UserError
-        If a chapter is not known, the overview or a notebook is missing, or a notebook failed.
+        If a page is missing, its notebook failed, a reference is dead, or the site would load
+        something from the network.
     """
-    pages = prepared_pages(executed, sources or {})
-    with tempfile.TemporaryDirectory(prefix="horizont-book-") as folder:
-        source, built = Path(folder, "source"), Path(folder, "site")
-        write_sources(pages, source)
-        for fault in build_site(source, built, Path(folder, "doctrees")):
-            print(f"book: {fault}", file=sys.stderr)
-        slim_down(built)
-        write_numbers(pages, built)
-        print_book(pages, built / PRINTED, TITLE)
-        _replace(built, out)
+    read = read_pages(pages)
+    with tempfile.TemporaryDirectory(prefix="horizont-book-") as name:
+        folder = Path(name)
+        source, site = folder / "source", folder / "site"
+        write_sources(read, project, source)
+        sources = {page_name(page): text for page, text in (table_sources or {}).items()}
+        settings = {"horizont_table_sources": sources}
+        run_sphinx("html", source, project, site, settings)
+        run_sphinx("singlehtml", source, project, folder / "single", settings)
+        build_pdf(folder / "single" / "index.html", project / "template.typ", site / PDF_NAME)
+        for path in [*site.rglob("*.map"), *site.rglob("*webpack-macros.html")]:
+            path.unlink()  # of use to developers of the theme only
+        if external := external_resources(site):
+            raise UserError("book", external[0], "pages that load nothing from the network")
+        _replace(site, out)
     return out / "index.html"
 
 
-def prepared_pages(executed: Sequence[tuple[str, Path]], sources: Mapping[str, str]) -> list[Page]:
-    """Read all pages in the order of the book, number what they show, and link them."""
-    for chapter, _ in executed:
-        if chapter not in CHAPTERS:
-            raise UserError("chapter", chapter, CHAPTERS)
-    order = list(CHAPTERS)
-    ordered = sorted(executed, key=lambda each: order.index(each[0]))
-    pages = [_read(chapter, path) for chapter, path in ordered]
-    if not any(page.chapter == FRONT for page in pages):
-        raise UserError("book", "no overview", f"an executed notebook for the chapter {FRONT}")
-    names = {path.stem: page.name for page, (_, path) in zip(pages, ordered, strict=True)}
-    bibliography = next((page for page in pages if page.name == citations.PAGE), None)
-    cited = citations.add_addresses(bibliography.cells) if bibliography else frozenset()
-    counts = Counts()
-    for page, (_, path) in zip(pages, ordered, strict=True):
-        number_page(page.cells, counts, page.heading, sources.get(path.stem, ""))
-        page.link(names, cited if page is not bibliography else ())
-        page.take_out_numbers()
-    return [*pages, *_term_index(pages)]
-
-
-def _read(chapter: str, path: Path) -> Page:
-    if path.suffix == ".md":
-        return read_text(chapter, path)
-    return read_page(chapter, path, CHAPTERS[chapter], front=chapter == FRONT)
-
-
-def _term_index(pages: Sequence[Page]) -> list[Page]:
-    """Make the index of terms, if there is a glossary to lead to."""
-    if not any(page.name == GLOSSARY for page in pages):
-        return []
-    found = {page.name: (page.heading, page.cells) for page in pages if page.name != "bibliography"}
-    return [Page(termindex.PAGE, termindex.PAGE, "", termindex.index_cells(found))]
-
-
-def write_sources(pages: Sequence[Page], source: Path) -> None:
-    """Write the pages and the table of contents for Sphinx."""
+def write_sources(pages: Sequence[Page], project: Path, source: Path) -> None:
+    """Write the pages and the bibliography for Sphinx."""
     source.mkdir(parents=True)
     for page in pages:
-        page.write(source, contents=_contents(pages) if page.chapter == FRONT else "")
-
-
-def write_numbers(pages: Sequence[Page], site: Path) -> None:
-    """Write the files with the numbers behind the figures."""
-    for page in pages:
-        for name, text in page.files.items():
-            path = site / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        text = page.text
+        if page.name == page_name(FRONT_STEM):
+            notebook = json.loads(text)
+            contents = {"cell_type": "markdown", "metadata": {}, "source": _contents(pages)}
+            notebook["cells"].append(contents | {"id": "contents"})
+            text = json.dumps(notebook, ensure_ascii=False)
+        (source / f"{page.name}{page.suffix}").write_text(text, encoding="utf-8")
+    for path in project.glob("*.bib"):
+        shutil.copy(path, source)
 
 
 def _contents(pages: Sequence[Page]) -> str:
-    """Write the table of contents: a part a chapter, its pages below."""
-    parts = [f'<p class="hz-printed"><a href="{PRINTED}">This book as a PDF</a></p>']
-    for chapter, heading in CHAPTERS.items():
-        own = [page for page in pages if page.chapter == chapter and chapter != FRONT]
-        if own:
-            body = "\n".join(f"{p.title} <{p.name}>" if p.title else p.name for p in own)
-            # A chapter of one page without a title of its own needs no heading above it.
-            caption = "" if [p.title for p in own] == [""] else f":caption: {heading}\n"
-            parts.append(f"```{{toctree}}\n:hidden:\n{caption}\n{body}\n```")
-    return "\n\n".join(parts)
+    """Return the table of contents in Markdown: a toctree per chapter, and the index."""
+    parts = [f'<p class="hz-pdf"><a href="{PDF_NAME}">This book as a PDF</a></p>']
+    others = [page for page in pages if page.name != page_name(FRONT_STEM)]
+    for chapter in dict.fromkeys(page.chapter for page in others):
+        members = [page for page in others if page.chapter == chapter]
+        entries = [f"{page.title} <{page.name}>" if page.title else page.name for page in members]
+        # A chapter of one page without a title of its own needs no heading above it.
+        is_single = [page.title for page in members] == [""]
+        parts.append(_toctree(entries, "" if is_single else chapter))
+    return "\n\n".join([*parts, _toctree(["Index of terms <genindex>"], "")])
 
 
-def _replace(built: Path, out: Path) -> None:
-    """Put the new site in the place of the old one."""
+def _toctree(entries: Sequence[str], caption: str) -> str:
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return f"```{{toctree}}\n{options}\n" + "\n".join(entries) + "\n```"
+
+
+def run_sphinx(
+    builder: str, source: Path, project: Path, out: Path, settings: Mapping[str, Any]
+) -> None:
+    """Run a builder of Sphinx, to which every warning is an error."""
+    from sphinx.application import Sphinx  # takes a second, and notebooks import this module
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    warnings = io.StringIO()
+    doctrees = source.parent / "doctrees"
+    with patch_docutils(str(project)), docutils_namespace():
+        app = Sphinx(
+            str(source),
+            str(project),
+            str(out),
+            str(doctrees),
+            builder,
+            confoverrides=dict(settings),
+            status=None,
+            warning=warnings,
+            warningiserror=True,
+        )
+        app.build()
+    if app.statuscode:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue()).replace(f"{source}/", "")
+        raise UserError("book", text.strip(), "pages without warnings of Sphinx")
+
+
+def external_resources(site: Path) -> list[str]:
+    """List what pages of a site would load from the network; links that readers follow may."""
+    found = []
+    for pattern, suffix in ((_EXTERNAL_IN_HTML, "*.html"), (_EXTERNAL_IN_CSS, "*.css")):
+        for path in sorted(site.rglob(suffix)):
+            matches = pattern.finditer(path.read_text(encoding="utf-8"))
+            found += [f"{path.relative_to(site)}: {match[0]}" for match in matches]
+    return found
+
+
+def _replace(site: Path, out: Path) -> None:
+    """Replace a folder by the built site."""
     try:
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(built, out)
+        shutil.copytree(site, out)
     except OSError as error:
-        raise UserError("book", str(out), f"a folder that can be written ({error})") from None
+        raise UserError("book", str(out), f"a writable folder ({error})") from None

@@ -1,7 +1,6 @@
-r"""Formulas as MathML, written when the book is built: they need no script and no network.
+r"""LaTeX formulas as MathML, converted when the book is built.
 
-A Sphinx extension. Sphinx's own way, MathJax, draws formulas in the browser with a library of
-several megabytes from a network address; browsers can draw MathML by themselves.
+Browsers and Pandoc read MathML, so neither the site nor the PDF needs a script or a network.
 """
 
 from __future__ import annotations
@@ -10,70 +9,58 @@ import html
 import re
 from typing import Any
 
-from docutils import nodes
+from docutils import nodes  # type: ignore[import-untyped]
 from latex2mathml.converter import convert
+from sphinx.util import logging
 
-#: What stands in the result where the converter met a word that it does not know.
-UNKNOWN = re.compile(r"<m[io]>(\\\w+|&)</m[io]>")
+#: What the converter writes for a command that it does not know.
+_UNKNOWN = re.compile(r"<m[io]>(\\\w+|&)</m[io]>")
 
-#: A prime, which stands high enough by itself: as a superscript it would be tiny.
-PRIME = re.compile(r"<msup>((?:(?!<msup>).)*?)<mi>&#x02032;</mi></msup>")
-PLAIN_PRIME = r'<mrow>\1<mo lspace="0em" rspace="0em">&#x02032;</mo></mrow>'
+#: A prime stands high enough by itself; as a superscript it would be tiny.
+_PRIME = re.compile(r"<msup>((?:(?!<msup>).)*?)<mi>&#x02032;</mi></msup>")
+_PLAIN_PRIME = r'<mrow>\1<mo lspace="0em" rspace="0em">&#x02032;</mo></mrow>'
 
-#: Environments that are called otherwise inside a formula than on a line of their own.
-INNER = {"aligned": "align*", "split": "align*"}
+#: Environments for inside a formula -> those that the converter knows.
+_ENVIRONMENTS = {"aligned": "align*", "split": "align*"}
 
 
 def mathml(formula: str, *, block: bool = False) -> str:
-    """Turn a formula in LaTeX into MathML.
-
-    Parameters
-    ----------
-    block
-        Whether it stands on a line of its own.
+    """Convert a LaTeX formula to MathML.
 
     Raises
     ------
     ValueError
-        If some of it is not understood.
+        If the formula contains a command that is not supported.
     """
     text = " ".join(formula.split())
-    for inner, outer in INNER.items():
+    for inner, outer in _ENVIRONMENTS.items():
         text = text.replace(f"{{{inner}}}", f"{{{outer}}}")
     try:
-        written = convert(text, display="block" if block else "inline")
+        converted = convert(text, display="block" if block else "inline")
     except Exception as error:  # noqa: BLE001 - the converter has no common class of errors
         raise ValueError(f"formula {formula!r}: {type(error).__name__}") from None
-    if unknown := UNKNOWN.search(written):
-        raise ValueError(f"formula {formula!r}: {unknown[1]} is not understood")
-    return PRIME.sub(PLAIN_PRIME, written)
+    if unknown := _UNKNOWN.search(converted):
+        raise ValueError(f"formula {formula!r}: {unknown[1]} is not supported")
+    return _PRIME.sub(_PLAIN_PRIME, converted)
 
 
-def setup(app: Any) -> dict[str, Any]:
-    """Register the extension with Sphinx."""
-    app.add_html_math_renderer(
-        "mathml", inline_renderers=(_visit_inline, None), block_renderers=(_visit_block, None)
-    )
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def _visit_inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(f'<span class="hz-math">{_written(node)}</span>')
+def visit_inline(writer: Any, node: nodes.math) -> None:
+    """Write an inline formula."""
+    writer.body.append(f'<span class="hz-math">{_converted(node)}</span>')
     raise nodes.SkipNode
 
 
-def _visit_block(writer: Any, node: nodes.math_block) -> None:
-    names = "".join(f' id="{name}"' for name in node["ids"][:1])
+def visit_block(writer: Any, node: nodes.math_block) -> None:
+    """Write a displayed formula, with its number if it has one."""
+    identifiers = "".join(f' id="{name}"' for name in node["ids"][:1])
     number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
-    body = f'<div class="hz-math-block"{names}>{_written(node, block=True)}{number}</div>\n'
-    writer.body.append(body)
+    formula = f"{_converted(node, block=True)}{number}"
+    writer.body.append(f'<div class="hz-math-block"{identifiers}>{formula}</div>\n')
     raise nodes.SkipNode
 
 
-def _written(node: Any, *, block: bool = False) -> str:
-    """Write a formula; one that is not understood is reported and shown as its source."""
-    from sphinx.util import logging
-
+def _converted(node: Any, *, block: bool = False) -> str:
+    """Convert a node; warn of a formula that is not supported, which fails the build."""
     try:
         return mathml(node.astext(), block=block)
     except ValueError as error:

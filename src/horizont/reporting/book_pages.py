@@ -1,0 +1,147 @@
+"""The pages of the book: executed notebooks and documents, as Sphinx is to read them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from horizont.errors import UserError
+from horizont.reporting.output import FIGURE_MIME, STACK_MIME, TABLE_MIME
+
+#: The stem of the file that becomes the front page.
+FRONT_STEM = "overview"
+
+#: Cells with these tags set parameters, or are not for readers.
+_HIDDEN_TAGS = frozenset({"parameters", "injected-parameters", "remove-cell"})
+
+#: How Sphinx is to colour the code.
+_METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+
+#: Of an output with one of these representations, the book needs no other.
+_OWN_MIMES = (FIGURE_MIME, TABLE_MIME, STACK_MIME)
+
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:[\w./]*/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the book.
+
+    Attributes
+    ----------
+    name
+        The name of the file, without its ending.
+    title
+        The title in the table of contents; empty if the page's own heading serves.
+    text
+        A notebook in JSON, or Markdown.
+    """
+
+    chapter: str
+    name: str
+    title: str
+    suffix: str
+    text: str
+
+
+def read_pages(pages: Sequence[tuple[str, Path]]) -> list[Page]:
+    """Read all pages, and convert the links between them.
+
+    Parameters
+    ----------
+    pages
+        Chapter and file of each page, in the order of the book.
+    """
+    if not any(path.stem == FRONT_STEM for _, path in pages):
+        raise UserError("book", "no front page", f"an executed notebook {FRONT_STEM}.ipynb")
+    files = {path.stem: f"{page_name(path.stem)}{path.suffix}" for _, path in pages}
+    return [_read_page(chapter, path, files) for chapter, path in pages]
+
+
+def page_name(stem: str) -> str:
+    """Return the name of the page that is made from a file."""
+    return "index" if stem == FRONT_STEM else stem
+
+
+def _read_page(chapter: str, path: Path, files: Mapping[str, str]) -> Page:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError("book", str(path), "an executed notebook or a document") from None
+    title = ""
+    if path.suffix == ".ipynb":
+        try:
+            cells = json.loads(text)["cells"]
+        except (ValueError, KeyError):
+            raise UserError(str(path), "damaged", "an executed notebook") from None
+        title, cells = _readable_cells(cells, path, chapter, files)
+        notebook = {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+        text = json.dumps(notebook, ensure_ascii=False)
+    else:
+        text = _with_links(text, files)
+    return Page(chapter, page_name(path.stem), title, path.suffix, text)
+
+
+def _readable_cells(
+    cells: list[dict[str, Any]], path: Path, heading: str, files: Mapping[str, str]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Return the page's own title, and the cells that readers see."""
+    title, subtitle, shown = "", "", []
+    for cell in cells:
+        metadata = _output_metadata(cell, path)
+        if "title" in metadata:
+            title, subtitle = metadata["title"], metadata["facts"]
+        elif not _HIDDEN_TAGS & set(cell["metadata"].get("tags", [])):
+            shown.append(_readable_cell(cell, files))
+    if title:
+        rest = re.sub(r"\A# .*\n?", "", shown[0]["source"]).strip()
+        line = f"*{subtitle[0].upper()}{subtitle[1:]}.*\n\n" if subtitle else ""
+        shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
+    return title, shown
+
+
+def _output_metadata(cell: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return what the outputs of a cell declare; refuse a cell that failed."""
+    found: dict[str, Any] = {}
+    for output in cell.get("outputs", []):
+        if output["output_type"] == "error":
+            error = f"{output['ename']}: {output['evalue']}"
+            raise UserError(str(path), error, "a notebook that ran to its end")
+        found |= output.get("metadata", {}).get("horizont", {})
+    return found
+
+
+def _readable_cell(cell: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    cell = {**cell, "source": "".join(cell["source"])}
+    if cell["cell_type"] == "markdown":
+        return {**cell, "source": _with_links(cell["source"], files)}
+    outputs = [
+        {**output, "data": _readable_data(output["data"], files)} if "data" in output else output
+        for output in cell.get("outputs", [])
+        if not any("widget" in mime for mime in output.get("data", {}))
+    ]
+    return {**cell, "outputs": outputs, "execution_count": None}
+
+
+def _readable_data(data: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the one representation that the book uses, with its links."""
+    for mime in _OWN_MIMES:
+        if mime in data:
+            return {mime: data[mime]}
+    if "text/markdown" in data:
+        return {"text/markdown": _with_links("".join(data["text/markdown"]), files)}
+    return data
+
+
+def _with_links(text: str, files: Mapping[str, str]) -> str:
+    """Replace links to files by links to pages; without such a page, by their text."""
+
+    def link(found: re.Match[str]) -> str:
+        words, name, anchor = found.groups()
+        return f"[{words}]({files[name]}{anchor or ''})" if name in files else words
+
+    return _PAGE_LINK.sub(link, text)

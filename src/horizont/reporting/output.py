@@ -1,0 +1,279 @@
+"""What a notebook cell displays: figures, tables, page titles, values and source listings.
+
+Figures and tables carry two representations. JupyterLab shows the HTML. The book takes the mime
+types below, which `horizont.reporting.sphinx_ext` turns into numbered figures and tables.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from horizont.reporting.style import inline_svg, standalone_svg
+
+#: A figure: ``name``, ``caption``, ``svg``, ``csv`` (empty without data) and ``csv_rows_per_row``.
+FIGURE_MIME = "application/vnd.horizont.figure+json"
+
+#: A table with column headings: ``html``, whether it is ``measured``, and its ``title`` if any.
+TABLE_MIME = "application/vnd.horizont.table+json"
+
+#: Several outputs in one: a list of mime bundles.
+STACK_MIME = "application/vnd.horizont.stack+json"
+
+#: CSV files are thinned to this number of rows: a figure is a few hundred pixels wide.
+MAX_CSV_ROWS = 1500
+
+#: A docstring of more than one paragraph, and its first paragraph.
+_LONG_DOCSTRING = re.compile(r'("""[^"]*?)\n\n[^"]*?"""')
+
+Bundle = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FigureOutput:
+    """A figure with its caption and the data that it was drawn from.
+
+    Attributes
+    ----------
+    name
+        Unique on its page: the figure's anchor, and the name of its CSV file.
+    """
+
+    figure: Figure
+    name: str
+    caption: str
+    data: pd.DataFrame | None = None
+
+    def svg(self) -> str:
+        """Return the figure as a standalone SVG document."""
+        return standalone_svg(self.figure, self.caption)
+
+    def save(self, path: Path) -> None:
+        """Write the figure as an SVG file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.svg(), encoding="utf-8")
+
+    def csv(self) -> tuple[str, int]:
+        """Return the data as CSV with six significant digits, and the thinning factor."""
+        if self.data is None or self.data.empty:
+            return "", 1
+        every = math.ceil(len(self.data) / MAX_CSV_ROWS)
+        rows = self.data.iloc[::every]
+        return str(rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")), every
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        svg = inline_svg(self.figure, self.caption)
+        csv, every = self.csv()
+        content = {"name": self.name, "caption": self.caption, "svg": svg, "csv": csv}
+        link = f'<a download="{self.name}.csv" href="data:text/csv;charset=utf-8,{quote(csv)}">'
+        link = f" {link}data (CSV)</a>" if csv else ""
+        caption = f"<figcaption>{html.escape(self.caption)}{link}</figcaption>"
+        return {
+            FIGURE_MIME: {**content, "csv_rows_per_row": every},
+            "text/html": f'<figure class="hz-figure">{svg}{caption}</figure>',
+            "text/plain": self.caption,
+        }
+
+
+@dataclass(frozen=True)
+class TableOutput:
+    """A table of formatted cells.
+
+    Attributes
+    ----------
+    cells
+        Strings only.
+    text_columns
+        Left-aligned columns; the others are right-aligned.
+    header
+        Whether the columns have headings; a table without them is not numbered.
+    groups
+        Headings between rows: number of the row below each heading -> heading.
+    measured
+        Whether the values come from the records of the page, which the caption then names.
+    title
+        Caption in the book; by default the heading of the section.
+    """
+
+    cells: pd.DataFrame
+    text_columns: frozenset[str]
+    header: bool = True
+    groups: Mapping[int, str] = field(default_factory=dict)
+    measured: bool = True
+    title: str = ""
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        classes = ["hz-left" if name in self.text_columns else "" for name in self.cells.columns]
+        head = _table_row("th", list(self.cells.columns), classes) if self.header else ""
+        rows = []
+        for number, cells in enumerate(self.cells.itertuples(index=False)):
+            if number in self.groups:
+                heading = html.escape(self.groups[number])
+                group = f'<th colspan="{len(classes)}">{heading}</th>'
+                rows.append(f'<tr class="hz-group">{group}</tr>')
+            rows.append(_table_row("td", list(cells), classes))
+        body = "\n".join(rows)
+        return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        table = self.html()
+        bundle: Bundle = {
+            "text/html": f'<div class="hz-table">{table}</div>',
+            "text/plain": self.cells.to_string(index=False, header=self.header),
+        }
+        if self.header:
+            content = {"html": table, "measured": self.measured}
+            bundle[TABLE_MIME] = content | ({"title": self.title} if self.title else {})
+        return bundle
+
+
+def _table_row(tag: str, cells: Sequence[str], classes: Sequence[str]) -> str:
+    parts = []
+    for cell, name in zip(cells, classes, strict=True):
+        attributes = f' class="{name}"' if name else ""
+        parts.append(f"<{tag}{attributes}>{html.escape(cell)}</{tag}>")
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+@dataclass(frozen=True)
+class PageTitle:
+    """The title of a page, which the book takes from the metadata of the output.
+
+    Attributes
+    ----------
+    text
+        The subject of the page: ``LeNet-5 on CIFAR-10``.
+    facts
+        One line of conditions: optimizer, source of the data.
+    """
+
+    text: str
+    facts: str = ""
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
+        text = f"**{self.text}**" + (f" · {self.facts}" if self.facts else "")
+        bundle = {"text/markdown": text, "text/plain": text.replace("*", "")}
+        return bundle, {"horizont": {"title": self.text, "facts": self.facts}}
+
+
+@dataclass(frozen=True)
+class TextSample:
+    """A passage of a text data set."""
+
+    text: str
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        quoted = f"<blockquote>{html.escape(self.text)} …</blockquote>"
+        return {"text/html": quoted, "text/plain": self.text}
+
+
+@dataclass(frozen=True)
+class SourceListing:
+    """Python source code."""
+
+    text: str
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        return {"text/markdown": f"```python\n{self.text}\n```", "text/plain": self.text}
+
+
+@dataclass(frozen=True)
+class NamedValues:
+    """Named results of a notebook: a table, and metadata that the tests read."""
+
+    values: Mapping[str, float]
+    digits: int = 4
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
+        table = key_value_table({name: self._format(value) for name, value in self.values.items()})
+        return table._repr_mimebundle_(), {"horizont": {"numbers": dict(self.values)}}
+
+    def _format(self, value: float) -> str:
+        is_whole = float(value).is_integer() and abs(value) < 1e15
+        return f"{value:,.0f}" if is_whole else f"{value:,.{self.digits}g}"
+
+
+@dataclass(frozen=True)
+class RelatedPages:
+    """Links to other pages of the book: text and notebook name of each."""
+
+    pages: Sequence[tuple[str, str]]
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        if not self.pages:
+            text = "This study does not measure it; another profile does."
+            return {"text/markdown": text, "text/plain": text}
+        links = "\n".join(f"- [{text}]({name}.ipynb)" for text, name in self.pages)
+        return {"text/markdown": links, "text/plain": "; ".join(text for text, _ in self.pages)}
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence; in the place of a table, the reason why there is none."""
+
+    text: str
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        return {"text/html": f"<p>{html.escape(self.text)}</p>", "text/plain": self.text}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a check in a sentence, with a mark for its outcome."""
+
+    text: str
+    is_good: bool
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        kind, mark = ("good", "✓") if self.is_good else ("bad", "✗")
+        text = f'<p class="hz-verdict hz-{kind}">{mark} {html.escape(self.text)}</p>'
+        return {"text/html": text, "text/plain": f"{mark} {self.text}"}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Several outputs as one, below each other, where a cell can show only one."""
+
+    items: tuple[Any, ...]
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        bundles = [mime_bundle(item) for item in self.items]
+        joined = {
+            mime: "\n\n".join(bundle[mime] for bundle in bundles)
+            for mime in ("text/html", "text/plain")
+        }
+        return {STACK_MIME: bundles, **joined}
+
+
+def mime_bundle(item: Any) -> Bundle:
+    """Return the representations of an object by mime type, without metadata."""
+    bundle = item._repr_mimebundle_()
+    return dict(bundle[0] if isinstance(bundle, tuple) else bundle)
+
+
+def key_value_table(values: Mapping[str, object]) -> TableOutput:
+    """Build a two-column table without headings; None becomes a dash."""
+    cells = {"fact": list(values), "value": ["–" if v is None else str(v) for v in values.values()]}
+    return TableOutput(pd.DataFrame(cells), frozenset({"fact", "value"}), header=False)
+
+
+def source_listing(*functions: Callable[..., Any]) -> SourceListing:
+    """Build a listing of functions; only the first paragraph of a docstring is shown."""
+    texts = (inspect.getsource(function).rstrip() for function in functions)
+    return SourceListing("\n\n\n".join(_LONG_DOCSTRING.sub(r'\1"""', text) for text in texts))
+
+
+def named_values(**values: float) -> NamedValues:
+    """Build a table of named numbers; an underscore in a name becomes a space."""
+    return NamedValues({name.replace("_", " "): float(value) for name, value in values.items()})

@@ -1,0 +1,224 @@
+"""The PDF: Sphinx' singlehtml, converted to Typst by Pandoc and set by Typst."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from horizont.errors import UserError
+from horizont.reporting.style import FONT
+
+#: The font of figures on paper; Matplotlib ships it.
+_FIGURE_FONT = "DejaVu Sans"
+
+#: Only a site has these: code, links to files, permalinks, cells marked as such.
+_SITE_ONLY = (
+    ".cell_input, details.hide, .hz-data, .headerlink, .tag_site-only, .hz-pdf, script, "
+    ".citation > .label, .backrefs"
+)
+
+#: Tables with more columns than this are set in smaller type.
+_WIDE_TABLE = 6
+
+#: Attributes that Pandoc hands to Typst as settings of text.
+_SMALL = {"data-typst:text:size": "7.5pt"}
+
+#: Symbols that Pandoc calls as an earlier version of Typst did.
+_OLD_SYMBOLS = re.compile(r"\b(dot|plus|minus|times)\.circle\b")
+
+_SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_NUMBER = re.compile(r"^[-−+]?[\d.,]+([eE]-?\d+)?\s?%?$")
+
+
+def build_pdf(html: Path, template: Path, out: Path) -> None:
+    """Convert a book in one HTML file.
+
+    Parameters
+    ----------
+    template
+        Typst code in front of the text.
+
+    Raises
+    ------
+    UserError
+        If Pandoc or Typst cannot convert it.
+    """
+    import matplotlib as mpl
+    import pypandoc
+    import typst
+
+    with tempfile.TemporaryDirectory(prefix="horizont-pdf-") as name:
+        folder = Path(name)
+        page = _prepare(html.read_text(encoding="utf-8"), folder)
+        try:
+            text = pypandoc.convert_text(
+                page, "typst", format="html-native_divs", extra_args=["--wrap=none"]
+            )
+            source = folder / "book.typ"
+            head = template.read_text(encoding="utf-8")
+            text = _OLD_SYMBOLS.sub(r"\1.o", text).replace("align(center)[#", "align(left)[#")
+            source.write_text(head + text, encoding="utf-8")
+            fonts = Path(mpl.get_data_path(), "fonts", "ttf")
+            typst.compile(str(source), output=str(out), root=name, font_paths=[str(fonts)])
+        except RuntimeError as error:
+            message = " ".join(str(error).split())
+            raise UserError("PDF", message, "pages that Pandoc and Typst can convert") from None
+
+
+def _prepare(page: str, folder: Path) -> str:
+    """Prepare the HTML for Pandoc, and write its figures as files."""
+    from bs4 import BeautifulSoup
+
+    article = re.search(r"<article.*</article>", page, re.DOTALL)
+    if article is None:
+        raise UserError("PDF", "no article", "a page that Sphinx built")
+    soup = BeautifulSoup(_extract_figures(article[0], folder), "html.parser")
+    for element in soup.select(_SITE_ONLY):
+        element.decompose()
+    for chapter in _chapters(soup):
+        soup.append(chapter)
+    soup.article.decompose()
+    for details in soup.select("details"):
+        _unfold(details)
+    for code in soup.select(".highlight-python pre, .highlight-ipython3 pre"):
+        code.string = code.get_text()
+        code["class"] = "python"
+    for paragraph in soup.select("li > p:only-child"):
+        paragraph.unwrap()  # lists without space between their items
+    for number in soup.select(".caption-number"):
+        number.name, number.attrs = "strong", {}
+        number.string = f"{number.get_text().strip()}."
+        number.insert_after(" ")
+    for figure in soup.select("figure.hz-table"):
+        _caption_inside(figure)
+    for table in soup.select("table"):
+        _set_table(table)
+    _keep_used_anchors(soup)
+    return str(soup)
+
+
+def _extract_figures(page: str, folder: Path) -> str:
+    """Write each SVG as a file, in a font that Typst has and without rules for dark pages."""
+
+    def image(found: re.Match[str]) -> str:
+        svg = re.sub(r"<style>.*?</style>", "", found[0], flags=re.DOTALL)
+        svg = svg.replace(FONT, _FIGURE_FONT)
+        if "xmlns=" not in svg.split(">", 1)[0]:
+            svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+        path = folder / f"figure-{found.start()}.svg"
+        path.write_text(svg, encoding="utf-8")
+        return f'<img src="{path.name}"/>'
+
+    return _SVG.sub(image, page)
+
+
+def _chapters(soup: Any) -> Iterator[Any]:
+    """Yield the sections of all pages, the front page first, each with its headings from level 1.
+
+    Sphinx nests the pages in the front page, where its table of contents is.
+    """
+    anchors = soup.select("[id^=document-]")
+    pages = [(anchor["id"], anchor.find_next_sibling("section")) for anchor in anchors]
+    for _, page in pages:
+        page.extract()
+    for name, page in [("document-index", soup.article.section), *pages]:
+        headings = page.find_all(re.compile(r"^h[1-6]$"))
+        surplus = int(headings[0].name[1]) - 1
+        for heading in headings:
+            heading.name = f"h{int(heading.name[1]) - surplus}"
+            heading["id"] = heading.parent.attrs.pop("id", "")  # Pandoc drops the sections
+        headings[0]["id"] = name
+        yield page
+
+
+def _unfold(details: Any) -> None:
+    """Replace a folded list by its text in small type; if it lists no records, by its summary."""
+    summary = details.summary.extract().get_text()
+    text = ", ".join(item.get_text() for item in details.select("li, code:not(li code)"))
+    details.name = "p"
+    details.clear()
+    details.attrs = {}
+    if re.search(r" records?\b", summary):
+        small = _new("span", **_SMALL)
+        small.string = breakable(f"{summary}: {text}")
+        details.append(small)
+    else:
+        details.string = f"{summary}: listed on the site."
+
+
+def _caption_inside(figure: Any) -> None:
+    """Replace a figure around a table by the table, with its caption and anchor."""
+    caption = figure.figcaption.extract()
+    caption.name = "caption"
+    table = figure.table
+    table["id"] = figure.get("id", "")
+    table.insert(0, caption)
+    figure.replace_with(table.extract())
+
+
+def _set_table(table: Any) -> None:
+    """Remove empty columns, align numbers, make long names breakable, and shrink wide tables."""
+    rows = table.select("tr")
+    full = [row.find_all(["td", "th"]) for row in rows if not row.select("[colspan]")]
+    body = [cells for cells in full if cells and cells[0].name == "td"]
+    width = max((len(cells) for cells in full), default=0)
+    for column in range(width - 1, -1, -1):
+        texts = [cells[column].get_text().strip() for cells in body if column < len(cells)]
+        if texts and not any(texts):
+            for cells in full:
+                cells[column].extract()
+                del cells[column]
+            width -= 1
+            continue
+        known = [text for text in texts if text not in ("", "–")]
+        is_number = bool(known) and all(_NUMBER.match(text) for text in known)
+        for cells in full:
+            cells[column]["style"] = f"text-align: {'right' if is_number else 'left'}"
+    for cell in table.select("[colspan]"):
+        cell["colspan"] = width
+    for cell in table.select("th"):
+        cell.string = cell.get_text()
+        cell.string.wrap(_new("strong"))
+    for text in table.find_all(string=True):
+        text.replace_with(breakable(str(text)))
+    if width > _WIDE_TABLE:
+        table.attrs |= _SMALL
+
+
+def breakable(text: str) -> str:
+    """Return a text whose long names can break after slashes, underscores, colons and dots."""
+    return re.sub(r"(?<=[/_:.])(?=\w)", "\u200b", text) if len(text) > 18 else text
+
+
+def _keep_used_anchors(soup: Any) -> None:
+    """Remove anchors that nothing links to, and links to what is not in the PDF."""
+    links: dict[str, list[Any]] = {}
+    for link in soup.select("a[href]"):
+        if not link["href"].startswith(("http:", "https:")):
+            link["href"] = "#" + link["href"].rpartition("#")[2]
+            links.setdefault(link["href"][1:], []).append(link)
+    for element in soup.select("[id]"):
+        name = element.attrs.pop("id")
+        if name in links and (anchor := _anchor(element)) is not None:
+            anchor["id"] = name
+            del links[name]
+    for dead in links.values():
+        for link in dead:
+            link.unwrap()
+
+
+def _anchor(element: Any) -> Any:
+    """Return what keeps an anchor through Pandoc: the element, or a span around its first text."""
+    if re.fullmatch(r"h\d|figure|table", element.name):
+        return element
+    text = next((text for text in element.find_all(string=True) if text.strip()), None)
+    return text and text.wrap(_new("span"))
+
+
+def _new(name: str, **attributes: str) -> Any:
+    from bs4 import BeautifulSoup
+
+    return BeautifulSoup("", "html.parser").new_tag(name, attrs=attributes)

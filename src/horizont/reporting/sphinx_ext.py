@@ -1,0 +1,171 @@
+"""Sphinx extension: numbered figures and tables from notebook outputs, MathML, index of terms.
+
+myst-nb finds `HorizontRenderer` by the entry point ``myst_nb.mime_renderers`` in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes  # type: ignore[import-untyped]
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+from horizont.reporting import mathml
+from horizont.reporting.output import FIGURE_MIME, STACK_MIME, TABLE_MIME
+
+#: The folder of the CSV files, in the source folder of a build.
+CSV_FOLDER = "_csv"
+
+
+class DataTable(nodes.General, nodes.Element):  # type: ignore[misc]
+    """A numbered table: a caption and HTML. It shares the numbers of Sphinx's own tables."""
+
+
+class HorizontRenderer:
+    """Plugin of myst-nb for the mime types of `horizont.reporting.output`."""
+
+    mime_priority_overrides: ClassVar[list[tuple[str, str, int | None]]] = [
+        ("*", mime, 1) for mime in (FIGURE_MIME, TABLE_MIME, STACK_MIME)
+    ]
+
+    @staticmethod
+    def handle_mime(renderer: Any, data: Any, inline: bool) -> list[nodes.Element] | None:
+        """Convert an output to nodes; None leaves it to myst-nb."""
+        if inline or data.mime_type not in (FIGURE_MIME, TABLE_MIME, STACK_MIME):
+            return None
+        bundles = data.content if data.mime_type == STACK_MIME else [{data.mime_type: data.content}]
+        return [_output_node(renderer.renderer.sphinx_env, bundle) for bundle in bundles]
+
+
+def _output_node(env: Any, bundle: Mapping[str, Any]) -> nodes.Element:
+    """Convert one mime bundle to a node."""
+    if FIGURE_MIME in bundle:
+        return _figure(env, bundle[FIGURE_MIME])
+    if TABLE_MIME in bundle:
+        content = bundle[TABLE_MIME]
+        table = nodes.raw("", content["html"], format="html")
+        return DataTable("", nodes.caption(), table, measured=content["measured"])
+    return nodes.raw("", bundle["text/html"], format="html")
+
+
+def _figure(env: Any, content: Mapping[str, Any]) -> nodes.figure:
+    """Build a figure: inline SVG, and a caption that ends with a link to the CSV file."""
+    caption = nodes.caption("", content["caption"])
+    if content["csv"]:
+        caption += [nodes.Text(" "), _csv_link(env, content)]
+    svg = nodes.raw("", content["svg"], format="html")
+    return nodes.figure("", svg, caption, classes=["hz-figure"], horizont_name=content["name"])
+
+
+def _csv_link(env: Any, content: Mapping[str, Any]) -> addnodes.download_reference:
+    """Write the CSV file where Sphinx copies downloads from, and link to it."""
+    target = f"/{CSV_FOLDER}/{_book_label(env.docname, content['name'])}.csv"
+    path = Path(f"{env.srcdir}{target}")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content["csv"], encoding="utf-8")
+    every = content["csv_rows_per_row"]
+    text = "data (CSV)" if every == 1 else f"data (CSV, one row of {every})"
+    return addnodes.download_reference(
+        "", text, reftarget=target, refdoc=env.docname, classes=["hz-data"]
+    )
+
+
+class LabelOutputs(SphinxTransform):  # type: ignore[misc]
+    """Labels of figures and tables; references to them are local to their page.
+
+    A table's caption is the heading of its section and the source of its values.
+    """
+
+    default_priority = 200
+
+    def apply(self, **_: Any) -> None:
+        """Set labels and captions of a page, and the targets of its references."""
+        source = self.config.horizont_table_sources.get(self.env.docname)
+        for node in self.document.findall():
+            if isinstance(node, nodes.figure) and "horizont_name" in node:
+                self._label(node, f"figure-{node['horizont_name']}")
+            elif isinstance(node, DataTable):
+                heading = _heading_above(node)
+                stop = "" if heading.endswith("?") else "."
+                node[0] += nodes.Text(f"{heading.rstrip('.')}{stop}")
+                if source and node["measured"]:
+                    node[0] += [nodes.Text(" From "), nodes.literal("", source), nodes.Text(".")]
+                self._label(node, f"table-{nodes.make_id(heading)}")
+            elif _is_local_reference(node):
+                node["reftarget"] = _book_label(self.env.docname, node["reftarget"])
+
+    def _label(self, node: nodes.Element, name: str) -> None:
+        label = wanted = _book_label(self.env.docname, name)
+        count = 1
+        while label in self.document.nameids:
+            count += 1
+            label = f"{wanted}-{count}"
+        node["names"].append(label)
+        self.document.note_explicit_target(node)
+
+
+class IndexTerms(SphinxTransform):  # type: ignore[misc]
+    """Index entries for the places that link to a term of the glossary."""
+
+    default_priority = 200
+
+    def apply(self, **_: Any) -> None:
+        """Create an index entry in front of each link to a term."""
+        for node in list(self.document.findall(addnodes.pending_xref)):
+            if node["reftype"] == "term":
+                anchor = f"use-{self.env.new_serialno('term')}"
+                entries = [("single", node["reftarget"], anchor, "", None)]
+                target = nodes.target("", "", ids=[anchor])
+                node.replace_self([addnodes.index(entries=entries), target, node])
+
+
+def _is_local_reference(node: nodes.Node) -> bool:
+    if not isinstance(node, addnodes.pending_xref) or node["reftype"] != "numref":
+        return False
+    return str(node["reftarget"]).startswith(("figure-", "table-"))
+
+
+def _heading_above(node: nodes.Element) -> str:
+    """Return the title of the innermost section around a node."""
+    while not isinstance(node, nodes.section | nodes.document):
+        node = node.parent
+    title = node.next_node(nodes.title)
+    return str(title.astext()) if title is not None else ""
+
+
+def _book_label(docname: str, name: str) -> str:
+    return str(nodes.make_id(f"{docname}-{name}"))
+
+
+def _visit_table(writer: Any, node: DataTable) -> None:
+    """Write a table; unlike figures, tables have their captions above."""
+    writer.body.append(writer.starttag(node, "figure", CLASS="hz-table"))
+    caption, table = node.children
+    writer.body.append("<figcaption>")
+    writer.add_fignumber(node)
+    for child in caption.children:
+        child.walkabout(writer)
+    writer.add_permalink_ref(node, "Link to this table")
+    writer.body.append(f"</figcaption>\n{table.astext()}</figure>\n")
+    raise nodes.SkipNode
+
+
+def _table_caption(node: DataTable) -> str:
+    return str(node.children[0].astext())
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Register the extension."""
+    app.add_config_value("horizont_table_sources", {}, "env", dict)
+    app.add_enumerable_node(DataTable, "table", _table_caption, html=(_visit_table, None))
+    app.add_transform(LabelOutputs)
+    app.add_transform(IndexTerms)
+    app.add_html_math_renderer(
+        "mathml",
+        inline_renderers=(mathml.visit_inline, None),
+        block_renderers=(mathml.visit_block, None),
+    )
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,122 @@
+"""Outputs of notebook cells: what JupyterLab shows, and what the book is built from."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from horizont import report
+from horizont.reporting import output
+
+
+def figure_output(data: pd.DataFrame | None = None) -> output.FigureOutput:
+    return output.FigureOutput(Figure(), "speed", "How <fast>.", data)
+
+
+TABLE = output.TableOutput(
+    pd.DataFrame({"name": ["a<b", "c"], "value": ["1", "2"]}),
+    frozenset({"name"}),
+    groups={1: "G&H"},
+)
+
+
+def test_a_figure_has_its_caption_and_the_data_it_was_drawn_from() -> None:
+    bundle = figure_output(pd.DataFrame({"x": [1, 2], "y": [0.123456789, None]}))
+    content = bundle._repr_mimebundle_()
+    book = content[output.FIGURE_MIME]
+    assert (book["name"], book["caption"]) == ("speed", "How <fast>.")
+    assert book["csv"] == "x,y\n1,0.123457\n2,\n"
+    assert "<svg" in book["svg"]
+    assert "How &lt;fast&gt;." in content["text/html"]
+    assert 'download="speed.csv"' in content["text/html"]
+    json.dumps(content)  # it can stand in a notebook
+
+
+@pytest.mark.parametrize("data", [None, pd.DataFrame({"x": []})])
+def test_a_figure_without_data_has_no_link(data: pd.DataFrame | None) -> None:
+    bundle = figure_output(data)._repr_mimebundle_()
+    assert bundle[output.FIGURE_MIME]["csv"] == ""
+    assert "download" not in bundle["text/html"]
+
+
+def test_long_data_are_thinned_and_say_so() -> None:
+    rows = 4 * output.MAX_CSV_ROWS
+    book = figure_output(pd.DataFrame({"x": range(rows)}))._repr_mimebundle_()[output.FIGURE_MIME]
+    assert book["csv_rows_per_row"] == 4
+    assert book["csv"].splitlines()[:3] == ["x", "0", "4"]
+
+
+def test_a_figure_can_be_saved(tmp_path) -> None:
+    path = tmp_path / "below" / "figure.svg"
+    figure_output().save(path)
+    assert path.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        report.phase_picture,
+        report.throughput_picture,
+        report.loss_picture,
+        report.startup_picture,
+        lambda records: report.resource_pictures(records)[0],
+    ],
+)
+def test_figures_of_records_have_data(records, draw) -> None:
+    text, _ = draw(records).csv()
+    assert len(pd.read_csv(io.StringIO(text)))
+
+
+def test_a_table_is_escaped_aligned_and_grouped() -> None:
+    bundle = TABLE._repr_mimebundle_()
+    html = bundle[output.TABLE_MIME]["html"]
+    assert '<td class="hz-left">a&lt;b</td><td>1</td>' in html
+    assert '<tr class="hz-group"><th colspan="2">G&amp;H</th></tr>' in html
+    assert bundle[output.TABLE_MIME]["measured"]
+    assert html in bundle["text/html"]
+
+
+def test_a_table_without_headings_is_not_numbered() -> None:
+    bundle = output.key_value_table({"a": 1, "b": None})._repr_mimebundle_()
+    assert output.TABLE_MIME not in bundle
+    assert '<td class="hz-left">–</td>' in bundle["text/html"]
+
+
+def test_a_title_is_in_the_metadata() -> None:
+    bundle, metadata = output.PageTitle("LeNet-5", "SGD")._repr_mimebundle_()
+    assert bundle["text/markdown"] == "**LeNet-5** · SGD"
+    assert metadata["horizont"] == {"title": "LeNet-5", "facts": "SGD"}
+
+
+def test_named_values_are_shown_and_kept_as_numbers() -> None:
+    bundle, metadata = output.named_values(mean_loss=0.123456, steps=12000)._repr_mimebundle_()
+    assert metadata["horizont"]["numbers"] == {"mean loss": 0.123456, "steps": 12000.0}
+    for text in ("mean loss", "0.1235", "12,000"):
+        assert text in bundle["text/html"]
+
+
+def test_a_stack_keeps_its_parts_apart() -> None:
+    bundle = output.Stack((figure_output(), TABLE, output.named_values(a=1)))._repr_mimebundle_()
+    kinds = [set(part) - {"text/html", "text/plain"} for part in bundle[output.STACK_MIME]]
+    assert kinds == [{output.FIGURE_MIME}, {output.TABLE_MIME}, set()]
+    assert "<svg" in bundle["text/html"]
+    assert "a&lt;b" in bundle["text/html"]
+
+
+def test_related_pages_are_links_to_notebooks() -> None:
+    pages = output.RelatedPages([("Local training", "local-x"), ("The data", "data-y")])
+    assert pages._repr_mimebundle_()["text/markdown"].splitlines() == [
+        "- [Local training](local-x.ipynb)",
+        "- [The data](data-y.ipynb)",
+    ]
+    assert "another profile" in output.RelatedPages([])._repr_mimebundle_()["text/plain"]
+
+
+def test_a_listing_shows_the_first_paragraph_of_a_docstring() -> None:
+    text = output.source_listing(output.mime_bundle).text
+    assert text.startswith("def mime_bundle(item: Any)")
+    assert '"""Return the representations' in text

@@ -1,0 +1,100 @@
+"""The PDF: what Pandoc is given, and that Typst sets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horizont.errors import UserError
+from horizont.reporting.pdf import _prepare, breakable, build_pdf
+
+TEMPLATE = Path(__file__).parents[2] / "docs" / "book" / "template.typ"
+
+#: As Sphinx nests pages: inside the front page, with deeper headings.
+PAGE = """
+<nav>menu</nav><article><section id="front"><h1>Front<a class="headerlink">¶</a></h1>
+<p>5 $ and #1, Größe, μέγεθος, <math><mi>E</mi></math>, <a href="#speed">Figure 1</a>,
+<a href="index.html#document-x">page</a>, <a href="#gone">dead</a>, <a href="#term">term</a></p>
+<section id="more"><h2>More</h2>
+<div><span id="document-x"></span><section id="x"><h3>Second page</h3>
+<div class="cell tag_site-only"><p>only on the site</p></div>
+<div class="cell"><div class="cell_input"><pre>code()</pre></div></div>
+<section id="sub"><h4>Below</h4>
+<figure id="speed" class="hz-figure"><svg width="10" height="10"><style>p{}</style>
+<rect width="5" height="5"/></svg><figcaption><p><span class="caption-number">Figure 1 </span>
+<span class="caption-text">What [it] shows. <a class="hz-data" href="a.csv">data</a></span></p>
+</figcaption></figure>
+<figure class="hz-table" id="t"><figcaption><span class="caption-number">Table 1 </span>Fast.
+</figcaption><table><thead><tr><th>name</th><th>value</th><th>none</th></tr></thead><tbody>
+<tr class="hz-group"><th colspan="3">group</th></tr>
+<tr><td>a_very_long/name_of_a_record</td><td>1.5</td><td></td></tr>
+<tr><td>c</td><td>2</td><td></td></tr></tbody></table></figure>
+<dl><dt id="term">term</dt><dd>means</dd></dl>
+<details><summary>1 not tested</summary><ul><li>this</li></ul></details>
+<details><summary>2 records</summary><code>run-a</code>, <code>run-b</code></details>
+</section></section></div></section></section></article>
+"""
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> str:
+    return _prepare(PAGE, tmp_path)
+
+
+def test_pages_follow_each_other_with_headings_of_their_own(prepared: str) -> None:
+    front = prepared.index("<h1>Front</h1>")
+    page = prepared.index('<h1 id="document-x">Second page</h1>')
+    assert front < prepared.index("<h2>More</h2>") < page < prepared.index("<h2>Below</h2>")
+
+
+def test_what_only_a_site_can_use_is_left_out(prepared: str) -> None:
+    for text in ("menu", "¶", "only on the site", "code()", "data</a>", "<style>", "none"):
+        assert text not in prepared
+
+
+def test_links_lead_into_the_pdf_or_are_text(prepared: str) -> None:
+    assert '<a href="#document-x">page</a>' in prepared
+    assert "dead" in prepared
+    assert "#gone" not in prepared
+    assert '<dt><span id="term">term</span></dt>' in prepared
+
+
+def test_figures_are_files_and_numbers_stand_out(prepared: str, tmp_path: Path) -> None:
+    (figure,) = tmp_path.glob("*.svg")
+    assert f'<img src="{figure.name}"/>' in prepared
+    assert "xmlns" in figure.read_text()
+    assert "<strong>Figure 1.</strong>" in prepared
+
+
+def test_tables_are_aligned_and_lose_empty_columns(prepared: str) -> None:
+    assert "<caption><strong>Table 1.</strong> Fast." in prepared
+    assert '<th colspan="2"><strong>group</strong></th>' in prepared
+    assert '<td style="text-align: right">1.5</td>' in prepared
+
+
+def test_records_are_in_small_type_and_other_lists_are_named(prepared: str) -> None:
+    assert "1 not tested: listed on the site." in prepared
+    assert "this" not in prepared
+    assert '<span data-typst:text:size="7.5pt">2 records: run-a, run-b</span>' in prepared
+
+
+def test_long_names_can_break() -> None:
+    assert breakable("short/name") == "short/name"
+    assert breakable("a_very_long/name_of_a_record").count("\u200b") == 6
+
+
+def test_a_book_is_set(tmp_path: Path) -> None:
+    html, out = tmp_path / "index.html", tmp_path / "book.pdf"
+    html.write_text(PAGE, encoding="utf-8")
+    build_pdf(html, TEMPLATE, out)
+    assert out.read_bytes().startswith(b"%PDF")
+    assert b"/StructTreeRoot" in out.read_bytes(), "screen readers find its structure"
+
+
+def test_failures_of_typst_are_reported(tmp_path: Path) -> None:
+    html, template = tmp_path / "index.html", tmp_path / "template.typ"
+    html.write_text(PAGE, encoding="utf-8")
+    template.write_text("#nonsense()")
+    with pytest.raises(UserError, match="nonsense"):
+        build_pdf(html, template, tmp_path / "book.pdf")
