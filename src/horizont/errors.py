@@ -37,6 +37,10 @@ class MissingFramework(UserError):
         self.framework = framework
 
 
+class RunFailed(Exception):
+    """A run that failed, with the reason in a sentence."""
+
+
 class NotebookFailed(Exception):
     """A cell of a notebook raised; the notebook is saved with its error.
 

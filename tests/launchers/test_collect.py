@@ -6,7 +6,7 @@ from horizont.launchers.collect import split_waiting_from_transfer
 from horizont.monitoring.step_log import BACKWARD, COMMUNICATION, StepLog
 
 
-def a_log(worker, *steps):
+def step_table(worker, *steps):
     """Log steps, each (start, end of the backward pass, end); no exchange without the second."""
     log = StepLog(len(steps), worker)
     for start_s, ready_s, end_s in steps:
@@ -18,17 +18,17 @@ def a_log(worker, *steps):
     return log.table()
 
 
-def parted(*logs):
+def split(*logs):
     rows = split_waiting_from_transfer(pa.concat_tables(logs)).to_pylist()
     return {
         (row["worker"], row["step"]): (row["waiting_s"], row["communication_s"]) for row in rows
     }
 
 
-def test_all_wait_for_the_last_one_of_their_own_step():
-    quick = a_log(0, (0.0, 1.0, 5.0), (5.0, 8.0, 9.5))
-    slow = a_log(1, (0.0, 4.0, 5.5), (5.5, 7.0, 9.0))
-    assert parted(quick, slow) == {
+def test_all_workers_wait_for_the_slowest_of_the_same_step():
+    quick = step_table(0, (0.0, 1.0, 5.0), (5.0, 8.0, 9.5))
+    slow = step_table(1, (0.0, 4.0, 5.5), (5.5, 7.0, 9.0))
+    assert split(quick, slow) == {
         (0, 0): (3.0, 1.0),
         (1, 0): (0.0, 1.5),
         (0, 1): (0.0, 1.5),
@@ -36,22 +36,22 @@ def test_all_wait_for_the_last_one_of_their_own_step():
     }
 
 
-def test_nobody_waits_longer_than_the_exchange_took():
-    skipping = a_log(0, (0.0, 1.0, 1.0))
-    late = a_log(1, (0.0, 4.0, 4.0))
-    assert parted(skipping, late) == {(0, 0): (0.0, 0.0), (1, 0): (0.0, 0.0)}
+def test_no_worker_waits_longer_than_the_exchange_takes():
+    skipping = step_table(0, (0.0, 1.0, 1.0))
+    late = step_table(1, (0.0, 4.0, 4.0))
+    assert split(skipping, late) == {(0, 0): (0.0, 0.0), (1, 0): (0.0, 0.0)}
 
 
-def test_steps_without_phases_stay_without():
-    lone = a_log(0, (0.0, None, 1.0), (1.0, 2.0, 3.0), (3.0, 4.0, 6.0))
-    other = a_log(1, (0.0, None, 1.0), (1.0, 2.5, 3.0))  # ended before its third step
-    found = parted(lone, other)
-    assert all(math.isnan(value) for value in found[0, 0] + found[1, 0])
-    assert found[0, 1] == (0.5, 0.5)
-    assert found[0, 2] == (0.0, 2.0)
+def test_steps_without_communication_have_no_waiting():
+    first = step_table(0, (0.0, None, 1.0), (1.0, 2.0, 3.0), (3.0, 4.0, 6.0))
+    other = step_table(1, (0.0, None, 1.0), (1.0, 2.5, 3.0))  # ended before its third step
+    waiting = split(first, other)
+    assert all(math.isnan(value) for value in waiting[0, 0] + waiting[1, 0])
+    assert waiting[0, 1] == (0.5, 0.5)
+    assert waiting[0, 2] == (0.0, 2.0)
 
 
 def test_a_table_of_no_steps_stays_empty():
-    table = split_waiting_from_transfer(a_log(0))
+    table = split_waiting_from_transfer(step_table(0))
     assert table.num_rows == 0
-    assert table.column_names == a_log(0).column_names
+    assert table.column_names == step_table(0).column_names

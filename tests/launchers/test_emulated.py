@@ -1,4 +1,4 @@
-"""Emulated hosts: real namespaces, real links, and nothing left of them."""
+"""Emulated hosts: real namespaces, real links, and none left afterwards."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from tests.conftest import ROOT, small_run
 
 from horizont.config.topology import Link, Topology
-from horizont.launchers.base import Cluster, open_cluster
-from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.base import check_topology, open_cluster, unavailable_reason
+from horizont.launchers.emulated import EmulatedCluster
 from horizont.launchers.execute import RunPaths, execute
 
 EMULATED = Topology(launcher="emulated", workers=2)
@@ -32,9 +32,9 @@ needs_hosts = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def namespaces() -> set[str]:
-    """Tell all network namespaces in which processes live that this test process has started.
+    """Return the network namespaces of all processes that this test process has started.
 
-    They are known by their folder for temporary files, which they keep as orphans, too.
+    Orphans among them are recognised by their folder for temporary files.
     """
     found = {os.readlink("/proc/self/ns/net")}
     for process in psutil.process_iter():
@@ -44,42 +44,42 @@ def namespaces() -> set[str]:
     return found
 
 
-def shares() -> list[Path]:
+def cpu_quotas() -> list[Path]:
     return [
         *Path("/sys/fs/cgroup").glob("horizont-*"),
         *Path("/sys/fs/cgroup").glob("cpu/horizont-*"),
     ]
 
 
-def said(hosts: Cluster, host: str, folder: Path, script: str, *words: str) -> str:
-    """Run a script on a host and return what it says."""
-    command = [*hosts.command_prefix(host, folder), sys.executable, "-c", script, *words]
+def output_of(hosts: EmulatedCluster, host: str, folder: Path, script: str, *arguments: str) -> str:
+    """Run a script on a host and return its output."""
+    command = [*hosts.command_prefix(host, folder), sys.executable, "-c", script, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 
 
 @pytest.fixture
-def nothing_of_hosts_left() -> Iterator[None]:
+def no_hosts_left() -> Iterator[None]:
     before = namespaces()
     yield
     assert namespaces() <= before
-    assert not [share for share in shares() if f"-{os.getpid()}-" in share.name]
+    assert not [quota for quota in cpu_quotas() if f"-{os.getpid()}-" in quota.name]
 
 
 @needs_hosts
-@pytest.mark.usefixtures("nothing_of_hosts_left")
+@pytest.mark.usefixtures("no_hosts_left")
 def test_hosts_have_names_and_reach_each_other(tmp_path: Path) -> None:
     script = (
         "import os, socket as s; print(s.gethostname(), s.gethostbyname('host-0'), os.getcwd())"
     )
     with open_cluster(EMULATED, tmp_path) as hosts:
-        name, address, folder = said(hosts, "host-1", tmp_path, script).split()
+        name, address, folder = output_of(hosts, "host-1", tmp_path, script).split()
         assert (name, folder) == ("host-1", str(tmp_path))
         assert hosts.endpoints(["host-0"]) == [f"{address}:4000"]
         assert send(hosts, tmp_path, 1000) == 1000
         assert not list(tmp_path.iterdir())
 
 
-SEND = """
+RECEIVE = """
 import socket, sys, time
 here = socket.create_server((socket.gethostbyname(socket.gethostname()), 4000))
 print("listening", flush=True)
@@ -90,7 +90,7 @@ while piece := there.recv(1 << 20):
 print(total, time.monotonic() - start)
 """
 
-TAKE = """
+SEND = """
 import socket, sys
 there = socket.create_connection((sys.argv[1], 4000), timeout=5)
 there.sendall(bytes(int(sys.argv[2])))
@@ -98,39 +98,41 @@ there.sendall(bytes(int(sys.argv[2])))
 
 
 def send(
-    hosts: Cluster, folder: Path, size: int, source: str = "host-1", to: str = "host-0"
+    hosts: EmulatedCluster, folder: Path, size: int, source: str = "host-1", to: str = "host-0"
 ) -> int:
     return transfer(hosts, folder, size, source, to)[0]
 
 
-def transfer(hosts: Cluster, folder: Path, size: int, source: str, to: str) -> tuple[int, float]:
-    """Send bytes from host to host; tell how many came in how many seconds."""
-    command = [*hosts.command_prefix(to, folder), sys.executable, "-c", SEND]
+def transfer(
+    hosts: EmulatedCluster, folder: Path, size: int, source: str, to: str
+) -> tuple[int, float]:
+    """Send bytes from host to host; return how many arrived in how many seconds."""
+    command = [*hosts.command_prefix(to, folder), sys.executable, "-c", RECEIVE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listening:
         assert listening.stdout is not None
         try:
             assert listening.stdout.readline() == "listening\n"
-            said(hosts, source, folder, TAKE, to, str(size))
-            came, took_s = listening.stdout.readline().split()
+            output_of(hosts, source, folder, SEND, to, str(size))
+            received, duration_s = listening.stdout.readline().split()
         finally:
             listening.kill()
-    return int(came), float(took_s)
+    return int(received), float(duration_s)
 
 
 @needs_hosts
-@pytest.mark.usefixtures("nothing_of_hosts_left")
+@pytest.mark.usefixtures("no_hosts_left")
 def test_a_link_is_no_faster_than_its_rate(tmp_path: Path) -> None:
-    """A lower bound of a time: a busy machine can only be slower."""
+    """The duration has a lower bound: a busy machine can only be slower."""
     topology = EMULATED.model_copy(update={"link": Link(rate_mbit=100, uplink_mbit=20)})
     size = 1_000_000
     with open_cluster(topology, tmp_path) as hosts:
-        came, took_s = transfer(hosts, tmp_path, size, "host-1", "host-0")
+        received, duration_s = transfer(hosts, tmp_path, size, "host-1", "host-0")
     burst = 1 << 16
-    assert came == size
-    assert took_s > 0.9 * (size - 2 * burst) * 8 / 20e6
+    assert received == size
+    assert duration_s > 0.9 * (size - 2 * burst) * 8 / 20e6
 
 
-CALL = """
+REQUEST = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 4000), timeout=5) as there:
     there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -140,7 +142,7 @@ with socket.create_connection((sys.argv[1], 4000), timeout=5) as there:
     print(time.monotonic() - start)
 """
 
-ANSWER = """
+RESPOND = """
 import socket
 here = socket.create_server((socket.gethostbyname(socket.gethostname()), 4000))
 print("listening", flush=True)
@@ -151,50 +153,50 @@ there.sendall(there.recv(1))
 
 @needs_hosts
 @pytest.mark.skipif(bool(SLOW_REASON), reason=SLOW_REASON)
-@pytest.mark.usefixtures("nothing_of_hosts_left")
-def test_an_answer_takes_the_latency_twice(tmp_path: Path) -> None:
-    """A lower bound of a time: a busy machine can only be slower."""
+@pytest.mark.usefixtures("no_hosts_left")
+def test_a_response_takes_the_latency_twice(tmp_path: Path) -> None:
+    """The duration has a lower bound: a busy machine can only be slower."""
     with open_cluster(SLOW, tmp_path) as hosts:
-        command = [*hosts.command_prefix("host-0", tmp_path), sys.executable, "-c", ANSWER]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as answering:
-            assert answering.stdout is not None
-            assert answering.stdout.readline() == "listening\n"
-            took_s = float(said(hosts, "host-1", tmp_path, CALL, "host-0"))
-        assert took_s >= 2 * 0.020
+        command = [*hosts.command_prefix("host-0", tmp_path), sys.executable, "-c", RESPOND]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as responding:
+            assert responding.stdout is not None
+            assert responding.stdout.readline() == "listening\n"
+            duration_s = float(output_of(hosts, "host-1", tmp_path, REQUEST, "host-0"))
+        assert duration_s >= 2 * 0.020
         assert psutil.pid_exists(hosts.helper_processes()["switch"])
         assert send(hosts, tmp_path, 3_000_000) == 3_000_000
         hosts.disconnect("host-1")
         with pytest.raises(subprocess.CalledProcessError):
-            said(hosts, "host-1", tmp_path, TAKE, "host-0", "1")
+            output_of(hosts, "host-1", tmp_path, SEND, "host-0", "1")
 
 
 @needs_hosts
-@pytest.mark.usefixtures("nothing_of_hosts_left")
-def test_a_cut_cable_lets_nothing_through(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_hosts_left")
+def test_a_disconnected_host_receives_nothing(tmp_path: Path) -> None:
     with open_cluster(EMULATED, tmp_path) as hosts:
         hosts.disconnect("host-1")
         with pytest.raises(subprocess.CalledProcessError):
-            said(hosts, "host-1", tmp_path, TAKE, "host-0", "1")
+            output_of(hosts, "host-1", tmp_path, SEND, "host-0", "1")
         hosts.reconnect("host-1")
         assert send(hosts, tmp_path, 1) == 1
 
 
 @contextlib.contextmanager
-def repeating(what: Callable[[], None]) -> Iterator[None]:
-    """Do it once, and then again and again, as a launcher does that looks at its run."""
-    what()
-    over = threading.Event()
+def repeating(action: Callable[[], None]) -> Iterator[None]:
+    """Call a function once, and then repeatedly, as a launcher does at every tick."""
+    action()
+    is_over = threading.Event()
 
     def repeat() -> None:
-        while not over.wait(0.001):
-            what()
+        while not is_over.wait(0.001):
+            action()
 
     thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
         thread.join()
 
 
@@ -208,19 +210,21 @@ print(time.process_time())
 
 
 @needs_hosts
-@pytest.mark.usefixtures("nothing_of_hosts_left")
-def test_a_host_uses_no_more_than_its_share(tmp_path: Path) -> None:
-    """An upper bound of a share: a busy machine can only give less."""
+@pytest.mark.usefixtures("no_hosts_left")
+def test_a_host_uses_no_more_than_its_cpu_quota(tmp_path: Path) -> None:
+    """The CPU time has an upper bound: a busy machine can only give less."""
     topology = EMULATED.model_copy(update={"cpus_per_host": 0.2})
     with open_cluster(topology, tmp_path) as hosts, repeating(hosts.apply_cpu_quota):
-        used_s = float(said(hosts, "host-0", tmp_path, BURN))
-        other_s = float(said(hosts, "host-1", tmp_path, "import time; print(time.process_time())"))
+        used_s = float(output_of(hosts, "host-0", tmp_path, BURN))
+        other_s = float(
+            output_of(hosts, "host-1", tmp_path, "import time; print(time.process_time())")
+        )
     assert used_s < other_s + 0.6 * 0.2 * 1.3
 
 
 @needs_hosts
 @pytest.mark.framework
-@pytest.mark.usefixtures("nothing_left", "nothing_of_hosts_left")
+@pytest.mark.usefixtures("nothing_left", "no_hosts_left")
 def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Path) -> None:
     steps = {"warmup": 1, "timed": 40, "instrumented": 2}
     topology = {"launcher": "emulated", "workers": 3, "link": {"rate_mbit": 1000}}
@@ -228,16 +232,16 @@ def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Pat
     run = run.model_copy(update={"sampler_hz": 20})
     script = "import sys; from tests.launchers.test_emulated import one_run; one_run(*sys.argv[1:])"
     (tmp_path / "run.json").write_text(run.model_dump_json())
-    words = [str(tmp_path / "run.json"), str(small_cifar)]
+    arguments = [str(tmp_path / "run.json"), str(small_cifar)]
     with subprocess.Popen(
-        [sys.executable, "-c", script, *words, str(tmp_path / "other")], cwd=ROOT
+        [sys.executable, "-c", script, *arguments, str(tmp_path / "other")], cwd=ROOT
     ) as other:
-        own = one_run(*words, str(tmp_path / "own"))
+        own = one_run(*arguments, str(tmp_path / "own"))
         assert other.wait(60) == 0
     hosts = {f"host-{rank}" for rank in range(3)}
     weights = 62_006 * 4
     # A ring of three sends 2 * (3 - 1) / 3 of the gradients from each worker at each step; at the
-    # start DDP hands the first worker's weights to the others.
+    # start DDP broadcasts the weights of the first worker.
     expected = steps["timed"] + steps["warmup"] + steps["instrumented"]
     for counted in (own, json.loads((tmp_path / "other.json").read_text())):
         assert set(counted) == hosts
@@ -246,23 +250,25 @@ def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Pat
 
 
 def one_run(path: str, data: str, store: str) -> dict[str, int]:
-    """Carry out a run, and leave what each host has sent."""
+    """Execute a run, and write how many bytes each host has sent."""
     from horizont.config.run import Run
 
     run = Run.model_validate_json(Path(path).read_text())
     record = execute(run, "key", RunPaths(Path(store), Path(data), {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     samples = record.samples().to_pandas()
-    wired = samples[(samples["scope"] == "interface") & (samples["name"] == "eth0")]
-    sent = wired[wired["host"].str.startswith("host-")].groupby("host")["sent_bytes"].last()
+    interfaces = samples[(samples["scope"] == "interface") & (samples["name"] == "eth0")]
+    sent = (
+        interfaces[interfaces["host"].str.startswith("host-")].groupby("host")["sent_bytes"].last()
+    )
     counted = {str(host): int(sent_bytes) for host, sent_bytes in sent.items()}
     Path(f"{store}.json").write_text(json.dumps(counted))
     return counted
 
 
 @needs_hosts
-@pytest.mark.usefixtures("nothing_of_hosts_left")
-def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_hosts_left")
+def test_no_hosts_are_left_of_a_killed_launcher(tmp_path: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path; from horizont.launchers.base import open_cluster;"
         "from horizont.config.topology import Topology\n"
@@ -275,17 +281,17 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == "open\n"
         assert len(namespaces() - before) == 3
-        assert len(shares()) >= 2
+        assert len(cpu_quotas()) >= 2
         launcher.send_signal(signal.SIGKILL)
     end_s = time.monotonic() + 5
-    mark = f"-{launcher.pid}-"
-    while namespaces() - before or [share for share in shares() if mark in share.name]:
+    token = f"-{launcher.pid}-"
+    while namespaces() - before or [quota for quota in cpu_quotas() if token in quota.name]:
         assert time.monotonic() < end_s
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "field"),
     [
         ({"link": {"rate_mbit": 100}}, "link"),
         ({"launcher": "emulated", "link": {"latency_ms": -5}}, "latency_ms"),
@@ -296,6 +302,6 @@ def test_nothing_is_left_of_a_killed_launcher(tmp_path: Path) -> None:
         ({"launcher": "emulated", "hosts": 9}, "hosts"),
     ],
 )
-def test_settings_of_the_other_engine_are_refused(values: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        Topology.model_validate({"workers": 2, **values})
+def test_settings_of_the_other_launcher_are_refused(values: dict[str, object], field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        check_topology(Topology.model_validate({"workers": 2, **values}))

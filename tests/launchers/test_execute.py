@@ -1,4 +1,4 @@
-"""Runs that end badly: what the record says, and that nothing outlives them."""
+"""Failed runs: their records, and that no process outlives them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ LONG = {"warmup": 1, "timed": 100_000, "instrumented": 0}
 
 
 def interrupted(
-    change: Callable[[list[psutil.Process]], None], folder: Path, data: Path, deadline_s: float = 90
+    change: Callable[[list[psutil.Process]], None], folder: Path, data: Path, timeout_s: float = 90
 ) -> tuple[Record, bool]:
-    """Run two workers for long, and let `change` do something to them once they train.
+    """Run two workers for long, and call `change` with them once they train.
 
-    Tell whether it came to that, too.
+    Returns the record, and whether `change` was called.
     """
 
     def once(done: int, planned: int) -> None:
         del planned
-        if done > 3 and not acted.is_set():
-            acted.set()
-            change([process for process in horizont_processes(folder) if _works(process)])
+        if done > 3 and not changed.is_set():
+            changed.set()
+            change([process for process in horizont_processes(folder) if _is_worker(process)])
 
-    acted = threading.Event()
-    run = small_run("pytorch/sync/allreduce", steps=LONG, timeout_s=deadline_s)
-    return execute(run, "key", RunPaths(folder, data, {}), once), acted.is_set()
+    changed = threading.Event()
+    run = small_run("pytorch/sync/allreduce", steps=LONG, timeout_s=timeout_s)
+    return execute(run, "key", RunPaths(folder, data, {}), once), changed.is_set()
 
 
-def _works(process: psutil.Process) -> bool:
+def _is_worker(process: psutil.Process) -> bool:
     return "horizont.training" in process.cmdline()
 
 
@@ -57,21 +57,21 @@ def test_a_killed_worker_ends_the_run(tmp_path: Path, small_cifar: Path) -> None
     assert "failed" in events
 
 
-def test_a_frozen_worker_meets_the_deadline(tmp_path: Path, small_cifar: Path) -> None:
-    for deadline_s in (20, 40, 80):  # a busy machine may not come to training in time
-        folder = tmp_path / str(deadline_s)
+def test_a_stopped_worker_ends_the_run_by_its_timeout(tmp_path: Path, small_cifar: Path) -> None:
+    for timeout_s in (20, 40, 80):  # a busy machine may not start training in time
+        folder = tmp_path / str(timeout_s)
         folder.mkdir()
-        record, frozen = interrupted(
-            lambda workers: workers[1].suspend(), folder, small_cifar, deadline_s
+        record, stopped = interrupted(
+            lambda workers: workers[1].suspend(), folder, small_cifar, timeout_s
         )
-        if frozen:
+        if stopped:
             break
-    assert frozen
+    assert stopped
     assert record.result.status == "failed"
-    assert "deadline" in record.result.reason
+    assert "timeout" in record.result.reason
 
 
-def test_a_mistake_inside_a_worker_is_the_reason(tmp_path: Path, small_cifar: Path) -> None:
+def test_an_error_in_a_worker_is_the_reason(tmp_path: Path, small_cifar: Path) -> None:
     (tmp_path / "empty").mkdir()
     record = execute(
         small_run(), "key", RunPaths(tmp_path, tmp_path / "empty", {}), lambda done, planned: None
@@ -80,11 +80,11 @@ def test_a_mistake_inside_a_worker_is_the_reason(tmp_path: Path, small_cifar: Pa
     assert "about.json" in record.result.reason
 
 
-def test_a_taken_port_starts_nothing(tmp_path: Path, small_cifar: Path) -> None:
+def test_a_port_in_use_starts_nothing(tmp_path: Path, small_cifar: Path) -> None:
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        topology = {"workers": 2, "base_port": taken.getsockname()[1]}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        topology = {"workers": 2, "base_port": listener.getsockname()[1]}
         run = small_run("pytorch/sync/allreduce", topology=topology)
         with pytest.raises(UserError, match="base_port"):
             execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
@@ -106,11 +106,11 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_the_launcher(number: int, tmp_path: Path, small_cifar: Path) -> None:
-    words = [sys.executable, "-c", LAUNCHER.format(steps=LONG), str(tmp_path), str(small_cifar)]
-    launcher = subprocess.Popen(words, cwd=Path(__file__).parents[2])
-    wait_until(lambda: len(own_workers(launcher.pid)) == 2)
+    command = [sys.executable, "-c", LAUNCHER.format(steps=LONG), str(tmp_path), str(small_cifar)]
+    launcher = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    wait_until(lambda: len(workers_of(launcher.pid)) == 2)
     time.sleep(2)
-    workers = own_workers(launcher.pid)
+    workers = workers_of(launcher.pid)
     os.kill(launcher.pid, number)
     launcher.wait(20)
     _, alive = psutil.wait_procs(workers, timeout=10)
@@ -120,12 +120,12 @@ def test_nothing_outlives_the_launcher(number: int, tmp_path: Path, small_cifar:
         assert list(tmp_path.iterdir()) == []
 
 
-def own_workers(launcher: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(launcher).children() if _works(child)]
+def workers_of(launcher: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(launcher).children() if _is_worker(child)]
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "it never happened"
+        assert time.monotonic() < end, "timeout"
         time.sleep(0.1)

@@ -1,14 +1,18 @@
-"""Plans are complete before anything is started."""
+"""Plans are complete before a process is started."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import small_run
+from tests.conftest import ROOT, small_run
 
-from horizont.config.system import SYSTEMS
-from horizont.launchers.plan import RunPlan, plan_run, role_assignment
+from horizont.config.system import SYSTEMS, framework_info
+from horizont.config.topology import Topology
+from horizont.launchers import plan
+from horizont.launchers.base import open_cluster
+from horizont.launchers.plan import RunPlan, format_plan, plan_run, role_assignment
 
 
 def planned(system: str, **topology: object) -> RunPlan:
@@ -16,41 +20,78 @@ def planned(system: str, **topology: object) -> RunPlan:
     servers = 2 if "parameter_server" in system else 0
     values = {"workers": workers, "servers": servers, **topology}
     run = small_run(system, global_batch=126, topology=values)
-    places = [f"{host}:{5000 + place}" for place, (_, _, host) in enumerate(role_assignment(run))]
-    return plan_run(run, Path("/record"), Path("/data"), places)
+    assignment = enumerate(role_assignment(run))
+    addresses = [f"{host}:{5000 + number}" for number, (_, _, host) in assignment]
+    return plan_run(run, Path("/record"), Path("/data"), addresses)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_system_has_its_roles(name: str) -> None:
-    plan = planned(name)
-    roles = [process.job.role for process in plan.processes]
+    processes = planned(name).processes
+    roles = [process.job.role for process in processes]
     expected = {"worker": 1 if "local" in name else 3}
     for role in SYSTEMS[name].roles:
         expected[role] = 2 if role == "server" else 1
     assert {role: roles.count(role) for role in set(roles)} == expected
-    assert not all(process.is_service for process in plan.processes)
+    assert not all(process.is_service for process in processes)
 
 
-def test_bare_steps_wait_where_somebody_would_be_ahead() -> None:
-    free = {name for name in SYSTEMS if planned(name).start_barrier is not None}
-    assert free == {"pytorch/async/parameter_server", "mxnet/async/parameter_server"}
+def test_timed_steps_wait_where_workers_would_start_ahead_of_each_other() -> None:
+    waiting = {name for name in SYSTEMS if planned(name).start_barrier is not None}
+    assert waiting == {"pytorch/async/parameter_server", "mxnet/async/parameter_server"}
     for name in SYSTEMS:
-        shared = planned(name, launcher="emulated", cpus_per_host=0.5)
-        assert shared.start_barrier is not None
-        assert {process.job.start_barrier for process in shared.processes} == {shared.start_barrier}
+        limited = planned(name, launcher="emulated", cpus_per_host=0.5)
+        barriers = {process.job.start_barrier for process in limited.processes}
+        assert barriers == {limited.start_barrier} != {None}
 
 
 def test_jobs_know_all_endpoints() -> None:
-    plan = planned("mxnet/sync/parameter_server")
-    for process in plan.processes:
-        assert process.job.endpoints.scheduler == ("127.0.0.1:5000",)
-        assert process.job.endpoints.server == ("127.0.0.1:5001", "127.0.0.1:5002")
+    for process in planned("mxnet/sync/parameter_server").processes:
+        assert process.job.endpoints.scheduler == ("host-0:5000",)
+        assert process.job.endpoints.server == ("host-0:5001", "host-1:5002")
         assert len(process.job.endpoints.worker) == 3
 
 
-def test_workers_are_dealt_to_the_hosts() -> None:
-    plan = planned("pytorch/sync/allreduce", addresses=("127.0.0.1", "127.0.0.2"))
-    assert [process.host for process in plan.processes] == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
+def test_hosts_are_assigned_to_workers_in_turn() -> None:
+    topology = {"launcher": "emulated", "hosts": 2, "placement": "dedicated"}
+    processes = planned("pytorch/async/parameter_server", **topology).processes
+    hosts = {process.name: process.host for process in processes}
+    assert hosts == {
+        "server-0": "host-2", "server-1": "host-3",
+        "worker-0": "host-0", "worker-1": "host-1", "worker-2": "host-0",
+    }  # fmt: skip
+
+
+def test_local_processes_listen_on_the_given_addresses_in_turn(tmp_path: Path) -> None:
+    topology = Topology(workers=3, addresses=("127.0.0.1", "127.0.0.2"))
+    with open_cluster(topology, tmp_path) as cluster:
+        endpoints = cluster.endpoints(topology.all_hosts)
+    addresses = [endpoint.split(":")[0] for endpoint in endpoints]
+    assert addresses == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
+
+
+def test_a_plan_is_printed_with_commands_environment_and_files() -> None:
+    run = small_run("mxnet/async/parameter_server", input={"source": "memory"})
+    text = format_plan(run, Path("prepared/cifar10"))
+    assert text.splitlines()[0].startswith("lenet5-cifar10 mxnet/async/parameter_server, block 1")
+    for name in ("scheduler-0", "server-0", "worker-0", "worker-1"):
+        assert f"-m horizont.training RECORD/processes/{name}/job.json" in text
+        assert f"reads:       RECORD/processes/{name}/job.json, prepared/cifar10\n" in text
+        assert f"TMPDIR=RECORD/processes/{name}\n" in text
+    assert "server-0: role server, rank 0, service, host host-0\n" in text
+    assert "worker-1: role worker, rank 1, participant, host host-1\n" in text
+    assert text.endswith("timed steps wait for RECORD/processes/started")
+
+
+def test_a_process_runs_in_the_environment_of_its_framework(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert planned("pytorch/local").processes[0].argv[0] == sys.executable
+    info = framework_info("pytorch").model_copy(update={"python": "/other/bin/python"})
+    monkeypatch.setattr(plan, "framework_info", lambda framework: info)
+    (process,) = planned("pytorch/local").processes
+    assert process.argv[0] == "/other/bin/python"
+    assert process.environment["PYTHONPATH"] == str(ROOT / "src")
 
 
 def test_threads_reach_every_library() -> None:

@@ -1,114 +1,228 @@
-"""Where processes run: the hosts of an engine, open for the time of a run.
+"""What a launcher has to offer: hosts for the time of a run, and handles of the processes on them.
 
-An engine is a file with one class and a line in :data:`ENGINES`.
+A launcher is a module with a `LAUNCHER` and a line in `horizont.launchers.LAUNCHERS`. Nothing here
+needs a file system that all hosts share. A process reads the `inputs` of its plan and writes below
+its folder, under the same absolute paths on every host. A launcher for other machines copies the
+inputs in `Cluster.start` and the outputs in `ProcessHandle.fetch_outputs`; on this machine they
+are in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+import importlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
-from horizont.config.topology import Topology
-from horizont.launchers.emulated import emulated_cluster
-from horizont.launchers.local import reserve_ports
+from horizont.config.base import ConfigModel, parse_config
+from horizont.config.run import Run
+from horizont.config.topology import Capability, Topology
+from horizont.errors import UserError
+from horizont.launchers import LAUNCHERS
+from horizont.launchers.plan import ProcessPlan
+from horizont.monitoring.handle import SamplerClient
+from horizont.monitoring.progress import StepCount
+
+#: The settings of a topology that a launcher may or may not support.
+OPTIONAL_SETTINGS = ("addresses", "base_port", "hosts", "placement", "link", "cpus_per_host")
+
+
+class ProcessHandle(Protocol):
+    """A started process together with everything that it starts.
+
+    `fileno` makes handles usable with `selectors`.
+    """
+
+    plan: ProcessPlan
+
+    @property
+    def name(self) -> str:
+        """Name of the planned process."""
+        ...
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Where the process runs, for the event log: a process ID, or the ID of a job."""
+        ...
+
+    @property
+    def exit_status(self) -> int | None:
+        """Exit status, or minus the signal that ended the process; None before `reap`."""
+        ...
+
+    def fileno(self) -> int:
+        """Return a file descriptor that becomes readable when the process has ended."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and all its descendants; none if they have ended."""
+        ...
+
+    def reap(self) -> int:
+        """Stop what is left of the process at once and return its exit status."""
+        ...
+
+    def is_stopped(self) -> bool:
+        """Whether the process is stopped by a signal."""
+        ...
+
+    def cpu_time_s(self) -> float | None:
+        """Return the CPU time that the process has used; None if it is unknown by now."""
+        ...
+
+    def step_count(self) -> StepCount | None:
+        """Return the steps done and planned; None while the process counts none."""
+        ...
+
+    def events(self) -> list[dict[str, Any]]:
+        """Read the event log of the process, as far as it has been written."""
+        ...
+
+    def last_error(self) -> str:
+        """Return the last error that the process printed, or its last line."""
+        ...
+
+    def fetch_outputs(self) -> None:
+        """Read what the process has written so far into `plan.folder` on this machine."""
+        ...
+
+    def attach_sampler(self, sampler: SamplerClient) -> None:
+        """Sample the process, if it runs on this machine."""
+        ...
 
 
 class Cluster(Protocol):
     """The hosts of a run."""
 
-    def endpoints(self, hosts: list[str]) -> list[str]:
-        """Find a place to listen, as `address:port`, for each process by its host.
+    def endpoints(self, hosts: Sequence[str]) -> list[str]:
+        """Return an ``address:port`` to listen on for each process, given by its host.
 
-        It stays the run's own until the hosts are closed.
+        It is reserved for the run until the cluster is closed.
         """
         ...
 
-    def command_prefix(self, host: str, folder: Path) -> tuple[str, ...]:
-        """Tell the words in front of a command that is to run on a host, in `folder`.
+    def start(self, plan: ProcessPlan, log: Path) -> ProcessHandle:
+        """Start a process on its host.
 
-        They replace themselves by the command, so the process number stays.
+        Parameters
+        ----------
+        log
+            A file on this machine for what the process prints.
         """
         ...
 
-    def byte_counters(self) -> dict[str, Path]:
-        """Tell where the byte counters of each host of its own are read."""
+    def release(self, barrier: Path) -> None:
+        """Create an empty file for which processes wait, on all hosts; again it changes nothing."""
         ...
 
-    def helper_processes(self) -> dict[str, int]:
-        """Tell the processes that carry packets between the hosts, by name."""
+    def attach_sampler(self, sampler: SamplerClient) -> None:
+        """Sample the hosts' interfaces and helper processes, if they are on this machine."""
         ...
 
     def apply_cpu_quota(self) -> None:
-        """Allow each host no more than its share of the processors from now on."""
+        """Apply the limit of ``cpus_per_host`` to all hosts; again it changes nothing."""
         ...
 
     def disconnect(self, host: str) -> None:
-        """Pull a host's cable."""
+        """Stop all network traffic of a host."""
         ...
 
     def reconnect(self, host: str) -> None:
-        """Put it back."""
+        """Restore the network of a host."""
         ...
 
 
-class LocalCluster:
-    """The machine itself, under one or several of its addresses.
+class Launcher(Protocol):
+    """A way to run processes on hosts.
 
-    Parameters
+    Attributes
     ----------
-    held
-        Keeps the ports until the run is over.
+    capabilities
+        What the launcher can do; written to the record, for analysis.
+    settings
+        Those of `OPTIONAL_SETTINGS` that the launcher supports.
+    Options
+        Model of ``topology.options``.
     """
 
-    def __init__(self, base_port: int, stack: ExitStack) -> None:
-        self.base_port = base_port
-        self.stack = stack
+    capabilities: frozenset[Capability]
+    settings: frozenset[str]
+    Options: type[ConfigModel]
 
-    def endpoints(self, hosts: list[str]) -> list[str]:
-        """Find a free port for each process."""
-        ports = self.stack.enter_context(reserve_ports(hosts, self.base_port))
-        return [f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)]
+    def unavailable_reason(self, topology: Topology) -> str:
+        """Return what a topology needs and this machine lacks; empty if it can be used."""
+        ...
 
-    def command_prefix(self, host: str, folder: Path) -> tuple[str, ...]:
-        """Tell nothing: processes start here."""
-        del host, folder
-        return ()
+    def open(self, topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
+        """Create the hosts of a topology, removed at the end of the context.
 
-    def byte_counters(self) -> dict[str, Path]:
-        """Tell nothing: the machine's own counters are read anyway."""
-        return {}
+        Parameters
+        ----------
+        folder
+            For temporary files.
 
-    def helper_processes(self) -> dict[str, int]:
-        """Tell nothing: the kernel carries them."""
-        return {}
-
-    def apply_cpu_quota(self) -> None:
-        """Do nothing: the machine is not divided."""
-
-    def disconnect(self, host: str) -> None:
-        """Refuse: the machine has no cable of its own for it."""
-        raise NotImplementedError(f"{host} cannot be cut off; emulated hosts can")
-
-    reconnect = disconnect
+        Raises
+        ------
+        UserError
+            If the system does not allow it.
+        """
+        ...
 
 
-@contextmanager
-def local_cluster(topology: Topology, folder: Path) -> Iterator[Cluster]:
-    """Use this machine."""
-    del folder
-    with ExitStack() as held:
-        yield LocalCluster(topology.base_port, held)
+class NoOptions(ConfigModel):
+    """The options of a launcher that has none."""
 
 
-#: Engine -> how its hosts are made for the time of a run, with a folder for what they need.
-LAUNCHERS: dict[str, Callable[[Topology, Path], AbstractContextManager[Cluster]]] = {
-    "local": local_cluster,
-    "emulated": emulated_cluster,
-}
+def get_launcher(name: str) -> Launcher:
+    """Load a launcher by its name.
+
+    Raises
+    ------
+    UserError
+        If there is no such launcher.
+    """
+    if name not in LAUNCHERS:
+        raise UserError("topology.launcher", name, sorted(LAUNCHERS))
+    return cast(Launcher, importlib.import_module(LAUNCHERS[name]).LAUNCHER)
+
+
+def check_topology(topology: Topology) -> None:
+    """Raise a `UserError` for settings that the launcher of a topology does not support."""
+    launcher = get_launcher(topology.launcher)
+    for name in OPTIONAL_SETTINGS:
+        value = getattr(topology, name)
+        if name not in launcher.settings and value != Topology.model_fields[name].default:
+            shown = value.model_dump(exclude_defaults=True) if name == "link" else value
+            others = [other for other in LAUNCHERS if name in get_launcher(other).settings]
+            allowed = f"the default with launcher {topology.launcher} (supported by: {others})"
+            raise UserError(f"topology.{name}", shown, allowed)
+    parse_config(launcher.Options, topology.options, "topology.options")
+
+
+def check_run(run: Run) -> None:
+    """Raise a `UserError` for a topology or a fault that the launcher of a run does not support."""
+    check_topology(run.topology)
+    capabilities = get_launcher(run.topology.launcher).capabilities
+    is_disconnect = run.fault is not None and run.fault.kind == "disconnect"
+    if is_disconnect and "disconnect" not in capabilities:
+        able = [name for name in LAUNCHERS if "disconnect" in get_launcher(name).capabilities]
+        allowed = f"another kind with launcher {run.topology.launcher} (supported by: {able})"
+        raise UserError("fault.kind", "disconnect", allowed)
+
+
+def unavailable_reason(topology: Topology) -> str:
+    """Return what a topology needs and this machine lacks; empty if it can be used here."""
+    return get_launcher(topology.launcher).unavailable_reason(topology)
 
 
 def open_cluster(topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
-    """Make the hosts of a topology for the time of a run."""
-    return LAUNCHERS[topology.launcher](topology, folder)
+    """Create the hosts of a topology, removed at the end of the context.
+
+    Raises
+    ------
+    UserError
+        If the launcher does not support the topology, or this machine does not allow it.
+    """
+    check_topology(topology)
+    return get_launcher(topology.launcher).open(topology, folder)

@@ -1,57 +1,23 @@
-"""How long synchronous workers waited for the slowest, by the clock that they all share."""
+"""Merging of the processes' files into the record, and the summary of a run."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from horizont.config.system import System
+from horizont.launchers.plan import EVENTS_FILE
 from horizont.records.files import read_events, read_json, read_table, write_table
 from horizont.records.record import RecordWriter
 from horizont.records.results import RunResult
 
-
-def split_waiting_from_transfer(steps: pa.Table) -> pa.Table:
-    """Move from the communication of each step to its waiting what passed for want of others.
-
-    No exchange ends before the last worker has its gradients. Until then a worker *waits*,
-    whatever of its own may be on the way already; what remains is the transfer. A barrier would
-    tell the two apart as well, but it would keep each transfer from beginning before the slowest
-    worker is ready, which a bare step does not.
-
-    Parameters
-    ----------
-    steps
-        Of all workers, as of `horizont.monitoring.StepLog`; those of one number belong together.
-
-    Returns
-    -------
-    pyarrow.Table
-        The same, with ``waiting_s`` where there is a ``communication_s``, which is the less by
-        so much.
-    """
-    number, ready_s = steps["step"].to_numpy(), steps["gradients_ready_s"].to_numpy()
-    exchange_s = steps["communication_s"].to_numpy()
-    last_s = np.full(number.max(initial=-1) + 1, -np.inf)
-    np.fmax.at(last_s, number, ready_s)
-    # A step of local SGD that exchanges nothing waits for nobody.
-    waiting_s = np.clip(last_s[number] - ready_s, 0.0, exchange_s)
-    return _with_columns(steps, waiting_s=waiting_s, communication_s=exchange_s - waiting_s)
-
-
-def _with_columns(steps: pa.Table, **columns: NDArray[np.float64]) -> pa.Table:
-    for name, values in columns.items():
-        steps = steps.set_column(steps.column_names.index(name), name, pa.array(values))
-    return steps
-
-
-#: What the leading process may leave: weights, looks, drained batches, a profile.
+#: Files and folders that the first worker or the coordinator may write besides its steps.
 ARTIFACTS = (
     "weights.npz",
     "evaluation.parquet",
@@ -60,97 +26,135 @@ ARTIFACTS = (
     "traces",
 )
 
-#: Start-up in its parts: each ends with the event of its name, in this order.
+#: Start-up phases in their order; each ends with the event of its name.
 STARTUP_PHASES = ("interpreter", "framework", "data", "network", "input_batches", "first_step")
 
 
-def collect_steps(record: RecordWriter, system: System, folders: list[Path]) -> None:
-    """Put the steps of all processes into one table, ordered by time."""
-    tables = [
-        read_table(folder / "steps.parquet")
-        for folder in folders
-        if (folder / "steps.parquet").exists()
-    ]
-    if tables:
-        steps = pa.concat_tables(tables).sort_by([("start_s", "ascending")])
-        if "waiting" in system.info.phases:
-            steps = split_waiting_from_transfer(steps)
-        write_table(record.folder / "steps.parquet", steps)
-
-
-def collect_events(record: RecordWriter, folders: list[Path]) -> None:
-    """Copy the events of all processes into the diary of the run, ordered by time."""
-    diary = record.folder / "events.jsonl"
-    lines = read_events(diary)
-    for folder in folders:
-        lines += [{**line, "process": folder.name} for line in read_events(folder / "events.jsonl")]
-    record.replace_event_log(sorted(lines, key=lambda line: line["time_s"]))
-
-
-def training_time(record: RecordWriter) -> float | None:
-    """Tell the seconds from the first bare step of any worker to the end of the last one."""
-    if not (record.folder / "steps.parquet").exists():
-        return None
-    steps = read_table(record.folder / "steps.parquet")
-    bare = steps.filter(pc.field("kind") == "timed")
-    if not bare.num_rows:
-        return None
-    ends = pc.add(bare["start_s"], bare["step_s"])
-    return float(pc.max(ends).as_py() - pc.min(bare["start_s"]).as_py())
-
-
-def resumed_training(folders: list[Path], worker: int, since_s: float) -> bool | None:
-    """Tell whether a worker began a step after a time; None if nobody left any steps."""
-    tables = [read_table(f / "steps.parquet") for f in folders if (f / "steps.parquet").exists()]
-    if not tables:
-        return None
-    steps = pa.concat_tables(tables)
-    own = steps.filter((pc.field("worker") == worker) & (pc.field("start_s") > since_s))
-    return bool(own.num_rows)
-
-
-def collect_summary(folders: list[Path]) -> dict[str, Any]:
-    """Read what the leading process found out at the end: loss, accuracy, training time."""
-    for folder in folders:
-        if (folder / "summary.json").exists():
-            return dict(read_json(folder / "summary.json"))
-    return {}
-
-
-def startup_phases(events: list[dict[str, Any]]) -> dict[str, float]:
-    """Take the start-up apart: seconds from part to part, as the mean over the processes."""
-    parts: dict[str, list[float]] = {}
-    for process in {line.get("process") for line in events} - {None}:
-        own = {line["event"]: line["time_s"] for line in events if line.get("process") == process}
-        before = own.get("spawned")
-        for part in STARTUP_PHASES:
-            if before is not None and part in own:
-                parts.setdefault(part, []).append(own[part] - before)
-            before = own.get(part, before)
-    return {part: sum(times) / len(times) for part, times in parts.items()}
-
-
-def move_artifacts(record: RecordWriter, folders: list[Path]) -> None:
-    """Keep what the leading process left beside its steps."""
-    for name in ARTIFACTS:
-        for folder in folders:
-            if (folder / name).exists():
-                shutil.move(folder / name, record.folder / name)
-                break
-
-
 def summarise(
-    record: RecordWriter, system: System, folders: list[Path], wall_s: float
+    record: RecordWriter,
+    system: System,
+    folders: Sequence[Path],
+    wall_s: float,
+    *,
+    shared_clock: bool = True,
 ) -> RunResult:
-    """Gather everything into the record and sum it up."""
-    collect_steps(record, system, folders)
-    collect_events(record, folders)
-    move_artifacts(record, folders)
-    events = read_events(record.folder / "events.jsonl")
+    """Merge the files of all processes into the record and summarise them.
+
+    Parameters
+    ----------
+    shared_clock
+        Whether times of different processes can be compared.
+    """
+    steps = _collect_steps(record, system, folders, shared_clock)
+    events = _collect_events(record, folders)
+    for name in ARTIFACTS:
+        source = next((folder / name for folder in folders if (folder / name).exists()), None)
+        if source is not None:
+            shutil.move(source, record.folder / name)
+    summaries = [folder / "summary.json" for folder in folders]
+    summary: dict[str, Any] = next((read_json(path) for path in summaries if path.exists()), {})
     return RunResult(
         status="ok",
         wall_s=wall_s,
-        train_s=training_time(record),
+        train_s=None if steps is None else _training_time_s(steps, shared_clock),
         startup_s=startup_phases(events),
-        **collect_summary(folders),
+        **summary,
     )
+
+
+def _read_steps(folders: Sequence[Path]) -> pa.Table | None:
+    paths = [folder / "steps.parquet" for folder in folders]
+    tables = [read_table(path) for path in paths if path.exists()]
+    return pa.concat_tables(tables) if tables else None
+
+
+def _collect_steps(
+    record: RecordWriter, system: System, folders: Sequence[Path], shared_clock: bool
+) -> pa.Table | None:
+    """Write the steps of all processes as one table, sorted by time."""
+    steps = _read_steps(folders)
+    if steps is not None:
+        steps = steps.sort_by([("start_s", "ascending")])
+        if shared_clock and "waiting" in system.info.phases:
+            steps = split_waiting_from_transfer(steps)
+        write_table(record.folder / "steps.parquet", steps)
+    return steps
+
+
+def _collect_events(record: RecordWriter, folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Merge the event logs of all processes into that of the run, sorted by time."""
+    events = read_events(record.folder / EVENTS_FILE)
+    for folder in folders:
+        own_events = read_events(folder / EVENTS_FILE)
+        events += [{**event, "process": folder.name} for event in own_events]
+    events.sort(key=lambda event: float(event["time_s"]))
+    record.replace_event_log(events)
+    return events
+
+
+def split_waiting_from_transfer(steps: pa.Table) -> pa.Table:
+    """Split each step's communication into waiting for the slowest worker and transfer.
+
+    No exchange ends before the last worker has its gradients. Until then a worker waits, even if
+    some of its own gradients are on their way already; the rest is the transfer. A barrier would
+    measure the same, but it would delay every transfer until the slowest worker is ready, which a
+    timed step does not.
+
+    Parameters
+    ----------
+    steps
+        Steps of all workers, as of `StepLog`, on a clock that they share; steps of the same number
+        belong together.
+
+    Returns
+    -------
+    pyarrow.Table
+        The steps with ``waiting_s`` where they have ``communication_s``, which is reduced by it.
+    """
+    number, ready_s = steps["step"].to_numpy(), steps["gradients_ready_s"].to_numpy()
+    exchange_s = steps["communication_s"].to_numpy()
+    last_s = np.full(number.max(initial=-1) + 1, -np.inf)
+    np.fmax.at(last_s, number, ready_s)
+    # A step of local SGD that exchanges nothing waits for no worker.
+    waiting_s = np.clip(last_s[number] - ready_s, 0.0, exchange_s)
+    for name, values in (("waiting_s", waiting_s), ("communication_s", exchange_s - waiting_s)):
+        steps = steps.set_column(steps.column_names.index(name), name, pa.array(values))
+    return steps
+
+
+def _training_time_s(steps: pa.Table, shared_clock: bool) -> float | None:
+    """Return the seconds from the first timed step to the end of the last one.
+
+    Of all workers together; without a shared clock, of the worker that took longest.
+    """
+    timed = steps.filter(pc.field("kind") == "timed")
+    if not timed.num_rows:
+        return None
+    timed = timed.append_column("end_s", pc.add(timed["start_s"], timed["step_s"]))
+    workers = timed.group_by([] if shared_clock else ["worker"])
+    spans = workers.aggregate([("start_s", "min"), ("end_s", "max")])
+    return float(pc.max(pc.subtract(spans["end_s_max"], spans["start_s_min"])).as_py())
+
+
+def resumed_training(folders: Sequence[Path], worker: int, since_s: float) -> bool | None:
+    """Whether a worker started a step after a time; None if there are no steps of any worker."""
+    steps = _read_steps(folders)
+    if steps is None:
+        return None
+    later = steps.filter((pc.field("worker") == worker) & (pc.field("start_s") > since_s))
+    return bool(later.num_rows)
+
+
+def startup_phases(events: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Compute the duration of each start-up phase in seconds, as the mean over the processes."""
+    durations_s: dict[str, list[float]] = {}
+    for process in {event.get("process") for event in events} - {None}:
+        time_s = {
+            event["event"]: event["time_s"] for event in events if event.get("process") == process
+        }
+        start_s = time_s.get("spawned")
+        for phase in STARTUP_PHASES:
+            if start_s is not None and phase in time_s:
+                durations_s.setdefault(phase, []).append(time_s[phase] - start_s)
+            start_s = time_s.get(phase, start_s)
+    return {phase: sum(values) / len(values) for phase, values in durations_s.items()}

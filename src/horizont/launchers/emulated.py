@@ -1,8 +1,8 @@
-"""A cluster on one machine: each host a network namespace, all on one switch.
+"""Launcher `emulated`: a cluster on one machine, each host a network namespace.
 
-The switch is a bridge in a namespace of its own. From it a cable (a pair of virtual interfaces)
-leads to each host. Its rate is limited at both ends, each for what leaves there. Cables with
-latency go through a process of ours, `horizont.launchers.latency_link`.
+The hosts are connected to a switch, which is a bridge in a namespace of its own, by pairs of
+virtual interfaces. Each end limits the rate of what leaves there. Frames on links with latency go
+through a helper process, `horizont.launchers.latency_link`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
 
-from horizont.config.topology import Link, Topology
+from horizont.config.topology import Capability, Link, Topology
 from horizont.errors import UserError
+from horizont.launchers.base import NoOptions
 from horizont.launchers.netns import (
     HOST_INTERFACE,
     REQUIRED_TOOLS,
@@ -28,26 +29,65 @@ from horizont.launchers.netns import (
     Namespace,
     set_rate_limit,
 )
+from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.process import ProcessGroup
+from horizont.monitoring.handle import SamplerClient
 
-#: The network of the hosts: host-0 has the address 10.77.0.1.
+#: Network of the hosts: host-0 has the address 10.77.0.1.
 NETWORK_PREFIX = "10.77.0"
 
-#: The first port; each process takes the next one.
+#: Port of the first process; each process takes the next one.
 FIRST_PORT = 4000
 
-#: New namespaces have whatever the kernel's default congestion control is; this one is everywhere.
+#: A new namespace starts with the default of the kernel, which differs from machine to machine.
 CONGESTION_CONTROL = "reno"
 
 _RUN_NUMBERS = count()
 
 
+class EmulatedLauncher:
+    """Hosts as network namespaces, with links and CPU quotas of their own; needs root."""
+
+    capabilities: frozenset[Capability] = frozenset(
+        {"byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock"}
+    )
+    settings = frozenset({"hosts", "placement", "link", "cpus_per_host"})
+    Options = NoOptions
+
+    def unavailable_reason(self, topology: Topology) -> str:
+        """Return what a topology needs and this machine lacks; empty if it can be used."""
+        return _try_unavailable_reason(topology.link, topology.cpus_per_host is not None)
+
+    @contextmanager
+    def open(self, topology: Topology, folder: Path) -> Iterator[EmulatedCluster]:
+        """Create the hosts of a topology, removed at the end of the context.
+
+        Raises
+        ------
+        UserError
+            If this system does not allow it.
+        """
+        if reason := self.unavailable_reason(topology):
+            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
+        with ExitStack() as stack:
+            try:
+                cluster = stack.enter_context(_open_cluster(topology, folder))
+            except (ClusterError, OSError) as error:
+                hosts = len(topology.all_hosts)
+                raise UserError("topology.workers", hosts, f"fewer hosts ({error})") from None
+            yield cluster
+
+
+LAUNCHER = EmulatedLauncher()
+
+
 class EmulatedCluster:
-    """The hosts of a run, on a switch.
+    """The hosts of a run and their switch.
 
     Parameters
     ----------
     folder
-        Where their table of names is written for a moment.
+        For a temporary hosts file.
     """
 
     def __init__(self, topology: Topology, folder: Path) -> None:
@@ -55,19 +95,19 @@ class EmulatedCluster:
         self.link = topology.link
         token = f"horizont-{os.getpid()}-{next(_RUN_NUMBERS)}"
         self.cpu_quotas = _create_cpu_quotas(self.names, token, topology.cpus_per_host)
-        removal = "".join(share.cleanup_command for share in self.cpu_quotas.values())
-        self.switch = Namespace(cleanup_command=removal)
+        cleanup_command = "".join(quota.cleanup_command for quota in self.cpu_quotas.values())
+        self.switch = Namespace(cleanup_command)
         self.hosts = {name: Namespace() for name in self.names}
         self.latency_links: HolderProcess | None = None
         self.hosts_file = folder / "hosts"
 
     def set_up(self) -> None:
-        """Lay the cables and give names and addresses.
+        """Create the links and set names and addresses.
 
         Raises
         ------
-        HostsError
-            If the system does not let us.
+        ClusterError
+            If the system does not allow it.
         """
         for namespace in (self.switch, *self.hosts.values()):
             namespace.wait_ready()
@@ -77,7 +117,8 @@ class EmulatedCluster:
             self._configure_host(name, namespace)
             set_rate_limit(namespace, HOST_INTERFACE, self.link.effective_uplink_mbit)
             set_rate_limit(self.switch, name, self.link.rate_mbit)
-        self.hosts_file.unlink()  # the hosts keep it in their mounts; the record is none of its places
+        # The mounts of the hosts keep the file, which must not become part of the record.
+        self.hosts_file.unlink()
 
     def _hosts_file_text(self) -> str:
         lines = [f"{self.address(name)} {name}" for name in self.names]
@@ -95,15 +136,13 @@ class EmulatedCluster:
         self.switch.ip(f"link set {name} master switch up" for name in self.hosts)
 
     def _create_latency_links(self) -> None:
-        """Lay cables that hold every packet back; on its way it goes through two of them."""
-        delay_s = self.link.latency_ms / 2e3
-        ends = [f"{name}={namespace.pid}" for name, namespace in self.hosts.items()]
+        delay_s = self.link.latency_ms / 2e3  # from host to host, a packet takes two links
+        hosts = [f"{name}={namespace.pid}" for name, namespace in self.hosts.items()]
         program = (sys.executable, "-m", "horizont.launchers.latency_link")
-        self.latency_links = HolderProcess((*program, str(delay_s), str(self.switch.pid), *ends))
+        self.latency_links = HolderProcess((*program, str(delay_s), str(self.switch.pid), *hosts))
         self.latency_links.wait_ready()
 
     def _configure_host(self, name: str, namespace: Namespace) -> None:
-        """Give a host its address, its name, and a table of all names."""
         namespace.ip(
             [
                 f"address add {self.address(name)}/24 dev {HOST_INTERFACE}",
@@ -118,111 +157,101 @@ class EmulatedCluster:
         namespace.run("sh", "-c", script)
 
     def address(self, name: str) -> str:
-        """Tell the address of a host."""
+        """Return the address of a host."""
         return f"{NETWORK_PREFIX}.{self.names.index(name) + 1}"
 
-    def endpoints(self, hosts: list[str]) -> list[str]:
-        """Give each process a port: on hosts of our own all are free."""
-        return [f"{self.address(host)}:{FIRST_PORT + place}" for place, host in enumerate(hosts)]
+    def endpoints(self, hosts: Sequence[str]) -> list[str]:
+        """Return an endpoint for each process: in a namespace of our own all ports are free."""
+        return [f"{self.address(host)}:{FIRST_PORT + number}" for number, host in enumerate(hosts)]
 
     def command_prefix(self, host: str, folder: Path) -> tuple[str, ...]:
-        """Tell the words in front of a command that is to run on a host."""
-        share = self.cpu_quotas[host].command_prefix if self.cpu_quotas else ()
-        return (*share, *self.hosts[host].command_prefix(folder))
+        """Return the argv prefix that runs a command on a host, in `folder`, by ``exec``."""
+        quota = self.cpu_quotas[host].command_prefix if self.cpu_quotas else ()
+        return (*quota, *self.hosts[host].command_prefix(folder))
 
-    def byte_counters(self) -> dict[str, Path]:
-        """Tell where the byte counters of each host are read, from outside."""
+    def start(self, plan: ProcessPlan, log: Path) -> ProcessGroup:
+        """Start a process on its host."""
+        return ProcessGroup(plan, log, self.command_prefix(plan.host, plan.folder))
+
+    def release(self, barrier: Path) -> None:
+        """Create the file: all hosts share this machine's file system."""
+        barrier.touch()
+
+    def attach_sampler(self, sampler: SamplerClient) -> None:
+        """Sample the hosts' interfaces and the process that forwards frames."""
+        for name, counters in self.byte_counters().items():
+            sampler.add_host(name, counters)
+        for name, pid in self.helper_processes().items():
+            sampler.add_root(pid, name)
+
+    def byte_counters(self) -> Mapping[str, Path]:
+        """Return the file with the byte counters of each host, readable from outside."""
         return {name: Path(f"/proc/{host.pid}/net/dev") for name, host in self.hosts.items()}
 
-    def helper_processes(self) -> dict[str, int]:
-        """Tell the process that carries packets over cables with latency."""
+    def helper_processes(self) -> Mapping[str, int]:
+        """Return the ID of the process that forwards frames on links with latency, by name."""
         return {"switch": self.latency_links.pid} if self.latency_links else {}
 
     def apply_cpu_quota(self) -> None:
-        """Allow the hosts no more than their share of the processors from now on."""
-        for share in self.cpu_quotas.values():
-            share.apply()
+        """Apply the CPU quotas of all hosts; again it changes nothing."""
+        for quota in self.cpu_quotas.values():
+            quota.apply()
 
     def disconnect(self, host: str) -> None:
-        """Pull a host's cable out of the switch."""
+        """Set the switch's port of a host down."""
         self.switch.ip([f"link set {host} down"])
 
     def reconnect(self, host: str) -> None:
-        """Put it back."""
+        """Set the switch's port of a host up again."""
         self.switch.ip([f"link set {host} up"])
 
     def tear_down(self) -> None:
-        """Take everything down; the processes inside have ended."""
-        kept: list[HolderProcess] = [*self.hosts.values(), self.switch]
-        kept += [self.latency_links] if self.latency_links else []
-        for keeper in kept:
-            keeper.release()
-        for keeper in kept:
-            keeper.wait_released()
+        """Remove all hosts; their processes have ended."""
+        holders: list[HolderProcess] = [*self.hosts.values(), self.switch]
+        holders += [self.latency_links] if self.latency_links else []
+        for holder in holders:
+            holder.release()
+        for holder in holders:
+            holder.wait_released()
 
 
 def _create_cpu_quotas(names: Sequence[str], token: str, cpus: float | None) -> dict[str, CpuQuota]:
-    """Make a share for each host, or, if one cannot be made, none at all."""
-    shares: dict[str, CpuQuota] = {}
+    """Create a quota for each host, or, if one cannot be created, none at all."""
+    quotas: dict[str, CpuQuota] = {}
     if cpus is None:
-        return shares
-    with ExitStack() as undone:
+        return quotas
+    with ExitStack() as undo:
         for name in names:
-            shares[name] = CpuQuota(f"{token}-{name}", cpus)
-            undone.callback(shares[name].folder.rmdir)
-        undone.pop_all()
-    return shares
-
-
-@contextmanager
-def emulated_cluster(topology: Topology, folder: Path) -> Iterator[EmulatedCluster]:
-    """Make the hosts of a topology for the time of a run.
-
-    Raises
-    ------
-    UserError
-        If this system does not allow it.
-    """
-    if reason := unavailable_reason(topology):
-        raise UserError("topology.engine", topology.launcher, f"local ({reason})")
-    with ExitStack() as held:
-        try:
-            hosts = held.enter_context(_open_cluster(topology, folder))
-        except (ClusterError, OSError) as error:
-            count = len(topology.all_hosts)
-            raise UserError("topology.workers", count, f"fewer hosts ({error})") from None
-        yield hosts
+            quotas[name] = CpuQuota(f"{token}-{name}", cpus)
+            undo.callback(quotas[name].folder.rmdir)
+        undo.pop_all()
+    return quotas
 
 
 @contextmanager
 def _open_cluster(topology: Topology, folder: Path) -> Iterator[EmulatedCluster]:
-    hosts = EmulatedCluster(topology, folder)
+    cluster = EmulatedCluster(topology, folder)
     try:
-        hosts.set_up()
-        yield hosts
+        cluster.set_up()
+        yield cluster
     finally:
-        hosts.tear_down()
-
-
-def unavailable_reason(topology: Topology) -> str:
-    """Tell in a few words what a topology needs and this system lacks; nothing if all is there."""
-    if not topology.is_emulated:
-        return ""
-    return _try_unavailable_reason(topology.link, topology.cpus_per_host is not None)
+        cluster.tear_down()
 
 
 @cache
 def _try_unavailable_reason(link: Link, with_cpu_quota: bool) -> str:
-    """Try it with a single host, once."""
+    """Test with a single host, once per process, whether this machine can emulate hosts."""
     if os.geteuid() != 0:
         return "emulated hosts need root"
-    absent = [tool for tool in REQUIRED_TOOLS if shutil.which(tool) is None]
-    if absent:
-        return f"emulated hosts need the commands {', '.join(absent)}"
-    tried = Topology(launcher="emulated", link=link, cpus_per_host=1.0 if with_cpu_quota else None)
+    missing = [tool for tool in REQUIRED_TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"emulated hosts need the commands {', '.join(missing)}"
+    topology = Topology(
+        launcher="emulated", link=link, cpus_per_host=1.0 if with_cpu_quota else None
+    )
     try:
-        with tempfile.TemporaryDirectory() as folder, _open_cluster(tried, Path(folder)) as hosts:
-            hosts.apply_cpu_quota()
-            return ""
+        with tempfile.TemporaryDirectory() as name, _open_cluster(topology, Path(name)) as cluster:
+            cluster.apply_cpu_quota()
     except (ClusterError, OSError) as error:
-        return f"emulated hosts cannot be made here: {error}"
+        return f"emulated hosts cannot be created here: {error}"
+    return ""

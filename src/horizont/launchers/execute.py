@@ -1,4 +1,4 @@
-"""The sampler around a run."""
+"""One run from plan to record: start, sample, supervise, collect."""
 
 from __future__ import annotations
 
@@ -12,36 +12,67 @@ from pathlib import Path
 from typing import Any
 
 from horizont.config.run import Run
-from horizont.launchers.base import Cluster, open_cluster
+from horizont.errors import RunFailed
+from horizont.launchers.base import (
+    Cluster,
+    ProcessHandle,
+    check_run,
+    get_launcher,
+    open_cluster,
+)
 from horizont.launchers.collect import summarise
 from horizont.launchers.fault_injection import (
     FaultInjection,
     raise_if_incomplete,
     restarted_folders,
 )
-from horizont.launchers.plan import PROGRESS_FILE, ProcessPlan, RunPlan, plan_run, role_assignment
-from horizont.launchers.process import ProcessGroup, terminating
-from horizont.launchers.supervisor import RunFailed, supervise
+from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
+from horizont.launchers.process import terminating
+from horizont.launchers.supervisor import supervise
 from horizont.launchers.update_order import collect_updates
 from horizont.monitoring.background import background_from_samples, measure_background
 from horizont.monitoring.handle import SamplerClient, start_sampler
 from horizont.monitoring.process_control import defer_interrupts
-from horizont.monitoring.progress import read_step_count
-from horizont.records.files import append_event, read_table
+from horizont.records.files import read_table
 from horizont.records.record import Record, RecordWriter, read_record
 from horizont.records.results import FaultReport, RunResult
 
-#: How long to wait for the first sample, in seconds.
+#: Seconds to wait for the first sample.
 SAMPLER_READY_S = 20.0
+
+#: Called with the steps done and the steps planned, of the slowest worker.
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """Where a run reads and writes, and the facts on where it happens.
+
+    Attributes
+    ----------
+    store
+        The folder of the complete records.
+    data_folder
+        The prepared data set.
+    environment
+        Facts of machine and software, written to the record.
+    files_folder
+        The data set in its official format, if the input pipeline reads files.
+    """
+
+    store: Path
+    data_folder: Path
+    environment: dict[str, Any]
+    files_folder: Path | None = None
 
 
 class ResourceMonitor:
-    """What the sampler and the look at the background found out, after the run.
+    """The sampler of a run, if it has one, and the background load of the machine.
 
     Attributes
     ----------
     background_cpu
-        Share of all processors that other programs took; None if it was not watched.
+        Fraction of all CPUs that other programs used; None if it is unknown.
     disturbed
         Whether that is enough to mark the run.
     """
@@ -51,32 +82,31 @@ class ResourceMonitor:
         self.background_cpu: float | None = None
         self.disturbed = False
 
-    @property
-    def add_root(self) -> Callable[[int, str], None]:
-        """How to name a process that is to be followed."""
-        return self._sampler.add_root if self._sampler else lambda pid, name: None
+    def add(self, process: Cluster | ProcessHandle) -> None:
+        """Sample a process, or the hosts, from now on."""
+        if self._sampler is not None:
+            process.attach_sampler(self._sampler)
 
     def finish(self, record: RecordWriter) -> None:
-        """Stop the sampler and look at what others did meanwhile."""
+        """Stop the sampler and compute the background load from its samples."""
         if self._sampler is None:
             return
-        outcome = self._sampler.stop()
-        record.log_event("sampler_ended", reason=outcome.reason)
-        if outcome.path is None:
+        sampler_result = self._sampler.stop()
+        record.log_event("sampler_ended", reason=sampler_result.reason)
+        if sampler_result.path is None:
             return
-        samples = read_table(outcome.path)
+        samples = read_table(sampler_result.path)
         if samples.num_rows:
             load = background_from_samples(samples, os.cpu_count() or 1)
-            self.background_cpu = load.cpu_fraction
-            self.disturbed = load.disturbed
+            self.background_cpu, self.disturbed = load.cpu_fraction, load.disturbed
 
 
 @contextlib.contextmanager
 def monitor_resources(
-    plan: RunPlan, cluster: Cluster, record: RecordWriter
+    run: Run, cluster: Cluster, record: RecordWriter
 ) -> Iterator[ResourceMonitor]:
-    """Sample the resources of what happens in the block, if the run asks for it."""
-    if plan.run.sampler_hz == 0:
+    """Sample resources for the context, if the run is to be sampled."""
+    if run.sampler_hz == 0:
         resources = ResourceMonitor(None)
         load = measure_background()
         resources.background_cpu, resources.disturbed = load.cpu_fraction, load.disturbed
@@ -84,67 +114,40 @@ def monitor_resources(
         return
     with contextlib.ExitStack() as stack:
         with defer_interrupts():
-            sampler = start_sampler(record.folder, 1.0 / plan.run.sampler_hz, ready_s=0)
+            sampler = start_sampler(record.folder, 1.0 / run.sampler_hz, ready_s=0)
             stack.callback(sampler.stop)
         sampler.wait_ready(SAMPLER_READY_S)
-        for name, counters in cluster.byte_counters().items():
-            sampler.add_host(name, counters)
-        for name, pid in cluster.helper_processes().items():
-            sampler.add_root(pid, name)
         resources = ResourceMonitor(sampler)
+        resources.add(cluster)
         yield resources
         resources.finish(record)
 
 
-#: Called with the steps done and the steps planned, of the slowest worker.
-OnProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class RunPaths:
-    """Where a run reads and writes.
-
-    Attributes
-    ----------
-    store
-        The folder of the finished records.
-    data_folder
-        The prepared data set.
-    files_folder
-        The same in its official format; nothing if it is not read from there.
-    environment
-        Facts of machine and software, written into the record.
-    """
-
-    store: Path
-    data_folder: Path
-    environment: dict[str, Any]
-    files_folder: Path | None = None
-
-
 def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Record:
-    """Start the processes of a run, watch them to the end, and keep the record.
+    """Run all processes of a run and return its record.
 
-    A run that fails leaves a record with its reason. An interrupt leaves nothing: neither a
-    process nor a record in the making.
+    The record of a failed run has the reason. An interrupt leaves neither processes nor a record.
 
     Raises
     ------
     UserError
-        If a port is taken, the hosts cannot be had, or the results folder cannot be written.
+        If a port is in use, the hosts cannot be created, or the store is not writable.
     """
+    check_run(run)
     record = None
     try:
         with defer_interrupts():
             record = RecordWriter(paths.store, key)
-        record.start(run, paths.environment)
-        with open_cluster(run.topology, record.folder) as hosts:
-            endpoints = hosts.endpoints([host for _, _, host in role_assignment(run)])
-            files = paths.files_folder.resolve() if paths.files_folder else None
-            data = paths.data_folder.resolve()
-            plan = plan_run(run, record.folder, data, endpoints, files)
-            record.log_event("planned", processes=[planned.name for planned in plan.processes])
-            result = _run_plan(plan, hosts, record, on_progress)
+        capabilities = sorted(get_launcher(run.topology.launcher).capabilities)
+        record.start(run, {**paths.environment, "capabilities": capabilities})
+        with open_cluster(run.topology, record.folder) as cluster:
+            endpoints = cluster.endpoints([host for _, _, host in role_assignment(run)])
+            files_folder = paths.files_folder.resolve() if paths.files_folder else None
+            plan = plan_run(
+                run, record.folder, paths.data_folder.resolve(), endpoints, files_folder
+            )
+            record.log_event("planned", processes=[process.name for process in plan.processes])
+            result = _run_plan(plan, cluster, record, on_progress)
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
@@ -157,80 +160,89 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
 def _run_plan(
     plan: RunPlan, cluster: Cluster, record: RecordWriter, on_progress: OnProgress
 ) -> RunResult:
-    """Run the plan and sum up how it went."""
-    folders = [planned.folder for planned in plan.processes]
+    """Run the planned processes, merge their files and summarise them."""
+    run, folders = plan.run, [process.folder for process in plan.processes]
+    shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
     reason = ""
-    with monitor_resources(plan, cluster, record) as resources:
-        started = time.monotonic()
+    with monitor_resources(run, cluster, record) as resources:
+        start_s = time.monotonic()
         try:
             try:
-                found = _train_to_end(plan, cluster, record, resources.add_root, on_progress)
+                report = _train_to_end(plan, cluster, record, resources, on_progress)
             finally:
-                wall_s = time.monotonic() - started
-            if found is not None:
-                record.write_fault_report(found)
-                raise_if_incomplete(plan.run, found)
-            if plan.run.record_updates != "none":
+                wall_s = time.monotonic() - start_s
+            if report is not None:
+                record.write_fault_report(report)
+                raise_if_incomplete(run, report)
+            if run.record_updates != "none":
                 collect_updates(record, folders)
         except RunFailed as failure:
             reason = str(failure)
-    # The sampler has been stopped here, so its findings are known.
+    # The sampler has stopped by now, so `resources` is complete.
     record.log_event("failed" if reason else "ended", reason=reason)
-    every = [*folders, *restarted_folders(folders)]
-    result = summarise(record, plan.run.system, every, wall_s)
-    update: dict[str, Any] = {"background_cpu": resources.background_cpu}
-    update["disturbed"] = resources.disturbed
-    if reason:
-        update |= {"status": "failed", "reason": reason}
-    return result.model_copy(update=update)
+    all_folders = [*folders, *restarted_folders(folders)]
+    result = summarise(record, run.system, all_folders, wall_s, shared_clock=shared_clock)
+    return result.model_copy(
+        update={
+            "background_cpu": resources.background_cpu,
+            "disturbed": resources.disturbed,
+            **({"status": "failed", "reason": reason} if reason else {}),
+        }
+    )
 
 
 def _train_to_end(
     plan: RunPlan,
     cluster: Cluster,
     record: RecordWriter,
-    add_root: Callable[[int, str], None],
+    resources: ResourceMonitor,
     on_progress: OnProgress,
 ) -> FaultReport | None:
-    """Start everything, watch it, and leave no process behind."""
-    groups: list[ProcessGroup] = []
+    """Start and supervise all processes; none is left running."""
+    handles: list[ProcessHandle] = []
 
-    def start(planned: ProcessPlan) -> ProcessGroup:
-        planned.folder.mkdir(parents=True)
-        append_event(planned.folder / "events.jsonl", "spawned")
+    def start(process: ProcessPlan) -> ProcessHandle:
+        process.folder.mkdir(parents=True)
+        record.log_event("spawned", process=process.name)
         with defer_interrupts():
-            log = record.folder / "logs" / f"{planned.name}.log"
-            group = ProcessGroup(planned, log, cluster.command_prefix(planned.host, planned.folder))
-            groups.append(group)
-        add_root(group.process.pid, planned.name)
-        record.log_event("started", process=planned.name, pid=group.process.pid)
-        return group
+            handle = cluster.start(process, record.folder / "logs" / f"{process.name}.log")
+            handles.append(handle)
+        resources.add(handle)
+        record.log_event("started", process=process.name, **handle.details)
+        return handle
 
-    def tick() -> None:
-        _report_progress(plan, cluster, on_progress)
+    def on_tick() -> None:
+        # Without restarted processes, which count their steps from zero.
+        _update_progress(plan, handles[: len(plan.processes)], cluster, on_progress)
 
-    with terminating(groups):
-        for planned in plan.processes:
-            start(planned)
-        if plan.run.fault is not None:
-            return FaultInjection(plan, groups, start, record, cluster).run(tick)
-        supervise(groups, plan.run.timeout_s, tick, plan.run.stall_timeout_s)
-        return None
+    try:
+        with terminating(handles):
+            for process in plan.processes:
+                start(process)
+            if plan.run.fault is not None:
+                return FaultInjection(plan, handles, start, record, cluster).run(on_tick)
+            supervise(handles, plan.run.timeout_s, on_tick, plan.run.stall_timeout_s)
+            return None
+    finally:
+        for handle in handles:
+            handle.fetch_outputs()
 
 
-def _report_progress(plan: RunPlan, cluster: Cluster, on_progress: OnProgress) -> None:
-    """Tell how far the slowest of those that count their steps has come.
+def _update_progress(
+    plan: RunPlan, handles: list[ProcessHandle], cluster: Cluster, on_progress: OnProgress
+) -> None:
+    """Send the progress of the slowest process, and start the next stage of the run with it.
 
-    With the first step of the slowest the start is over, and hosts are held to their shares: a
-    fraction of a processor would take minutes to load a framework, which is no part of training.
-    With its last warm-up step those that wait for it may begin with their bare steps.
+    With its first step, start-up is over, and the CPU quotas are applied. Start-up is not limited:
+    importing a framework on a fraction of a CPU takes minutes and is not part of training. With
+    its last warm-up step, the start barrier is released.
     """
-    counted = [read_step_count(planned.folder / PROGRESS_FILE) for planned in plan.processes]
-    known = [progress for progress in counted if progress is not None]
-    if known:
-        slowest = min(known, key=lambda progress: progress.done)
-        if slowest.done and len(known) >= plan.participants:
-            cluster.apply_cpu_quota()
-            if plan.start_barrier is not None and slowest.done >= plan.run.steps.warmup:
-                plan.start_barrier.touch()
-        on_progress(slowest.done, slowest.planned)
+    counts = [count for handle in handles if (count := handle.step_count()) is not None]
+    if not counts:
+        return
+    slowest = min(counts, key=lambda count: count.done)
+    if slowest.done and len(counts) >= plan.participants:
+        cluster.apply_cpu_quota()
+        if plan.start_barrier is not None and slowest.done >= plan.run.steps.warmup:
+            cluster.release(plan.start_barrier)
+    on_progress(slowest.done, slowest.planned)

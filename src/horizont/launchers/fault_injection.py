@@ -1,4 +1,4 @@
-"""How an incident is carried out, with no more rights than those of the user."""
+"""Injection of a fault into a running process, and observation of its consequences."""
 
 from __future__ import annotations
 
@@ -9,38 +9,33 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from horizont.config.faults import FaultSpec
+from horizont.config.faults import PAST_PARTICIPLE, FaultSpec
 from horizont.config.jobs import WorkerJob
 from horizont.config.run import Run
-from horizont.launchers.base import Cluster
+from horizont.errors import RunFailed
+from horizont.launchers.base import Cluster, ProcessHandle
 from horizont.launchers.collect import resumed_training
 from horizont.launchers.plan import JOB_FILE, PROGRESS_FILE, ProcessPlan, RunPlan
-from horizont.launchers.process import ProcessGroup
-from horizont.launchers.supervisor import (
-    LivenessMonitor,
-    RunFailed,
-    describe_exit,
-    steps_done,
-    wait_for_any,
-)
-from horizont.records.files import read_events
+from horizont.launchers.process import wait_for
+from horizont.launchers.supervisor import LivenessMonitor, describe_exit
 from horizont.records.record import RecordWriter
 from horizont.records.results import EndReason, FaultReport, Outcome, ProcessOutcome
 
-#: A slowed process is let run and stopped in turns; a turn of both takes so long, in seconds.
+#: A throttled process is stopped and resumed in turns, once per period, in seconds.
 THROTTLE_PERIOD_S = 0.1
+
+#: Seconds between two checks, before the injection (to hit the step) and after it.
+POLL_BEFORE_S, POLL_AFTER_S = 0.02, 0.2
+#: Seconds for services to end when no process trains any more.
+GRACE_S = 3.0
+
+StartProcess = Callable[[ProcessPlan], ProcessHandle]
 
 
 def inject(
-    fault: FaultSpec, target: ProcessGroup, restart: Callable[[], None], cluster: Cluster
+    fault: FaultSpec, target: ProcessHandle, restart: Callable[[], None], cluster: Cluster
 ) -> Iterator[float]:
-    """Carry an incident out, piece by piece.
-
-    Yields
-    ------
-    float
-        Seconds after which the next piece is due. It is over when there is none.
-    """
+    """Start a fault; yield the seconds until its next action, and return when it is over."""
     if fault.kind == "throttle":
         yield from _throttle(fault, target)
         return
@@ -63,10 +58,13 @@ def inject(
             cluster.reconnect(target.plan.host)
 
 
-def _throttle(fault: FaultSpec, target: ProcessGroup) -> Iterator[float]:
-    """Stop a process and let it go on, in turns, so that it runs for a share of the time."""
+def _throttle(fault: FaultSpec, target: ProcessHandle) -> Iterator[float]:
+    """Stop and resume a process, so that it runs for a fraction of each period.
+
+    Unlike a CPU quota, signals need no rights beyond those of the user.
+    """
     assert fault.cpu_fraction is not None
-    end_s = time.monotonic() + (fault.duration_s or float("inf"))
+    end_s = time.monotonic() + (fault.duration_s or math.inf)
     while time.monotonic() < end_s:
         target.signal(signal.SIGSTOP)
         yield THROTTLE_PERIOD_S * (1 - fault.cpu_fraction)
@@ -74,61 +72,60 @@ def _throttle(fault: FaultSpec, target: ProcessGroup) -> Iterator[float]:
         yield THROTTLE_PERIOD_S * fault.cpu_fraction
 
 
-#: Seconds between two looks: to meet the step at which it happens, and afterwards.
-POLL_BEFORE_S, POLL_AFTER_S = 0.02, 0.2
-#: When nobody trains any more, the passive processes are given so long to notice.
-GRACE_S = 3.0
-
-StartProcess = Callable[[ProcessPlan], ProcessGroup]
-
-
 @dataclass
 class ObservedProcess:
-    """A process of the run, and what became of it so far.
+    """A process of the run and its outcome so far.
 
     Attributes
     ----------
-    end
-        None while it runs.
+    incarnation
+        1, or 2 for a restarted process.
+    outcome
+        None while the process runs.
+    ended_after_s, error_after_s
+        Seconds from the injection to the end of the process, and to its last error.
+    steps_before
+        Steps done at the injection; None if the process counts none.
     """
 
-    group: ProcessGroup
+    handle: ProcessHandle
     incarnation: int = 1
     outcome: Outcome | None = None
     ended_after_s: float | None = None
     error_after_s: float | None = None
     error: str = ""
-    exit_status: int = 0
     steps_before: int | None = None
 
     @property
-    def name(self) -> str:
-        """The name of the process."""
-        return self.group.name
-
-    @property
     def job(self) -> WorkerJob:
-        """What it was told."""
-        assert isinstance(self.group.plan.job, WorkerJob)
-        return self.group.plan.job
+        """The job of the process."""
+        assert isinstance(self.handle.plan.job, WorkerJob)
+        return self.handle.plan.job
 
     @property
     def participates(self) -> bool:
-        """Whether it trains or leads, so that the run is not over without it."""
-        return not self.group.plan.is_service
+        """Whether the process trains or coordinates, so that the run needs it to complete."""
+        return not self.handle.plan.is_service
 
     def steps(self) -> int | None:
-        """Tell the steps that it has made; None if it counts none."""
-        return steps_done(self.group.plan.folder)
+        """Return the steps done; None if the process counts none."""
+        count = self.handle.step_count()
+        return None if count is None else count.done
 
 
 class FaultInjection:
-    """The processes of a run, the incident, and what came of it."""
+    """A run with a fault: its processes, the state of the fault, and the report.
+
+    Parameters
+    ----------
+    start_process
+        Starts a process of the run again.
+    """
 
     def __init__(
         self,
         plan: RunPlan,
-        groups: list[ProcessGroup],
+        handles: Sequence[ProcessHandle],
         start_process: StartProcess,
         record: RecordWriter,
         cluster: Cluster,
@@ -138,76 +135,77 @@ class FaultInjection:
         self.record = record
         self.start_process = start_process
         self.cluster = cluster
-        self.processes = [ObservedProcess(group) for group in groups]
-        seat = self.fault.target_process(self.run_settings.system)
-        self.target = next(m for m in self.processes if (m.job.role, m.job.rank) == seat)
-        self.liveness = LivenessMonitor(groups)
+        self.processes = [ObservedProcess(handle) for handle in handles]
+        target = self.fault.target_process(self.run_settings.system)
+        self.target = next(p for p in self.processes if (p.job.role, p.job.rank) == target)
+        self.liveness = LivenessMonitor(handles)
         self.injected_s: float | None = None
         self.at_step = 0
         self._actions: Iterator[float] = iter(())
         self._next_action_s = math.inf
 
     def run(self, on_tick: Callable[[], None]) -> FaultReport:
-        """Watch until everything is over, and tell what came of the incident.
+        """Run until all processes have ended or stalled, and return the report.
 
         Raises
         ------
         RunFailed
-            If the run fails, or is over, before anything could happen to it.
+            If the run fails or ends before the fault is injected.
         """
         deadline_s = time.monotonic() + self.run_settings.timeout_s
         while True:
             now_s = time.monotonic()
-            pause_s = POLL_BEFORE_S if self.injected_s is None else POLL_AFTER_S
-            self._wait_for_exits(max(0.0, min(pause_s, self._next_action_s - now_s)))
+            poll_s = POLL_BEFORE_S if self.injected_s is None else POLL_AFTER_S
+            self._wait_for_exits(max(0.0, min(poll_s, self._next_action_s - now_s)))
             on_tick()
             self._advance()
-            over = self._end_reason(time.monotonic() > deadline_s)
-            if over is not None:
-                return self._report(over)
+            end_reason = self._end_reason(time.monotonic() > deadline_s)
+            if end_reason is not None:
+                return self._report(end_reason)
 
-    def _wait_for_exits(self, pause_s: float) -> None:
-        """Wait a little, and note who has ended."""
-        running = {m.group.pidfd: m for m in self.processes if m.outcome is None}
-        for group in wait_for_any([m.group for m in running.values()], pause_s):
-            self._record_exit(running[group.pidfd])
+    def _wait_for_exits(self, timeout_s: float) -> None:
+        running = [process for process in self.processes if process.outcome is None]
+        ended = wait_for([process.handle for process in running], timeout_s, count=1)
+        for process in running:
+            if process.handle in ended:
+                self._record_exit(process)
 
     def _record_exit(self, process: ObservedProcess) -> None:
         now_s = time.monotonic()
-        process.exit_status = process.group.reap()
-        struck = process is self.target and self.fault.kind in ("kill", "restart")
-        if process.exit_status == 0:
+        status = process.handle.reap()
+        was_killed = process is self.target and self.fault.kind in ("kill", "restart")
+        if status == 0:
             process.outcome = "completed"
         else:
-            process.outcome = "injected" if struck and self.injected_s is not None else "failed"
+            process.outcome = "injected" if was_killed and self.injected_s is not None else "failed"
         if self.injected_s is None:
             if process.outcome == "failed":
-                raise RunFailed(f"before the incident {describe_exit(process.group)}")
+                raise RunFailed(f"before the fault {describe_exit(process.handle)}")
             return
         process.ended_after_s = now_s - self.injected_s
         self.record.log_event(
             "process_ended",
-            process=process.name,
-            status=process.exit_status,
+            process=process.handle.name,
+            status=status,
             after_s=process.ended_after_s,
         )
 
     def _record_errors(self, injected_s: float) -> None:
-        """Note in whom an error was raised: some need long to end of it, and some hang then."""
-        for member in self.processes:
-            if member.error_after_s is None and member.outcome not in ("injected", "completed"):
-                for line in read_events(member.group.plan.folder / "events.jsonl"):
-                    if line["event"] == "error":
-                        member.error_after_s = line["time_s"] - injected_s
-                        member.error = line["words"]
+        """Record errors as they are raised: some processes take long to exit, and some hang."""
+        for process in self.processes:
+            if process.error_after_s is None and process.outcome not in ("injected", "completed"):
+                for event in process.handle.events():
+                    if event["event"] == "error":
+                        process.error_after_s = event["time_s"] - injected_s
+                        process.error = event["error"]
 
     def _advance(self) -> None:
-        """Let the incident happen when it is time, and take its next piece when that is due."""
+        """Start the fault when its step is reached, and its next action when that is due."""
         if self.injected_s is None:
             steps = self._trigger_step()
             if steps is None or steps < self.fault.at_step:
                 return
-            self._inject()
+            self._inject(steps)
         elif time.monotonic() < self._next_action_s:
             return
         if self.fault.kind == "throttle" and self.target.outcome is not None:
@@ -215,155 +213,151 @@ class FaultInjection:
             return
         pause_s = next(self._actions, None)
         if pause_s is None and self._next_action_s < math.inf:
-            self.record.log_event("fault_ended", process=self.target.name)
+            self.record.log_event("fault_ended", process=self.target.handle.name)
         self._next_action_s = math.inf if pause_s is None else time.monotonic() + pause_s
 
     def _trigger_step(self) -> int | None:
-        """Tell the steps that the moment goes by: the victim's own, or the slowest worker's."""
-        own = self.target.steps()
-        if own is not None:
-            return own
+        """Return the steps of the target, or of the slowest worker if the target counts none."""
+        steps = self.target.steps()
+        if steps is not None:
+            return steps
         if self.target.participates:
             return None
-        counted = [m.steps() for m in self.processes if m.participates]
-        known = [steps for steps in counted if steps is not None]
-        return min(known) if len(known) == len(counted) else None
+        counts = [process.steps() for process in self.processes if process.participates]
+        known = [count for count in counts if count is not None]
+        return min(known) if len(known) == len(counts) else None
 
-    def _inject(self) -> None:
-        self.at_step = self._trigger_step() or 0
-        for member in self.processes:
-            member.steps_before = member.steps()
+    def _inject(self, at_step: int) -> None:
+        self.at_step = at_step
+        for process in self.processes:
+            process.steps_before = process.steps()
         self.injected_s = time.monotonic()
-        self.record.log_event("fault", process=self.target.name, what=self.fault.name)
-        self._actions = inject(self.fault, self.target.group, self._restart, self.cluster)
+        self.record.log_event("fault", process=self.target.handle.name, what=self.fault.name)
+        self._actions = inject(self.fault, self.target.handle, self._restart, self.cluster)
 
     def _restart(self) -> None:
-        member = ObservedProcess(
-            self.start_process(restarted_plan(self.target.group.plan)), incarnation=2
-        )
-        self.processes.append(member)
-        self.liveness.groups.append(member.group)
+        handle = self.start_process(restarted_plan(self.target.handle.plan))
+        self.processes.append(ObservedProcess(handle, incarnation=2))
+        self.liveness.handles.append(handle)
 
     def _end_reason(self, timed_out: bool) -> EndReason | None:
-        """Tell why there is nothing to wait for any more; None if there is."""
+        """Return why the run is over; None while there is something to wait for."""
         if self.injected_s is not None:
             self._record_errors(self.injected_s)
-        leading = [
-            m
-            for m in self.processes
-            if m.participates and m.outcome is None and m.error_after_s is None
+        training = [
+            process
+            for process in self.processes
+            if process.participates and process.outcome is None and process.error_after_s is None
         ]
         if self.injected_s is None:
             if timed_out:
-                raise RunFailed(
-                    f"deadline of {self.run_settings.timeout_s:g} s passed before the incident"
-                )
-            if not leading:
-                raise RunFailed("the run was over before the incident could happen")
+                limit_s = self.run_settings.timeout_s
+                raise RunFailed(f"timeout of {limit_s:g} s expired before the fault")
+            if not training:
+                raise RunFailed("the run ended before the fault")
             return None
-        quiet_s = min(self.liveness.idle_s(), self._since_last_exit_s())
-        if not leading and self._is_complete():
+        idle_s = min(self.liveness.idle_s(), self._since_last_exit_s(self.injected_s))
+        if not training and self._is_complete():
             return "completed"
         if timed_out:
             return "timeout"
-        if self._next_action_s < math.inf:  # there is more to come of the incident
+        if self._next_action_s < math.inf:  # the fault is not over
             return None
-        if not leading and (quiet_s > GRACE_S or all(m.outcome for m in self.processes)):
+        if not training and (idle_s > GRACE_S or all(p.outcome for p in self.processes)):
             return "all_exited"
-        return "stalled" if quiet_s > (self.run_settings.stall_timeout_s or math.inf) else None
+        return "stalled" if idle_s > (self.run_settings.stall_timeout_s or math.inf) else None
 
-    def _since_last_exit_s(self) -> float:
-        assert self.injected_s is not None
-        ends = [m.ended_after_s for m in self.processes if m.ended_after_s is not None]
-        return time.monotonic() - self.injected_s - max(ends, default=0.0)
+    def _since_last_exit_s(self, injected_s: float) -> float:
+        ends_s = [p.ended_after_s for p in self.processes if p.ended_after_s is not None]
+        return time.monotonic() - injected_s - max(ends_s, default=0.0)
 
     def _is_complete(self) -> bool:
-        """Whether each of those that train or lead has done its work, in one life or another."""
-        seats = {(m.job.role, m.job.rank) for m in self.processes if m.participates}
-        return seats <= {
-            (m.job.role, m.job.rank) for m in self.processes if m.outcome == "completed"
-        }
+        """Whether an incarnation of each participating process has completed."""
+        participants = [process for process in self.processes if process.participates]
+        completed = {(p.job.role, p.job.rank) for p in participants if p.outcome == "completed"}
+        return completed == {(p.job.role, p.job.rank) for p in participants}
 
     def _report(self, end_reason: EndReason) -> FaultReport:
         assert self.injected_s is not None
-        over_s = time.monotonic() - self.injected_s
-        self.record.log_event("supervision_ended", end_reason=end_reason, after_s=over_s)
-        fates = tuple(self._process_outcome(member) for member in self.processes)
+        ended_after_s = time.monotonic() - self.injected_s
+        self.record.log_event("supervision_ended", end_reason=end_reason, after_s=ended_after_s)
         return FaultReport(
-            target=self.target.name,
+            target=self.target.handle.name,
             at_step=self.at_step,
             end_reason=end_reason,
-            ended_after_s=over_s,
-            processes=fates,
-            rejoined=self._rejoined(end_reason),
+            ended_after_s=ended_after_s,
+            processes=tuple(self._process_outcome(process) for process in self.processes),
+            rejoined=self._rejoined(end_reason, self.injected_s),
         )
 
-    def _rejoined(self, end_reason: EndReason) -> bool | None:
-        """Tell whether the second life had a part in the training."""
-        second = next((m for m in self.processes if m.incarnation == 2), None)
-        if second is None or self.injected_s is None:
+    def _rejoined(self, end_reason: EndReason, injected_s: float) -> bool | None:
+        """Whether the restarted process took part in training; None if that is unknown."""
+        restarted = next((p for p in self.processes if p.incarnation == 2), None)
+        if restarted is None:
             return None
-        if second.job.role != "worker":
+        if restarted.job.role != "worker":
             return end_reason == "completed"
-        if second.participates:
-            return bool(second.steps())
-        leaders = [m.group.plan.folder for m in self.processes if m.participates]
-        back_s = self.injected_s + (self.fault.duration_s or 0.0)
-        # One that is led may just have come too late to be handed any.
-        return resumed_training(leaders, second.job.rank, back_s) or None
+        if restarted.participates:
+            return bool(restarted.steps())
+        participants = [process.handle for process in self.processes if process.participates]
+        for handle in participants:
+            handle.fetch_outputs()
+        restarted_s = injected_s + (self.fault.duration_s or 0.0)
+        folders = [handle.plan.folder for handle in participants]
+        # A worker without a loop of its own may have been too late to be assigned a step.
+        return resumed_training(folders, restarted.job.rank, restarted_s) or None
 
     def _process_outcome(self, process: ObservedProcess) -> ProcessOutcome:
-        steps = process.steps()
+        handle, steps = process.handle, process.steps()
         before = process.steps_before if process.incarnation == 1 else 0
-        known = steps is not None and before is not None
+        counts = steps is not None and before is not None
         return ProcessOutcome(
-            process=process.name,
+            process=handle.name,
             role=process.job.role,
             rank=process.job.rank,
             incarnation=process.incarnation,
             outcome=process.outcome or ("running" if process.error_after_s is None else "failed"),
             ended_after_s=process.ended_after_s,
             error_after_s=process.error_after_s,
-            error=process.error
-            or (process.group.last_error() if process.outcome == "failed" else ""),
-            steps_before=before if known else None,
-            steps_after=steps - before if known else None,  # type: ignore[operator]
+            error=process.error or (handle.last_error() if process.outcome == "failed" else ""),
+            steps_before=before if counts else None,
+            steps_after=steps - before if counts else None,  # type: ignore[operator]
         )
 
 
 def raise_if_incomplete(run: Run, report: FaultReport) -> None:
-    """Raise :class:`RunFailed`, with the reason, if the training did not get to its end."""
+    """Raise `RunFailed`, with the reason, if training was not completed."""
     if report.end_reason == "completed":
         return
     assert run.fault is not None
-    happened = run.fault.kind.replace("_", " ")
-    running = ", ".join(fate.process for fate in report.processes if fate.outcome == "running")
-    came = {
-        "all_exited": "nobody was left to train",
+    running = ", ".join(p.process for p in report.processes if p.outcome == "running")
+    consequence = {
+        "all_exited": "no process was left to train",
         "stalled": f"no progress for {run.stall_timeout_s or 0:g} s with {running} still running",
-        "timeout": f"deadline of {run.timeout_s:g} s passed with {running} still running",
+        "timeout": f"timeout of {run.timeout_s:g} s expired with {running} still running",
     }[report.end_reason]
-    noticed = report.first_failure
-    if noticed is not None:
-        came = f"{noticed.process} failed {noticed.detected_after_s:.1f} s later: {noticed.error}"
-    raise RunFailed(f"{report.target} was {happened} at step {report.at_step}; {came}")
+    failure = report.first_failure
+    if failure is not None:
+        after_s, error = failure.detected_after_s, failure.error
+        consequence = f"{failure.process} failed {after_s:.1f} s later: {error}"
+    fault = f"{report.target} was {PAST_PARTICIPLE[run.fault.kind]} at step {report.at_step}"
+    raise RunFailed(f"{fault}; {consequence}")
 
 
 def restarted_folders(folders: Sequence[Path]) -> list[Path]:
-    """List the folders of the processes that were started again."""
-    names = [restarted_folder(folder) for folder in folders]
-    return [folder for folder in names if folder.exists()]
+    """List the folders of the processes that were restarted."""
+    restarted = [_restarted_folder(folder) for folder in folders]
+    return [folder for folder in restarted if folder.exists()]
 
 
-def restarted_folder(folder: Path) -> Path:
-    """Name the folder of the second life of a process."""
-    return folder.with_name(f"{folder.name}-again")
+def _restarted_folder(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-restarted")
 
 
 def restarted_plan(plan: ProcessPlan) -> ProcessPlan:
-    """Plan the second life of a process: the same seat and endpoints, a folder of its own."""
+    """Return the plan of a restarted process: same role, rank and endpoints, another folder."""
     assert isinstance(plan.job, WorkerJob)
-    folder = restarted_folder(plan.folder)
+    folder = _restarted_folder(plan.folder)
     job = plan.job.model_copy(update={"folder": folder, "progress": folder / PROGRESS_FILE})
     argv = (*plan.argv[:-1], str(folder / JOB_FILE))
     return replace(plan, name=folder.name, argv=argv, folder=folder, job=job)

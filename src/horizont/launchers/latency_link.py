@@ -1,11 +1,11 @@
-"""Cables with latency: a process between the two ends of each, which holds every frame back.
+"""Links with latency: a process that delays every Ethernet frame between a host and the switch.
 
-The kernel's own means (`netem`) is missing from many kernels. So each end of such a cable is a TAP
-interface, and the frames go through this program. With the kernel's segmentation offload a frame
-holds up to 64 KiB, so that it has little to do. It leaves when its standard input ends.
+Many kernels lack `netem`. Instead each end of a link is a TAP interface, and this program forwards
+the frames. With the kernel's segmentation offload a frame holds up to 64 KiB, so that there are
+few of them. The program exits at the end of its standard input.
 
-Started by `horizont.launchers.emulated` as ``python -m horizont.cluster.cables DELAY_S SWITCH_PID
-NAME=HOST_PID ...``; says ``kept`` when all cables are laid.
+Started by `horizont.launchers.emulated` as ``python -m horizont.launchers.latency_link DELAY_S
+SWITCH_PID NAME=HOST_PID ...``; prints ``ready`` when all links exist.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _TAP, _NO_HEADER, _OFFLOAD_HEADER = 0x0002, 0x1000, 0x4000
 _CHECKSUM, _SEGMENT_4, _SEGMENT_6 = 0x01, 0x02, 0x04
 _NEW_NETWORK = 0x40000000
 
-#: The longest frame, with the header in front that says how it is to be cut.
+#: The longest frame, with the header that describes its segmentation.
 FRAME_BYTES = (1 << 16) + 256
 
 
 @dataclass
 class LinkEnd:
-    """One end of a cable, and the frames that will come out of it, each with its time."""
+    """One end of a link, and the frames that are due to leave it, each with its time."""
 
     fd: int
     due: deque[tuple[float, bytes]] = field(default_factory=deque)
 
     def release_due(self, now_s: float) -> None:
-        """Let out what is due; a frame that nobody takes (the other side is down) is lost."""
+        """Send the frames that are due; they are lost if the interface is down."""
         while self.due and self.due[0][0] <= now_s:
             _, frame = self.due.popleft()
             try:
@@ -50,44 +50,40 @@ class LinkEnd:
                 continue
 
     def receive(self, other: LinkEnd, delay_s: float) -> None:
-        """Hand what has come in at this end to the other one."""
+        """Read all frames that have arrived here; they leave at the other end after the delay."""
         while True:
             try:
                 frame = os.read(self.fd, FRAME_BYTES)
-            except OSError:  # nothing more, or the interface is down
+            except OSError:  # no more frames, or the interface is down
                 return
             other.due.append((time.monotonic() + delay_s, frame))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Lay the cables and keep them until the standard input ends."""
-    delay_s, switch, named = (
-        float(arguments[0]),
-        arguments[1],
-        [word.split("=") for word in arguments[2:]],
-    )
-    other: dict[int, LinkEnd] = {}
-    for name, host in named:
-        ends = LinkEnd(_create_tap(host, HOST_INTERFACE)), LinkEnd(_create_tap(switch, name))
-        other[ends[0].fd], other[ends[1].fd] = ends[1], ends[0]
+    """Create the links and forward frames until the standard input ends."""
+    delay_s, switch, *hosts = arguments
+    far_ends: dict[int, LinkEnd] = {}
+    for name, host in (argument.split("=") for argument in hosts):
+        near, far = LinkEnd(_create_tap(host, HOST_INTERFACE)), LinkEnd(_create_tap(switch, name))
+        far_ends[near.fd], far_ends[far.fd] = far, near
     print("ready", flush=True)
-    forward_frames(other, delay_s)
+    forward_frames(far_ends, float(delay_s))
 
 
 def forward_frames(far_ends: dict[int, LinkEnd], delay_s: float) -> None:
-    """Carry frames between the ends until the standard input ends.
+    """Send frames from end to end with a delay, until the standard input ends.
 
     Parameters
     ----------
-    other
-        The far end of each end, by the descriptor of the near one.
+    far_ends
+        The other end of each link, by the file descriptor of the near end.
     """
     ends = {end.fd: end for end in far_ends.values()}
     stdin = sys.stdin.fileno()
     while True:
         now_s = time.monotonic()
-        waits = [end.due[0][0] - now_s for end in ends.values() if end.due]
-        ready, _, _ = select.select([stdin, *ends], [], [], max(min(waits), 0.0) if waits else None)
+        waits_s = [max(end.due[0][0] - now_s, 0.0) for end in ends.values() if end.due]
+        ready, _, _ = select.select([stdin, *ends], [], [], min(waits_s, default=None))
         if stdin in ready:
             return
         for fd in ready:
@@ -98,7 +94,7 @@ def forward_frames(far_ends: dict[int, LinkEnd], delay_s: float) -> None:
 
 
 def _create_tap(pid: str, name: str) -> int:
-    """Make a TAP interface in the network namespace of a process."""
+    """Create a TAP interface in the network namespace of a process."""
     _enter_network_namespace(pid)
     fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     flags = _TAP | _NO_HEADER | _OFFLOAD_HEADER
@@ -108,10 +104,9 @@ def _create_tap(pid: str, name: str) -> int:
 
 
 def _enter_network_namespace(pid: str) -> None:
-    """Go into the network namespace of a process."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/proc/{pid}/ns/net", "rb") as space:
-        if libc.setns(space.fileno(), _NEW_NETWORK):
+    with open(f"/proc/{pid}/ns/net", "rb") as namespace:
+        if libc.setns(namespace.fileno(), _NEW_NETWORK):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), f"network of {pid}")
 
 

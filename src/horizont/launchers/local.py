@@ -1,4 +1,4 @@
-"""Ports for the processes of a run: free ones, and no other run's until it is over."""
+"""Launcher `local`: processes on this machine, on ports that no other run uses meanwhile."""
 
 from __future__ import annotations
 
@@ -9,54 +9,123 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from horizont.config.topology import Capability, Topology
 from horizont.errors import UserError
+from horizont.launchers.base import NoOptions
+from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.process import ProcessGroup
+from horizont.monitoring.handle import SamplerClient
 
-#: From the first of these on there are few well-known services.
+#: Range of the ports; below it are most of the well-known services.
 FIRST_PORT, LAST_PORT = 10_000, 65_535
 
-#: Where the kernel tells which ports it gives to outgoing connections.
+#: The kernel's range of ports for outgoing connections.
 EPHEMERAL_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
-#: How many ports are tried before a machine counts as full.
+#: Ports that are tried before the machine counts as full.
 MAX_ATTEMPTS = 200
+
+
+class LocalLauncher:
+    """Processes on this machine, all with the same CPUs and the same network."""
+
+    capabilities: frozenset[Capability] = frozenset({"shared_clock"})
+    settings = frozenset({"addresses", "base_port"})
+    Options = NoOptions
+
+    def unavailable_reason(self, topology: Topology) -> str:
+        """Return nothing: every machine can start processes."""
+        del topology
+        return ""
+
+    @contextlib.contextmanager
+    def open(self, topology: Topology, folder: Path) -> Iterator[LocalCluster]:
+        """Open a cluster whose hosts are addresses of this machine."""
+        del folder
+        with contextlib.ExitStack() as stack:
+            yield LocalCluster(topology, stack)
+
+
+class LocalCluster:
+    """The launcher's own machine, under one or several of its addresses.
+
+    Parameters
+    ----------
+    stack
+        Releases the ports at the end of the run.
+    """
+
+    def __init__(self, topology: Topology, stack: contextlib.ExitStack) -> None:
+        names, addresses = topology.all_hosts, topology.addresses
+        self._addresses = {
+            name: addresses[number % len(addresses)] for number, name in enumerate(names)
+        }
+        self._base_port = topology.base_port
+        self._stack = stack
+
+    def endpoints(self, hosts: Sequence[str]) -> list[str]:
+        """Return a free port for each process."""
+        addresses = [self._addresses[host] for host in hosts]
+        ports = self._stack.enter_context(reserve_ports(addresses, self._base_port))
+        return [f"{address}:{port}" for address, port in zip(addresses, ports, strict=True)]
+
+    def start(self, plan: ProcessPlan, log: Path) -> ProcessGroup:
+        """Start a process."""
+        return ProcessGroup(plan, log)
+
+    def release(self, barrier: Path) -> None:
+        """Create the file."""
+        barrier.touch()
+
+    def attach_sampler(self, sampler: SamplerClient) -> None:
+        """Sample nothing more: this machine's interfaces are sampled anyway."""
+
+    def apply_cpu_quota(self) -> None:
+        """Set no limit: the machine is not divided."""
+
+    def disconnect(self, host: str) -> None:
+        """Raise an error: the processes share one network."""
+        raise NotImplementedError(f"{host} has no network of its own")
+
+    reconnect = disconnect
+
+
+LAUNCHER = LocalLauncher()
 
 
 @contextlib.contextmanager
 def reserve_ports(hosts: Sequence[str], base_port: int) -> Iterator[list[int]]:
-    """Find a free port on each of `hosts`, and keep it from other runs during the block.
+    """Reserve a free port on each host against other runs on this machine, for the context.
 
-    The ports themselves stay free to be listened on. What is held is a name for each, which only
-    one process of the machine can bear; the kernel takes it back however its holder ends.
+    The ports stay free for the frameworks to listen on. What is reserved is a name for each port,
+    which only one process of the machine can bind; the kernel frees it however its owner ends.
 
     Parameters
     ----------
     hosts
-        An address for each port; an address may stand there several times.
+        An address of this machine for each port, with repetitions.
     base_port
-        The first of consecutive ports to take; 0 takes any that are free.
+        First of consecutive ports; 0 picks free ones.
 
     Raises
     ------
     UserError
-        If an asked port is taken, or a host is not an address of this machine.
+        If a given port is in use, or a host is not an address of this machine.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         yield [
-            _reserve_given_port(held, host, base_port + place)
+            _reserve_given_port(stack, host, base_port + number)
             if base_port
-            else _reserve_any_port(held, host)
-            for place, host in enumerate(hosts)
+            else _reserve_any_port(stack, host)
+            for number, host in enumerate(hosts)
         ]
 
 
 def candidate_ports() -> range:
-    """Tell the ports to draw from: none that an outgoing connection could take meanwhile.
+    """Return the ports to pick from: none that an outgoing connection could take meanwhile.
 
-    Returns
-    -------
-    range
-        The ports below those of outgoing connections or above them, whichever are more; all of
-        them if these are few.
+    These are the ports below the range of outgoing connections or those above, whichever are
+    more; all ports if both are few.
     """
     low, high = map(int, EPHEMERAL_RANGE_FILE.read_text(encoding="ascii").split())
     larger = max(range(FIRST_PORT, low), range(max(high + 1, FIRST_PORT), LAST_PORT + 1), key=len)
@@ -64,12 +133,11 @@ def candidate_ports() -> range:
 
 
 def _reserve_any_port(stack: contextlib.ExitStack, host: str) -> int:
-    """Draw until a port is free."""
-    for port in random.Random().sample(
-        candidate_ports(), MAX_ATTEMPTS
-    ):  # not by a seed that others share
+    ports = candidate_ports()
+    # Seeded by the system: runs that share a seed must not try the same ports.
+    for port in random.Random().sample(ports, min(MAX_ATTEMPTS, len(ports))):
         try:
-            stack.enter_context(_claimed_port(host, port))
+            stack.enter_context(_reserved_name(host, port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
@@ -79,37 +147,36 @@ def _reserve_any_port(stack: contextlib.ExitStack, host: str) -> int:
 
 
 def _reserve_given_port(stack: contextlib.ExitStack, host: str, port: int) -> int:
-    """Take just this port."""
     if port > LAST_PORT:
         raise UserError("topology.base_port", port, f"ports up to {LAST_PORT}")
     try:
-        stack.enter_context(_claimed_port(host, port))
+        stack.enter_context(_reserved_name(host, port))
     except OSError as error:
         raise UserError("topology.base_port", port, f"free ports ({error.strerror})") from None
     return port
 
 
 @contextlib.contextmanager
-def _claimed_port(host: str, port: int) -> Iterator[None]:
-    """Bear the name that stands for a free port.
+def _reserved_name(host: str, port: int) -> Iterator[None]:
+    """Reserve the name of a free port.
 
-    It is that of a socket without a file: like the port, it is one of its network namespace.
+    It is that of an abstract Unix socket, which belongs to a network namespace as a port does.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim:
-        claim.bind(f"\0horizont-port-{port}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reservation:
+        reservation.bind(f"\0horizont-port-{port}")
         _check_free(host, port)
         yield
 
 
 def _check_free(host: str, port: int) -> None:
-    """Listen on a port for a moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
-        # A port whose last connections are still timing out is free to the frameworks, too.
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Test whether a port is free by listening on it for a moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        # To the frameworks, too, a port in TIME_WAIT is free.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind((host, port))
-            # A port is also taken when someone listens there on another address.
-            taken.listen()
+            listener.bind((host, port))
+            # A port is also in use when a process listens there on another address.
+            listener.listen()
         except OSError as error:
             if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
                 allowed = "names or addresses of this machine"

@@ -1,18 +1,26 @@
-"""A run as a list of processes: who, where, with which words and surroundings. Starts nothing."""
+"""A run as a list of processes: roles, hosts, command lines, environment. Starts nothing."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import horizont
+from horizont.config.framework import RoleName
 from horizont.config.jobs import Endpoints, TraceJob, WorkerJob
 from horizont.config.run import Run
-from horizont.config.system import RoleName, variant_environment
+from horizont.config.system import framework_info, variant_info
 
 WORKER_MODULE = "horizont.training"
+
+#: Where an interpreter that does not have Horizont installed finds it.
+SOURCE_FOLDER = Path(horizont.__file__).parents[1]
+
 JOB_FILE = "job.json"
 PROGRESS_FILE = "progress"
+EVENTS_FILE = "events.jsonl"
 
 #: Roles in the order in which they are started.
 START_ORDER: tuple[RoleName, ...] = ("scheduler", "server", "worker", "chief")
@@ -25,13 +33,13 @@ class ProcessPlan:
     Attributes
     ----------
     environment
-        Variables set beside those of the launcher.
+        Variables in addition to those of the launcher.
     folder
-        Its working directory.
+        The working directory, below which the process writes all its files.
     job
-        Written into the folder before it starts; none if its words say all.
-    passive
-        Whether it serves until it is ended; the run is over without it.
+        Written to `folder` before the start; None if the command line says everything.
+    is_service
+        Whether the process serves until it is stopped; the run ends without waiting for it.
     """
 
     name: str
@@ -42,6 +50,15 @@ class ProcessPlan:
     job: WorkerJob | TraceJob | None
     is_service: bool = False
 
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """Files and folders that the process reads: its job and the data set."""
+        if self.job is None:
+            return ()
+        files_folder = self.job.files_folder if isinstance(self.job, WorkerJob) else None
+        files = (self.job.data_folder, files_folder)
+        return (self.folder / JOB_FILE, *(path for path in files if path is not None))
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -50,10 +67,10 @@ class RunPlan:
     Attributes
     ----------
     folder
-        The record in the making.
-    start_line
-        The file that says that all have warmed up and hosts are held to their shares; none if
-        nobody waits for it.
+        The unfinished record.
+    start_barrier
+        A file that the launcher creates when all processes have warmed up and the CPU quotas
+        apply; None if no process waits for it.
     """
 
     run: Run
@@ -63,14 +80,14 @@ class RunPlan:
 
     @property
     def participants(self) -> int:
-        """How many of the processes count their steps: those that train or lead."""
-        return sum(not planned.is_service for planned in self.processes)
+        """Number of processes that train or coordinate, and so count their steps."""
+        return sum(not plan.is_service for plan in self.processes)
 
 
 def role_assignment(run: Run) -> list[tuple[RoleName, int, str]]:
-    """List role, rank and host of each process; ranks are dealt to the hosts in turn.
+    """List role, rank and host of each process; hosts are assigned to the ranks in turn.
 
-    Scheduler and chief, of which there is one, share the first worker's host.
+    Scheduler and chief, of which there is one, run on the host of the first worker.
     """
     counts: dict[RoleName, int] = {
         "worker": run.topology.workers,
@@ -79,25 +96,25 @@ def role_assignment(run: Run) -> list[tuple[RoleName, int, str]]:
         "chief": 1,
     }
     roles = {"worker", *run.system.info.roles}
-    hosts = {"server": run.topology.server_hosts}
-    seated: list[tuple[RoleName, int, str]] = []
+    hosts_by_role = {"server": run.topology.server_hosts}
+    assignment: list[tuple[RoleName, int, str]] = []
     for role in START_ORDER:
         if role in roles:
-            places = hosts.get(role, run.topology.worker_hosts)
-            seated += [(role, rank, places[rank % len(places)]) for rank in range(counts[role])]
-    return seated
+            hosts = hosts_by_role.get(role, run.topology.worker_hosts)
+            assignment += [(role, rank, hosts[rank % len(hosts)]) for rank in range(counts[role])]
+    return assignment
 
 
 def _start_barrier(run: Run, folder: Path) -> Path | None:
-    """Name the file before which nobody makes a bare step, if anybody has to wait.
+    """Return the file for which timed steps have to wait, if they have to.
 
-    Workers have to that would otherwise race ahead of each other: those that wait for each other
-    at every step, and those that are led, start together by themselves. And everybody has to
-    until the hosts are held to their shares. After an incident somebody might wait for ever, for
-    want of the lost one.
+    Asynchronous workers would otherwise start ahead of each other; workers that wait for each
+    other at every step, or for a coordinator, start together anyway. All workers have to wait
+    until the CPU quotas apply. With a fault there is no barrier: a process might wait forever for
+    one that was lost.
     """
-    races = run.system.sync == "async" and "worker" not in run.system.info.service_roles
-    if run.fault is None and (races or run.topology.cpus_per_host is not None):
+    is_racing = run.system.sync == "async" and "worker" not in run.system.info.service_roles
+    if run.fault is None and (is_racing or run.topology.cpus_per_host is not None):
         return folder / "processes" / "started"
     return None
 
@@ -114,77 +131,114 @@ def plan_run(
     Parameters
     ----------
     folder
-        The record in the making.
-    places
-        Where each seat may listen, `address:port`, in the order of :func:`seats`.
+        The unfinished record.
+    data_folder
+        The prepared data set.
+    addresses
+        Where each process listens, ``address:port``, in the order of `role_assignment`.
     files_folder
-        The data set in its official format, if it is read from there.
+        The data set in its official format, if the input pipeline reads files.
     """
-    seated = role_assignment(run)
+    assignment = role_assignment(run)
     by_role: dict[str, list[str]] = {}
-    for (role, _, _), place in zip(seated, addresses, strict=True):
-        by_role.setdefault(role, []).append(place)
-    endpoints = Endpoints(**{role: tuple(where) for role, where in by_role.items()})
-    start_line = _start_barrier(run, folder)
-    processes = []
-    for role, rank, host in seated:
-        name = f"{role}-{rank}"
-        own = folder / "processes" / name
-        passive = role in run.system.info.service_roles
+    for (role, _, _), address in zip(assignment, addresses, strict=True):
+        by_role.setdefault(role, []).append(address)
+    endpoints = Endpoints(**{role: tuple(listed) for role, listed in by_role.items()})
+    start_barrier = _start_barrier(run, folder)
+    plans = []
+    for role, rank, host in assignment:
+        process_folder = folder / "processes" / f"{role}-{rank}"
         job = WorkerJob(
             run=run,
             role=role,
             rank=rank,
             endpoints=endpoints,
             data_folder=data_folder,
-            folder=own,
-            progress=own / PROGRESS_FILE,
+            folder=process_folder,
+            progress=process_folder / PROGRESS_FILE,
             files_folder=files_folder,
-            start_barrier=start_line,
+            start_barrier=start_barrier,
         )
-        processes.append(
-            _worker_process(job, own, run.topology.threads, host=host, is_service=passive)
-        )
-    return RunPlan(run=run, folder=folder, processes=tuple(processes), start_barrier=start_line)
+        is_service = role in run.system.info.service_roles
+        framework, threads = run.system.framework, run.topology.threads
+        plans.append(_worker_process(job, framework, threads, host, is_service=is_service))
+    return RunPlan(run=run, folder=folder, processes=tuple(plans), start_barrier=start_barrier)
+
+
+def plan_trace(job: TraceJob) -> ProcessPlan:
+    """Plan the process of a job of the comparator."""
+    return _worker_process(job, job.framework, job.threads)
 
 
 def _worker_process(
     job: WorkerJob | TraceJob,
-    folder: Path,
+    framework: str,
     threads: int,
+    host: str = "localhost",
     *,
-    host: str = "127.0.0.1",
     is_service: bool = False,
 ) -> ProcessPlan:
+    # Frameworks may be installed in environments of their own.
+    python = framework_info(framework).interpreter
     return ProcessPlan(
-        name=folder.name,
+        name=job.folder.name,
         host=host,
-        argv=(sys.executable, "-m", WORKER_MODULE, str(folder / JOB_FILE)),
-        # What a framework keeps for itself goes when the folder goes.
+        argv=(python, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
         environment={
             **thread_environment(threads),
-            **variant_environment(job.variant),
-            "TMPDIR": str(folder),
+            **variant_info(framework, job.variant).environment,
+            # Temporary files of the framework are removed with the folder.
+            "TMPDIR": str(job.folder),
+            **({} if python == sys.executable else {"PYTHONPATH": str(SOURCE_FOLDER)}),
         },
-        folder=folder,
+        folder=job.folder,
         job=job,
         is_service=is_service,
     )
 
 
-def plan_trace(job: TraceJob) -> ProcessPlan:
-    """Plan the one process of a comparator's job."""
-    return _worker_process(job, job.folder, job.threads)
-
-
 def thread_environment(threads: int) -> dict[str, str]:
-    """Tell the variables that hold every numerical library to the given threads."""
+    """Return the variables that set the number of threads of all numerical libraries."""
     count = str(threads)
     return {
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
-        # No accelerator: the study compares processors.
+        # No accelerator: the study compares CPUs.
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def format_plan(run: Run, data_folder: Path | None = None, files_folder: Path | None = None) -> str:
+    """Format the processes of a run as text, without hosts, ports or a record to exist.
+
+    Parameters
+    ----------
+    data_folder, files_folder
+        As of `plan_run`.
+    """
+    addresses = [f"{host}:PORT" for _, _, host in role_assignment(run)]
+    dataset = data_folder or Path("data", "prepared", run.workload.dataset)
+    plan = plan_run(run, Path("RECORD"), dataset, addresses, files_folder)
+    topology = run.topology.model_dump(exclude_defaults=True, exclude={"launcher"})
+    settings = "".join(f", {name} {value}" for name, value in topology.items())
+    lines = [
+        f"{run.workload_name} {run.system.name}, block {run.block + 1}: "
+        f"{len(plan.processes)} processes, launcher {run.topology.launcher}{settings}"
+    ]
+    for process in plan.processes:
+        assert isinstance(process.job, WorkerJob)
+        variables = [f"{name}={shlex.quote(value)}" for name, value in process.environment.items()]
+        kind = "service" if process.is_service else "participant"
+        lines += [
+            f"{process.name}: role {process.job.role}, rank {process.job.rank}, {kind}, "
+            f"host {process.host}",
+            f"  command:     {shlex.join(process.argv)}",
+            f"  environment: {' '.join(variables)}",
+            f"  reads:       {', '.join(map(str, process.inputs))}",
+            f"  writes:      {process.folder}",
+        ]
+    if plan.start_barrier is not None:
+        lines.append(f"timed steps wait for {plan.start_barrier}")
+    return "\n".join(lines)

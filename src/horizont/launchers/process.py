@@ -1,4 +1,4 @@
-"""A process with its whole group: started apart, and ended with everything that it started."""
+"""Processes on this machine: started as a session of their own, stopped with all descendants."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from horizont.launchers.plan import JOB_FILE, ProcessPlan
+import psutil
+
+from horizont.launchers.base import ProcessHandle
+from horizont.launchers.plan import EVENTS_FILE, JOB_FILE, PROGRESS_FILE, ProcessPlan
+from horizont.monitoring.handle import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
-from horizont.records.files import write_json
+from horizont.monitoring.progress import StepCount, read_step_count
+from horizont.records.files import read_events, write_json
 
-#: How the last line of a traceback, or our own message, begins.
+#: Start of the last line of a traceback, or of a message of the command line.
 ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): ")
 
 
 class ProcessGroup:
-    """A started process, the leader of a group of its own.
+    """A process on this machine, the leader of a session and process group of its own.
 
     Parameters
     ----------
+    log
+        File for standard output and standard error.
     prefix
-        Words in front of its command that bring it to its host.
-
-    Attributes
-    ----------
-    pidfd
-        A file descriptor that becomes readable when the leader has ended.
+        Start of the command line that runs the rest on its host; it must ``exec``, so that the
+        process ID stays.
     """
 
     def __init__(self, plan: ProcessPlan, log: Path, prefix: tuple[str, ...] = ()) -> None:
@@ -49,84 +53,130 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                # Takes no lock, so threads of the launcher do not matter.
+                # It takes no lock, so it is safe in a launcher with threads.
                 preexec_fn=parent_death_signal(signal.SIGKILL),  # noqa: PLW1509
             )
-        self.pidfd = os.pidfd_open(self.process.pid)
+        self._pidfd = os.pidfd_open(self.process.pid)
 
     @property
     def name(self) -> str:
-        """The name of the planned process."""
+        """Name of the planned process."""
         return self.plan.name
 
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The process ID."""
+        return {"pid": self.process.pid}
+
+    @property
+    def exit_status(self) -> int | None:
+        """Exit status of the leader, or minus its signal; None before `reap`."""
+        return self.process.returncode
+
+    def fileno(self) -> int:
+        """Return the pidfd, which becomes readable when the leader has ended."""
+        return self._pidfd
+
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, if anyone of it is left."""
-        # A number that was collected may belong to somebody else by now.
+        """Send a signal to the whole group, if any of its processes is left."""
+        # After the leader is reaped, another process may have its ID.
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
     def reap(self) -> int:
-        """Collect the exit status of a leader that has ended, and end what it left behind.
+        """Stop all processes of the group at once and return the exit status of the leader.
 
-        The group is killed before the leader is collected: as long as it is not, its number
-        cannot pass to another process.
+        The group is killed before the leader is reaped: until then no other process can get its
+        ID.
         """
         if self.process.returncode is None:
             self.signal(signal.SIGKILL)
             self.process.wait()
-            os.close(self.pidfd)
+            os.close(self._pidfd)
         return self.process.returncode
 
+    def is_stopped(self) -> bool:
+        """Whether the leader is stopped by a signal."""
+        try:
+            return bool(psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
+    def cpu_time_s(self) -> float | None:
+        """Return the CPU time of the leader; None after it was reaped."""
+        if self.process.returncode is not None:
+            return None
+        try:
+            times = psutil.Process(self.process.pid).cpu_times()
+        except psutil.NoSuchProcess:
+            return None
+        return float(times.user + times.system)
+
+    def step_count(self) -> StepCount | None:
+        """Read the step counter; None if there is none yet."""
+        return read_step_count(self.plan.folder / PROGRESS_FILE)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Read the event log of the process."""
+        return read_events(self.plan.folder / EVENTS_FILE)
+
     def last_error(self) -> str:
-        """Tell in a line why the process ended: the last error it printed, or its last line."""
+        """Return the last line with an error in the log, or its last line."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # PyTorch's addition
+        lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # a prefix of PyTorch
         errors = [line for line in lines if ERROR_LINE.match(line)]
         return (errors or lines or [""])[-1]
 
+    def fetch_outputs(self) -> None:
+        """Read nothing: the process writes to this machine's files."""
+
+    def attach_sampler(self, sampler: SamplerClient) -> None:
+        """Sample the process and its descendants."""
+        sampler.add_root(self.process.pid, self.name)
+
 
 @contextlib.contextmanager
-def terminating(groups: list[ProcessGroup]) -> Iterator[None]:
-    """Leave no process of `groups` behind, however the block ends."""
+def terminating(handles: Sequence[ProcessHandle]) -> Iterator[None]:
+    """Stop all processes at the end of the context, however it ends."""
     try:
         yield
     finally:
-        # A second Ctrl-C must not cut the cleaning short.
+        # A second Ctrl-C must not interrupt this.
         with defer_interrupts():
-            terminate_all(groups)
+            terminate_all(handles)
 
 
-def terminate_all(groups: list[ProcessGroup], grace_s: float = 2.0) -> None:
-    """Ask all groups to end, wait, and kill what is left."""
-    alive = [group for group in groups if group.process.returncode is None]
-    for group in alive:
-        group.signal(signal.SIGTERM)
-        group.signal(signal.SIGCONT)  # one that is stopped would not hear of it
-    wait_for(alive, grace_s)
-    for group in alive:
-        group.reap()
+def terminate_all(handles: Sequence[ProcessHandle], grace_s: float = 2.0) -> None:
+    """Send SIGTERM to all processes, wait, and kill those that are left."""
+    running = [handle for handle in handles if handle.exit_status is None]
+    for handle in running:
+        handle.signal(signal.SIGTERM)
+        handle.signal(signal.SIGCONT)  # a stopped process would not receive it
+    wait_for(running, grace_s)
+    for handle in running:
+        handle.reap()
 
 
 def wait_for(
-    groups: list[ProcessGroup], timeout_s: float, count: int | None = None
-) -> list[ProcessGroup]:
-    """Wait until `enough` leaders (all of them, if not said) have ended or the time is up.
+    handles: Sequence[ProcessHandle], timeout_s: float, count: int | None = None
+) -> list[ProcessHandle]:
+    """Wait until `count` processes (by default all) have ended or the time is up.
 
     Returns
     -------
     list
-        Those that have ended.
+        The processes that have ended.
     """
-    wanted = len(groups) if count is None else min(count, len(groups))
-    ended: list[ProcessGroup] = []
-    deadline = time.monotonic() + timeout_s
+    wanted = len(handles) if count is None else min(count, len(handles))
+    ended: list[ProcessHandle] = []
+    deadline_s = time.monotonic() + timeout_s
     with selectors.DefaultSelector() as selector:
-        for group in groups:
-            selector.register(group.pidfd, selectors.EVENT_READ, group)
-        while len(ended) < wanted and (left := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(left):
-                selector.unregister(key.fd)
-                ended.append(key.data)
+        for handle in handles:
+            selector.register(handle, selectors.EVENT_READ)
+        while len(ended) < wanted and (left_s := deadline_s - time.monotonic()) > 0:
+            for key, _ in selector.select(left_s):
+                selector.unregister(key.fileobj)
+                ended.append(key.fileobj)  # type: ignore[arg-type]
     return ended

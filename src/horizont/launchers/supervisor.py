@@ -1,216 +1,176 @@
-"""Signs of life: steps made, stages of the start-up passed, processor time used."""
+"""Supervision of started processes: completion, failure, stalls and timeouts."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import Any
 
-import psutil
-
-from horizont.launchers.plan import PROGRESS_FILE, ProcessPlan
+from horizont.errors import RunFailed
+from horizont.launchers.base import ProcessHandle
+from horizont.launchers.plan import ProcessPlan
 from horizont.launchers.process import ProcessGroup, terminating, wait_for
 from horizont.monitoring.process_control import defer_interrupts
-from horizont.monitoring.progress import read_step_count
 
-#: Processes that use less than this, all together, in cores, only keep themselves alive.
+#: Processes that use fewer cores than this, all together, are idle.
 IDLE_CORES = 0.1
-#: So much may be used at a stroke, in seconds.
+#: CPU time that idle processes may use at once, in seconds.
 IDLE_CPU_S = 0.1
+
+#: Seconds between two checks of running processes.
+TICK_S = 0.2
 
 
 class LivenessMonitor:
-    """How long the processes of a run have shown no sign of getting on.
+    """The time for which no process of a run has made progress.
 
-    A long step, or one on a busy machine, is told from a hang by the processor time that it uses.
+    CPU time counts as progress, which distinguishes a long step, or one on a busy machine, from a
+    stalled run.
 
-    Parameters
+    Attributes
     ----------
-    groups
-        The processes; one may be added later.
+    handles
+        The processes; more may be added later.
     """
 
-    def __init__(self, groups: Sequence[ProcessGroup]) -> None:
-        self.groups = list(groups)
-        self._last_state: list[object] = []
+    def __init__(self, handles: Sequence[ProcessHandle]) -> None:
+        self.handles = list(handles)
+        self._last_state: list[Any] = []
         self._last_change_s = time.monotonic()
         self._cpu_s_by_process: dict[str, float] = {}
         self._cpu_at_change_s = 0.0
 
     def idle_s(self) -> float:
-        """Look, and tell for how long nothing has moved, in seconds."""
+        """Return the seconds since any process made a step, logged an event or used CPU time."""
         now_s = time.monotonic()
-        folders = [group.plan.folder for group in self.groups]
-        seen: list[object] = [(steps_done(folder), _event_log_bytes(folder)) for folder in folders]
+        state = [(handle.step_count(), len(handle.events())) for handle in self.handles]
         used_s = self._total_cpu_s() - self._cpu_at_change_s
-        if seen != self._last_state or used_s > IDLE_CPU_S + IDLE_CORES * (
-            now_s - self._last_change_s
-        ):
-            self._last_state, self._last_change_s = seen, now_s
+        allowed_s = IDLE_CPU_S + IDLE_CORES * (now_s - self._last_change_s)
+        if state != self._last_state or used_s > allowed_s:
+            self._last_state, self._last_change_s = state, now_s
             self._cpu_at_change_s += used_s
         return now_s - self._last_change_s
 
     def _total_cpu_s(self) -> float:
-        """Tell the processor time of all, those that have ended included, in seconds."""
-        for group in self.groups:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                times = psutil.Process(group.process.pid).cpu_times()
-                self._cpu_s_by_process[group.name] = times.user + times.system
+        """Sum the CPU time of all processes, those that have ended included."""
+        for handle in self.handles:
+            cpu_s = handle.cpu_time_s()
+            if cpu_s is not None:
+                self._cpu_s_by_process[handle.name] = cpu_s
         return sum(self._cpu_s_by_process.values())
 
 
-def steps_done(folder: Path) -> int | None:
-    """Tell the steps that a process has made; None if it counts none (yet)."""
-    progress = read_step_count(folder / PROGRESS_FILE)
-    return None if progress is None else progress.done
-
-
-def _event_log_bytes(folder: Path) -> int:
-    try:
-        return (folder / "events.jsonl").stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-#: How often the watcher looks up from waiting, in seconds.
-TICK_S = 0.2
-
-
-class RunFailed(Exception):
-    """A run that did not do what it was asked to, with the reason in a sentence."""
-
-
 def supervise(
-    groups: list[ProcessGroup],
+    handles: Sequence[ProcessHandle],
     timeout_s: float,
     on_tick: Callable[[], None],
     stall_timeout_s: float | None = None,
 ) -> None:
-    """Return when all processes that train or lead have ended well.
+    """Wait until all processes that participate in training have completed.
 
-    The frameworks cannot be trusted to notice a lost process (MXNet waits for ever), so every
-    child is watched here, and the first bad end is the end of the run.
+    The frameworks cannot be relied on to detect a lost process (MXNet waits forever), so every
+    process is watched here, and the first failure ends the run.
 
     Parameters
     ----------
-    groups
-        The started processes.
-    deadline_s
-        Time from now after which the run counts as hung.
-    tick
-        Called several times a second.
-    patience_s
-        Time without any sign of life (see :mod:`horizont.launchers.supervisor`) after which the run
-        counts as hung; nothing leaves that to the deadline.
+    on_tick
+        Called every `TICK_S` seconds.
+    stall_timeout_s
+        Seconds without progress (see `LivenessMonitor`) after which the run has stalled; by
+        default only `timeout_s` ends it.
 
     Raises
     ------
     RunFailed
-        If a process ends badly, the run hangs, or the deadline passes.
+        If a process fails, the run stalls, or the timeout expires.
     """
-    end = time.monotonic() + timeout_s
-    signs = LivenessMonitor(groups)
-    running = list(groups)
-    while any(not group.plan.is_service for group in running):
-        ended = wait_for_any(running, TICK_S)
-        # What was killed comes first: the errors of the others may come of it.
-        for group in sorted(ended, key=lambda group: group.reap() != -signal.SIGKILL):
-            running.remove(group)
-            check_exit(group)
-        if time.monotonic() > end:
-            raise RunFailed(f"deadline of {timeout_s:g} s passed with {running_names(running)}")
-        if stall_timeout_s is not None and signs.idle_s() > stall_timeout_s:
+    deadline_s = time.monotonic() + timeout_s
+    liveness = LivenessMonitor(handles)
+    running = list(handles)
+    while any(not handle.plan.is_service for handle in running):
+        ended = wait_for(running, TICK_S, count=1)
+        # A killed process first: it may be the cause of the errors of the others.
+        for handle in sorted(ended, key=lambda handle: handle.reap() != -signal.SIGKILL):
+            running.remove(handle)
+            check_exit(handle)
+        if time.monotonic() > deadline_s:
+            raise RunFailed(f"timeout of {timeout_s:g} s expired with {running_names(running)}")
+        if stall_timeout_s is not None and liveness.idle_s() > stall_timeout_s:
             raise RunFailed(f"no progress for {stall_timeout_s:g} s with {running_names(running)}")
         on_tick()
 
 
-def wait_for_any(groups: list[ProcessGroup], timeout_s: float) -> list[ProcessGroup]:
-    """Wait until some leader has ended or the time is up, and tell who has ended."""
-    return wait_for(groups, timeout_s, count=1)
+def check_exit(handle: ProcessHandle) -> None:
+    """Raise `RunFailed` if a process that has ended failed."""
+    if handle.reap() != 0:
+        raise RunFailed(describe_exit(handle))
 
 
-def check_exit(group: ProcessGroup) -> None:
-    """Collect a process that has ended, and raise :class:`RunFailed` if it ended badly."""
-    if group.reap() != 0:
-        raise RunFailed(describe_exit(group))
+def describe_exit(handle: ProcessHandle) -> str:
+    """Return name, exit status and last error of a process that has ended."""
+    status = handle.reap()
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    error = handle.last_error()
+    return f"{handle.name} {how}" + (f": {error}" if error else "")
 
 
-def describe_exit(group: ProcessGroup) -> str:
-    """Tell name, status and last error of a process that was collected."""
-    status = group.reap()
-    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-    words = group.last_error()
-    return f"{group.name} {how}" + (f": {words}" if words else "")
-
-
-def running_names(running: list[ProcessGroup]) -> str:
-    """Name the processes that still run, and which of them somebody has stopped."""
-    names = [group.name + (" (stopped)" if _is_stopped(group) else "") for group in running]
+def running_names(running: Sequence[ProcessHandle]) -> str:
+    """List the processes that are still running, and whether they are stopped."""
+    names = [handle.name + (" (stopped)" if handle.is_stopped() else "") for handle in running]
     return f"{', '.join(names)} still running"
 
 
-def _is_stopped(group: ProcessGroup) -> bool:
-    try:
-        return bool(psutil.Process(group.process.pid).status() == psutil.STATUS_STOPPED)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def run_in_parallel(
-    processes: Sequence[ProcessPlan],
-    timeout_s: float,
-    on_exit: Callable[[ProcessPlan], None],
+    plans: Sequence[ProcessPlan], timeout_s: float, on_exit: Callable[[ProcessPlan], None]
 ) -> None:
-    """Start each process, as many at once as there are cores, and wait for all.
+    """Run processes on this machine, as many at once as there are CPUs, without a record.
+
+    The log of a process is ``process.log`` in its folder.
 
     Parameters
     ----------
-    processes
-        A process works in its folder; its log lies there.
-    ended
-        Called with each process that ended well.
+    on_exit
+        Called with the plan of each process that completed.
 
     Raises
     ------
     RunFailed
-        If a process ends badly, or they take too long together. None is left running.
+        If a process fails or the timeout expires. All others are stopped.
     """
-    end_s = time.monotonic() + timeout_s
-    waiting, running = list(processes), list[ProcessGroup]()
-    groups: list[ProcessGroup] = []
-    with terminating(groups):
+    deadline_s = time.monotonic() + timeout_s
+    waiting, running = list(plans), list[ProcessHandle]()
+    handles: list[ProcessHandle] = []
+    with terminating(handles):
         while waiting or running:
             while waiting and len(running) < len(os.sched_getaffinity(0)):
-                running.append(_start_process(waiting.pop(0), groups))
-            for group in wait_for_any(running, end_s - time.monotonic()):
-                running.remove(group)
-                check_exit(group)
-                on_exit(group.plan)
-            if time.monotonic() > end_s:
-                names = ", ".join(group.name for group in running)
-                raise RunFailed(f"deadline of {timeout_s:g} s passed with {names} still running")
+                running.append(_start_process(waiting.pop(0), handles))
+            for handle in wait_for(running, deadline_s - time.monotonic(), count=1):
+                running.remove(handle)
+                check_exit(handle)
+                on_exit(handle.plan)
+            if time.monotonic() > deadline_s:
+                raise RunFailed(f"timeout of {timeout_s:g} s expired with {running_names(running)}")
 
 
-def run_as_group(processes: Sequence[ProcessPlan], timeout_s: float) -> None:
-    """Start processes that wait for each other, all at once, and wait for those that train.
+def run_as_group(plans: Sequence[ProcessPlan], timeout_s: float) -> None:
+    """Run processes that communicate, all at once on this machine, without a record.
 
     Raises
     ------
     RunFailed
-        If one ends badly, or they take too long. None is left running.
+        If a process fails or the timeout expires. All others are stopped.
     """
-    groups: list[ProcessGroup] = []
-    with terminating(groups):
-        for planned in processes:
-            _start_process(planned, groups)
-        supervise(groups, timeout_s, lambda: None)
+    handles: list[ProcessHandle] = []
+    with terminating(handles):
+        for plan in plans:
+            _start_process(plan, handles)
+        supervise(handles, timeout_s, lambda: None)
 
 
-def _start_process(plan: ProcessPlan, groups: list[ProcessGroup]) -> ProcessGroup:
-    """Start a process; no interrupt comes between its start and its place among the groups."""
+def _start_process(plan: ProcessPlan, handles: list[ProcessHandle]) -> ProcessHandle:
+    # No interrupt between the start of the process and its entry in the list.
     with defer_interrupts():
-        groups.append(ProcessGroup(plan, plan.folder / "process.log"))
-    return groups[-1]
+        handles.append(ProcessGroup(plan, plan.folder / "process.log"))
+    return handles[-1]

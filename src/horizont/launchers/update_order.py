@@ -1,8 +1,8 @@
-"""Who sent each update that a server applied, and how stale it was: found by content.
+"""Origin and staleness of each update that asynchronous servers applied, matched by content.
 
-Workers and servers left digests of what they sent and applied. Each applied gradient must be one
-that a worker sent, each sent one must have been applied once, and each must have been computed
-on weights that the server really had.
+Workers and servers log digests of the gradients that they pushed and applied. Each applied gradient
+must have been pushed by a worker, each pushed one must have been applied once, and each must have
+been computed on weights that the server really had.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from horizont.config.jobs import APPLIED_FILE, GRADIENTS_FILE, PUSHED_FILE, SERVER_WEIGHTS_FILE
-from horizont.launchers.supervisor import RunFailed
+from horizont.errors import RunFailed
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter
 
@@ -26,13 +26,13 @@ UPDATE_COLUMNS = ("server", "sequence", "part", "worker", "step", "version", "st
 LogLine = dict[str, Any]
 
 
-def collect_updates(record: RecordWriter, folders: list[Path]) -> None:
-    """Put the updates of all servers into one table, and the gradients into the record.
+def collect_updates(record: RecordWriter, folders: Sequence[Path]) -> None:
+    """Write the updates of all servers as one table, and move the gradients into the record.
 
     Raises
     ------
     RunFailed
-        If the servers did not apply exactly what the workers sent.
+        If the servers did not apply exactly what the workers pushed.
     """
     pushed, applied = _read_log_lines(folders, PUSHED_FILE), _read_log_lines(folders, APPLIED_FILE)
     rows = match_updates(pushed, applied)
@@ -48,8 +48,8 @@ def collect_updates(record: RecordWriter, folders: list[Path]) -> None:
                 shutil.move(folder / file, record.folder / "gradients" / name)
 
 
-def _read_log_lines(folders: list[Path], file: str) -> list[LogLine]:
-    """Read what the processes noted, each line with the rank of its process."""
+def _read_log_lines(folders: Sequence[Path], file: str) -> list[LogLine]:
+    """Read a log of all processes, each line with the rank of its process."""
     return [
         {**json.loads(line), "rank": int(folder.name.rsplit("-", 1)[1])}
         for folder in folders
@@ -64,8 +64,8 @@ class WeightVersions:
     Attributes
     ----------
     versions
-        How many updates made each digest; the most of equal ones: a gradient of zeros leaves
-        the weights as they are.
+        Number of updates by digest; the largest of equal digests, as a gradient of zeros does not
+        change the weights.
     """
 
     def __init__(self, first: str) -> None:
@@ -74,14 +74,14 @@ class WeightVersions:
         self.last_digest = first
 
     def add(self, digest: str) -> None:
-        """Take in what an update left."""
+        """Record the digest after an update."""
         self.updates += 1
         self.versions[digest] = self.updates
         self.last_digest = digest
 
 
 def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list[LogLine]:
-    """Find for each applied gradient the worker and step that it came from.
+    """Find the worker and the step that each applied gradient came from.
 
     Parameters
     ----------
@@ -94,54 +94,49 @@ def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list
     Returns
     -------
     list
-        A row for each update, with the columns of the record's table.
+        A row for each update, with the columns `UPDATE_COLUMNS`.
 
     Raises
     ------
     RunFailed
-        If a line fits nowhere.
+        If a line has no counterpart.
     """
-    waiting: dict[tuple[str, str], deque[LogLine]] = defaultdict(deque)
+    pending: dict[tuple[str, str], deque[LogLine]] = defaultdict(deque)
     for line in pushed:
-        waiting[line["part"], line["gradient"]].append(line)
-    histories: dict[str, WeightVersions] = {}
+        pending[line["part"], line["gradient"]].append(line)
+    versions_by_part: dict[str, WeightVersions] = {}
     sequences: dict[int, int] = defaultdict(int)
     rows = []
     for line in applied:
-        rows.append(_match_update(line, waiting, histories) | {"sequence": sequences[line["rank"]]})
+        versions = versions_by_part.setdefault(line["part"], WeightVersions(line["before"]))
+        row = _match_update(line, pending[line["part"], line["gradient"]], versions)
+        rows.append(row | {"sequence": sequences[line["rank"]]})
         sequences[line["rank"]] += 1
-    left = sum(map(len, waiting.values()))
-    if left:
-        raise RunFailed(f"{left} gradients were sent but never applied")
+    not_applied = sum(map(len, pending.values()))
+    if not_applied:
+        raise RunFailed(f"{not_applied} gradients were pushed but never applied")
     return rows
 
 
-def _match_update(
-    line: LogLine,
-    waiting: dict[tuple[str, str], deque[LogLine]],
-    histories: dict[str, WeightVersions],
-) -> LogLine:
-    """Match one update."""
-    part = line["part"]
-    history = histories.setdefault(part, WeightVersions(line["before"]))
-    where = f"update {history.updates + 1} of {part} on server-{line['rank']}"
-    if history.last_digest != line["before"]:
-        raise RunFailed(f"{where} met weights that the update before did not leave")
-    senders = waiting[part, line["gradient"]]
-    if not senders:
-        raise RunFailed(f"{where} was of a gradient that no worker sent, or sent but once")
-    sender = senders.popleft()
-    version = history.versions.get(sender["on"])
+def _match_update(line: LogLine, pushes: deque[LogLine], versions: WeightVersions) -> LogLine:
+    """Match an update with the first of the pushes of the same gradient."""
+    update = f"update {versions.updates + 1} of {line['part']} on server-{line['rank']}"
+    if versions.last_digest != line["before"]:
+        raise RunFailed(f"{update} started from weights that the previous update did not produce")
+    if not pushes:
+        raise RunFailed(f"{update} applied a gradient that no worker pushed, or pushed only once")
+    push = pushes.popleft()
+    version = versions.versions.get(push["on"])
     if version is None:
-        worker = f"worker-{sender['rank']}, step {sender['step']}"
-        raise RunFailed(f"{where} was computed on weights that the server never had ({worker})")
-    staleness = history.updates - version
-    history.add(line["after"])
+        source = f"worker-{push['rank']}, step {push['step']}"
+        raise RunFailed(f"{update} was computed on weights that the server never had ({source})")
+    staleness = versions.updates - version
+    versions.add(line["after"])
     return {
         "server": line["rank"],
-        "part": part,
-        "worker": sender["rank"],
-        "step": sender["step"],
+        "part": line["part"],
+        "worker": push["rank"],
+        "step": push["step"],
         "version": version,
         "staleness": staleness,
     }
