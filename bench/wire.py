@@ -13,7 +13,7 @@ from horizont.config.run import Run
 from horizont.config.system import parse_system
 from horizont.config.topology import Topology
 from horizont.data.preparation import prepare
-from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.base import unavailable_reason
 from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
 
@@ -60,7 +60,6 @@ def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) ->
         "block": 0,
         "seed": 1,
         "sampler_hz": 20,
-        "evaluate_examples": 0,
         "timeout_s": 600,
     }
     return Run.model_validate(values)

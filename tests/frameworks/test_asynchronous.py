@@ -159,9 +159,9 @@ def test_updates_are_matched_by_content() -> None:
 @pytest.mark.parametrize(
     ("pushed", "applied", "words"),
     [
-        (PUSHED, [*APPLIED, {**APPLIED[1], "before": "w2"}], "no worker sent, or sent but once"),
-        (PUSHED, APPLIED[:1], "1 gradients were sent but never applied"),
-        (PUSHED, [APPLIED[0], {**APPLIED[1], "before": "w9"}], "did not leave"),
+        (PUSHED, [*APPLIED, {**APPLIED[1], "before": "w2"}], "no worker pushed, or pushed only once"),
+        (PUSHED, APPLIED[:1], "1 gradients were pushed but never applied"),
+        (PUSHED, [APPLIED[0], {**APPLIED[1], "before": "w9"}], "did not produce"),
         ([PUSHED[0], {**PUSHED[1], "on": "w9"}], APPLIED, "never had \\(worker-1, step 0\\)"),
         # From the future: the weights after the update itself.
         ([PUSHED[0], {**PUSHED[1], "on": "w2"}], APPLIED, "never had"),

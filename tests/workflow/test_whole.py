@@ -16,7 +16,7 @@ from tests.conftest import ROOT, horizont_processes
 
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, SYSTEMS, installed_version
-from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.base import unavailable_reason
 from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.pipeline

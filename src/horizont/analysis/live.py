@@ -17,6 +17,7 @@ from horizont.analysis.places import State, locate
 from horizont.analysis.reading import Reading, read_now
 from horizont.analysis.resources import evaluation_segment, resource_series, step_segments
 from horizont.config.run import Run
+from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.errors import UserError
 from horizont.monitoring.progress import StepCount
 from horizont.records.results import RunResult
@@ -159,13 +160,13 @@ class LiveRun:
 
 
 def _emulated(run: Run) -> tuple[str, ...]:
-    return run.topology.all_hosts if run.topology.is_emulated else ()
+    return run.topology.all_hosts if run.topology.launcher != DEFAULT_LAUNCHER else ()
 
 
 def _segments_of_steps(reading: Reading) -> pd.DataFrame:
     zero_s = reading.begin_s
     rows = step_segments(reading.steps, zero_s)
-    if reading.run.evaluate_examples:
+    if reading.run.evaluation.examples:
         closed_s = [time_s - zero_s for time_s in reading.times_of("closed")]
         rows += evaluation_segment(rows, closed_s)
     start_s = min(row["start_s"] for row in rows)

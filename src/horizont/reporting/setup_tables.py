@@ -11,7 +11,7 @@ import pandas as pd
 from horizont.config.run import StepCounts
 from horizont.config.study import Experiment, Study
 from horizont.config.system import parse_system
-from horizont.config.topology import Link, Topology
+from horizont.config.topology import DEFAULT_LAUNCHER, Link, Topology
 from horizont.reporting import labels
 from horizont.reporting.tables import Table, key_value_table, text_table
 
@@ -57,7 +57,7 @@ def experiment_facts(study: Study, experiment: str) -> Table:
         if steps.input_batches
         else None,
         "blocks": settings.blocks,
-        "examples in the final test": f"{settings.evaluate_examples:,}",
+        "examples in the final test": f"{settings.evaluation.examples:,}",
         "resource samples": f"{settings.sampler_hz:g} a second",
         **{
             f"varied: {labels.setting_label(name)}": _format_values(name, v)
@@ -95,7 +95,7 @@ def _format_batch(settings: Experiment) -> str | None:
 
 def _host_settings(topology: Topology) -> dict[str, object]:
     """Tell where the processes are."""
-    if not topology.is_emulated:
+    if topology.launcher == DEFAULT_LAUNCHER:
         return {"addresses": ", ".join(topology.addresses)}
     together = "servers on the workers' hosts" if topology.placement == "colocated" else None
     apart = "servers on hosts of their own" if topology.placement == "dedicated" else None
@@ -103,7 +103,7 @@ def _host_settings(topology: Topology) -> dict[str, object]:
     placed = (together or apart) if topology.servers else None
     share = topology.cpus_per_host
     return {
-        "emulated hosts": ", ".join(filter(None, [machines, placed])),
+        f"{topology.launcher} hosts": ", ".join(filter(None, [machines, placed])),
         "link of each host": labels.link_label(topology.link),
         "processors of each host": "all" if share is None else f"{share:g}",
     }
@@ -145,7 +145,7 @@ def study_facts(study: Study, sources: Mapping[str, str]) -> Table:
         ``real`` or ``synthetic``, by the name of the data set.
     """
     rows = []
-    for name in study.study:
+    for name in study.equivalence.workloads:
         workload = study.workload(name)
         source = sources.get(workload.dataset, "unknown")
         for experiment in study.experiments_on(name):

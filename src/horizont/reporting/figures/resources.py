@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from horizont import analysis
 from horizont.analysis.resources import RESOURCES, TOTAL
 from horizont.config.run import Run
+from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
 from horizont.reporting import figures, labels
 from horizont.reporting.figures.throughput import legend_above
@@ -231,7 +232,7 @@ def _to_wide(resources: pd.DataFrame) -> pd.DataFrame:
 
 def _cluster_note(run: Run) -> str:
     """Tell what the runs of a cluster differ in."""
-    if not run.topology.is_emulated:
+    if run.topology.launcher == DEFAULT_LAUNCHER:
         return ""
     share = run.topology.cpus_per_host
     cpus = "" if share is None else f", {share:g} processors a host"
