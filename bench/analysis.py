@@ -70,7 +70,6 @@ def _described(blocks: int) -> list[Run]:
         "global_batch": 84,
         "seed": 1,
         "sampler_hz": 0,
-        "evaluate_examples": 0,
         "timeout_s": 600,
     }  # fmt: skip
     return [

@@ -100,7 +100,6 @@ def profiled_run(study: Study, workload: str, framework: str) -> Run:
             "block": 0,
             "seed": 1,
             "sampler_hz": 0,
-            "evaluate_examples": 0,
             "timeout_s": 900,
         }
     )

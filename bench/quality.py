@@ -62,8 +62,7 @@ def trained_run(framework: str) -> Run:
             "block": 0,
             "seed": 0,
             "sampler_hz": 0,
-            "evaluate_examples": 10_000,
-            "evaluate_every": STEPS // LOOKS,
+            "evaluation": {"examples": 10_000, "every": STEPS // LOOKS},
             "timeout_s": 1800,
         }
     )

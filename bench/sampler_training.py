@@ -70,7 +70,6 @@ def long_run(steps: int) -> Run:
             "block": 0,
             "seed": 1,
             "sampler_hz": HZ,
-            "evaluate_examples": 0,
             "timeout_s": 600,
         }
     )

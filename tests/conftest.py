@@ -42,7 +42,6 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
         "block": 0,
         "seed": 7,
         "sampler_hz": 0,
-        "evaluate_examples": 0,
         "timeout_s": 240,  # only what hangs should meet it; a busy machine takes its time
     }
     return Run.model_validate({**values, **changes})

@@ -1,4 +1,4 @@
-"""Assembling the book of the study at hand."""
+"""The pages of the book, and its assembly from executed notebooks."""
 
 from __future__ import annotations
 
@@ -6,29 +6,16 @@ from pathlib import Path
 
 from horizont.config.study import Study, read_study
 from horizont.errors import UserError
-from horizont.reporting.book import build_book
-from horizont.reporting.linkcheck import Report, check_links
+from horizont.reporting.book import PDF_NAME, build_book, external_resources
 from horizont.workflow.paths import Paths
 from horizont.workflow.results import check_claims
 
-#: Experiments whose runs have their resources charted.
-RESOURCE_EXPERIMENTS = ("distributed", "cluster", "links", "scaling", "strong_scaling")
-
-#: Experiments whose systems are set against each other.
-VERDICT_EXPERIMENTS = ("local", "distributed", "cluster")
-
-#: The experiment whose runs end with steps under the frameworks' profilers.
-PROFILED_EXPERIMENT = "local"
-
-#: Documents that are chapters.
-DOCUMENTS = ("introduction", "method", "bibliography")
-
-#: Experiments that are shown by the notebook of another one.
-NOTEBOOK_OF_EXPERIMENT = {"strong_scaling": "scaling"}
+#: Headings of the chapters that have views of all experiments.
+VIEW_CHAPTERS = {"operators": "Operators", "verdicts": "Verdicts", "resources": "Resources"}
 
 
 def assemble_book(paths: Paths) -> Path:
-    """Build the site from the executed notebooks of the planned pages, and no others.
+    """Build the book from the executed notebooks of the planned pages, and no others.
 
     Returns
     -------
@@ -38,78 +25,86 @@ def assemble_book(paths: Paths) -> Path:
     Raises
     ------
     UserError
-        If a page is missing or its notebook failed, or the page of claims says something else
-        than the verdicts, or an address in the site leads nowhere.
+        If a page is missing or its notebook failed, if the page of claims disagrees with the
+        verdicts, or if Sphinx warns of anything, such as a dead link.
     """
     check_claims(paths)
     study = read_study(paths.params)
-    front = build_book(planned_pages(study, paths), paths.book, page_sources(study))
-    check_site(paths)
+    front = build_book(
+        planned_pages(study, paths), paths.docs / "book", paths.book, page_sources(study)
+    )
+    # Only the PDF is committed: the site is built from what is.
+    (paths.book / PDF_NAME).replace(paths.reports / PDF_NAME)
+    (paths.book / PDF_NAME).symlink_to(Path("..", PDF_NAME))
     return front
 
 
-def check_site(paths: Paths) -> Report:
-    """Follow all addresses of the built site.
+def check_book(paths: Paths) -> None:
+    """Check that the built book loads nothing from elsewhere.
 
     Raises
     ------
     UserError
-        With the first that leads nowhere, or loads something from elsewhere.
+        If there is no book, or with the first address that it would load.
     """
     if not (paths.book / "index.html").exists():
-        raise UserError("book", str(paths.book), "a site that `horizont book` built")
-    report = check_links(paths.book)
-    if report.faults:
-        more = f" (and {len(report.faults) - 1} more)" if len(report.faults) > 1 else ""
-        raise UserError(str(paths.book), report.faults[0] + more, "addresses that lead somewhere")
-    return report
-
-
-def page_sources(study: Study) -> dict[str, str]:
-    """Tell where the numbers of each page come from, by the name of its notebook."""
-    found = {}
-    for experiment in study.experiments:
-        for name in study.workloads_of(experiment):
-            records = f"records/{experiment}/{name}"
-            found[page_of(experiment, name)[1]] = records
-            found[f"resources-{name}-{experiment}"] = records
-            found[f"verdicts-{name}-{experiment}"] = records
-            if experiment == PROFILED_EXPERIMENT:
-                found[f"operators-{name}"] = records
-    for name in study.study:
-        found[f"equivalence-{name}"] = f"reports/equivalence/{name}.json"
-    return {**found, "claims": "reports/claims.json", "overview": "reports/metrics"}
+        raise UserError("book", str(paths.book), "a book that `horizont book` built")
+    if external := external_resources(paths.book):
+        raise UserError("book", external[0], "pages that load nothing from elsewhere")
 
 
 def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
-    """List chapter and executed notebook, or document, of each page."""
-    planned = [("overview", "overview")]
-    planned += [("chapters", name) for name in study.chapters]
-    planned += [("data", f"data-{name}") for name in study.datasets]
-    planned += [("equivalence", f"equivalence-{name}") for name in study.study]
-    for experiment in study.experiments:
-        names = study.workloads_of(experiment)
-        planned += [page_of(experiment, name) for name in names]
-        if experiment == PROFILED_EXPERIMENT:
-            planned += [("operators", f"operators-{name}") for name in names]
-    for experiment in RESOURCE_EXPERIMENTS:
-        names = study.workloads_of(experiment)
-        planned += [("resources", f"resources-{name}-{experiment}") for name in names]
-    for experiment in VERDICT_EXPERIMENTS:
-        names = study.workloads_of(experiment)
-        planned += [("verdicts", f"verdicts-{name}-{experiment}") for name in names]
-    planned += [("decision", "decision")]
-    planned += [("claims", "claims"), ("frameworks", "frameworks")]
-    texts = [(name, paths.docs / f"{name}.md") for name in DOCUMENTS]
+    """List chapter and file of each page, in the order of the book; the front page first."""
+    executed, documents = paths.executed_notebooks, paths.docs / "book"
+    pages = [
+        ("Overview", executed / "overview.ipynb"),
+        ("Introduction", documents / "introduction.md"),
+        *(("Theory", executed / f"{chapter}.ipynb") for chapter in study.chapters),
+        ("Theory", documents / "glossary.md"),
+        ("The frameworks", executed / "frameworks.ipynb"),
+        ("Method", paths.docs / "method.md"),
+        *(("The data", executed / f"data-{name}.ipynb") for name in study.datasets),
+    ]
+    pages += [
+        ("Equivalence", executed / f"equivalence-{name}.ipynb")
+        for name in study.equivalence.workloads
+    ]
+    pages += [
+        (study.experiment_title(name), paths.experiment_page(name, workload))
+        for name, experiment in study.experiments.items()
+        for workload in experiment.workloads
+    ]
+    views = _view_pages(study, paths)
     return [
-        *((chapter, paths.executed_notebooks / f"{name}.ipynb") for chapter, name in planned),
-        *texts,
+        *pages,
+        *views["operators"],
+        *views["verdicts"],
+        ("Decision", executed / "decision.ipynb"),
+        ("Published and measured", executed / "claims.ipynb"),
+        *views["resources"],
+        ("Bibliography", documents / "bibliography.md"),
     ]
 
 
-def page_of(experiment: str, workload: str) -> tuple[str, str]:
-    """Tell chapter and name of the page of an experiment on a workload."""
-    if experiment in NOTEBOOK_OF_EXPERIMENT:
-        chapter = NOTEBOOK_OF_EXPERIMENT[experiment]
-        return chapter, f"{chapter}-{workload}-{experiment}"
-    return experiment, f"{experiment}-{workload}"
+def _view_pages(study: Study, paths: Paths) -> dict[str, list[tuple[str, Path]]]:
+    """List chapter and file of each view."""
+    pages: dict[str, list[tuple[str, Path]]] = {view: [] for view in VIEW_CHAPTERS}
+    for name, experiment in study.experiments.items():
+        for view in experiment.views:
+            for workload in experiment.workloads:
+                page = (VIEW_CHAPTERS[view], paths.view_page(name, workload, view))
+                pages[view].append(page)
+    return pages
+
+
+def page_sources(study: Study) -> dict[str, str]:
+    """Return where the values of each page come from, by the name of its notebook."""
+    sources = {"claims": "reports/claims.json", "overview": "reports/metrics"}
+    for name, experiment in study.experiments.items():
+        for workload in experiment.workloads:
+            pages = ["", *(f"{view}-" for view in experiment.views)]
+            for prefix in pages:
+                sources[f"{prefix}{name}-{workload}"] = f"records/{name}/{workload}"
+    for name in study.equivalence.workloads:
+        sources[f"equivalence-{name}"] = f"reports/equivalence/{name}.json"
+    return sources

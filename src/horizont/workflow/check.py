@@ -1,4 +1,4 @@
-"""Settings checked against what there is: data sets and networks, before anything starts."""
+"""The settings checked against data sets, networks, launchers and frameworks of this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
+from horizont.config.base import error_context
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.config.system import (
@@ -22,13 +23,13 @@ from horizont.config.system import (
 from horizont.config.topology import Topology
 from horizont.data.catalogue import dataset_info
 from horizont.errors import UserError
-from horizont.launchers.emulated import unavailable_reason
+from horizont.launchers.base import check_run, unavailable_reason
 from horizont.networks.catalogue import network_for
 from horizont.workflow.paths import Paths
 
 
 def load_study(paths: Paths) -> Study:
-    """Read the settings, look up each data set and network, and what the builds need.
+    """Read the settings, and check that every data set, network and variant is available.
 
     Raises
     ------
@@ -47,20 +48,21 @@ def load_study(paths: Paths) -> Study:
             check_compiler(system)
         _check_variant_inputs(study, system)
     _check_file_inputs(study)
+    _check_launchers(study)
     _check_theory_notebooks(study, paths)
     return study
 
 
 def _check_theory_notebooks(study: Study, paths: Paths) -> None:
-    """Refuse a notebook that explains and is not there, wherever there are notebooks."""
-    known = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
+    """Refuse a chapter without a notebook, in a folder that has notebooks."""
+    notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
     for name in study.chapters:
-        if known and name not in known:
-            raise UserError("chapters", name, known)
+        if notebooks and name not in notebooks:
+            raise UserError("chapters", name, notebooks)
 
 
 def _check_variant_inputs(study: Study, system: System) -> None:
-    """Refuse a build that is not for a workload of the study."""
+    """Refuse a variant for images where a workload reads a text."""
     if not system.variant_info.images_only:
         return
     for name in study.equivalence.workloads:
@@ -69,59 +71,66 @@ def _check_variant_inputs(study: Study, system: System) -> None:
 
 
 def _check_file_inputs(study: Study) -> None:
-    """Refuse to read a text from files: its format is a single long line of words."""
+    """Refuse to read a text from files: its official format is one line of words."""
     for name, settings in study.experiments.items():
         for workload in settings.workloads:
             if dataset_info(study.workload(workload).dataset).kind != "text":
                 continue
             for system in settings.systems:
-                if any(each["input"].from_files for each in settings.expand(system, workload)):
+                if any(fields["input"].from_files for fields in settings.expand(system, workload)):
                     allowed = f"memory where {workload} reads a text"
                     raise UserError(f"experiments.{name}.sweep.input.source", "files", allowed)
 
 
-def skip_reason(run: Run) -> str:
-    """Tell why a run cannot be made here; nothing if it can.
+def _check_launchers(study: Study) -> None:
+    """Refuse topologies and faults that the launcher of an experiment does not support."""
+    for name, settings in study.experiments.items():
+        for workload in settings.workloads:
+            with error_context(f"experiments.{name}"):
+                for run in study.runs(name, workload):
+                    check_run(run)
 
-    Emulated hosts whose links and processors are not limited can be done without: see
-    :func:`grounded`.
-    """
+
+def skip_reason(run: Run) -> str:
+    """Return why a run cannot be executed on this machine; empty if it can."""
     if installed_version(run.system.framework) is None:
         return f"{run.system.framework} is not installed"
     return unavailable_reason(run.topology)
 
 
 def with_local_fallback(run: Run) -> Run:
-    """Put a run on the machine's own address if it cannot have emulated hosts and can do without.
+    """Return the run on the local launcher if its launcher is unavailable and it can do without.
 
-    What it then is stands in its record: the engine `local`.
+    A run with a limited link, a CPU quota or a disconnected host cannot. The record then says
+    ``launcher: local``.
     """
     topology = run.topology
-    bound = not topology.link.is_unlimited or topology.cpus_per_host is not None
-    if bound or not unavailable_reason(topology):
+    is_limited = not topology.link.is_unlimited or topology.cpus_per_host is not None
+    is_disconnected = run.fault is not None and run.fault.kind == "disconnect"
+    if is_limited or is_disconnected or not unavailable_reason(topology):
         return run
-    kept = {"workers", "servers", "threads", "sharding"}
-    return run.model_copy(update={"topology": Topology(**topology.model_dump(include=kept))})
+    shared = {"workers", "servers", "threads", "sharding"}
+    return run.model_copy(update={"topology": Topology(**topology.model_dump(include=shared))})
 
 
 FEATURES_MODULE = "horizont.frameworks.features"
 QUERY_TIMEOUT_S = 120.0
 
-#: By these names its versions are asked to print what they compute.
+#: Versions of oneDNN print what they compute if one of these is set.
 ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
 def query_features() -> dict[str, Any]:
-    """Ask every framework for its features.
+    """Query every framework for its features, each in its own process.
 
     Returns
     -------
     dict
-        ``date`` of asking, and by framework what it answered: ``version`` and ``features``, or
-        ``failed`` with the reason.
+        ``date`` of the query, and by framework ``version`` and ``features``, or ``failed`` with
+        the reason.
     """
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as side_by_side:
-        answers = dict(zip(FRAMEWORKS, side_by_side.map(_query_framework, FRAMEWORKS), strict=True))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        answers = dict(zip(FRAMEWORKS, pool.map(_query_framework, FRAMEWORKS), strict=True))
     return {"date": date.today().isoformat(), **answers}
 
 
@@ -141,16 +150,15 @@ def _query_framework(framework: str) -> dict[str, Any]:
     lines = done.stdout.splitlines()
     answers = [line for line in lines if line.startswith('{"framework"')]
     if done.returncode or not answers:
-        last = (done.stderr.strip() or "no word").splitlines()[-1]
-        return {"failed": last}
-    answered: dict[str, Any] = json.loads(answers[-1])
-    answered["features"]["onednn"] = _onednn_convolution(lines)
-    return answered
+        return {"failed": (done.stderr.strip() or "no output").splitlines()[-1]}
+    answer: dict[str, Any] = json.loads(answers[-1])
+    answer["features"]["onednn"] = _onednn_convolution(lines)
+    return answer
 
 
 def _onednn_convolution(lines: list[str]) -> dict[str, Any]:
-    """Find out from what oneDNN says of itself which passes of a convolution it computed."""
-    said = [line for line in lines if "_verbose," in line and ",convolution," in line]
-    passes = [name for name in ("forward", "backward") if any(name in line for line in said)]
-    asked = "a convolution, forward and backward, with ONEDNN_VERBOSE=1"
-    return {"available": bool(passes), "query": asked, "passes": passes}
+    """Return which passes of a convolution oneDNN computed, by its own log."""
+    log = [line for line in lines if "_verbose," in line and ",convolution," in line]
+    passes = [name for name in ("forward", "backward") if any(name in line for line in log)]
+    query = "a convolution, forward and backward, with ONEDNN_VERBOSE=1"
+    return {"available": bool(passes), "query": query, "passes": passes}

@@ -1,4 +1,4 @@
-"""Two folders of records side by side, for the terminal and for CI."""
+"""`horizont compare`: two folders of records, in the terminal and in CI."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def compare_records(before: Path, after: Path, fail_above: float | None = None) 
     Raises
     ------
     UserError
-        If a folder holds no records, the two share no work, or the factor is none.
+        If a folder has no records, the two have no work in common, or the factor is below 1.
     """
     if fail_above is not None and not fail_above >= 1:
         raise UserError("--fail-above", fail_above, "a factor of at least 1, such as 1.1")
     sides = [read_folder(before), read_folder(after)]
-    found = compare_quantities(*sides)
-    if found.empty:
-        raise UserError("compare", str(after), f"records of work that {before} has, too")
+    changes = compare_quantities(*sides)
+    if changes.empty:
+        raise UserError("compare", str(after), f"a folder with records of the same work as {before}")
     console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
     console.print(_facts_table(compare_machines(*sides)))
-    console.print(_changes_table(found))
+    console.print(_changes_table(changes))
     _print_unmatched_work(console, before, after, sides)
-    return _report_regressions(console, found, fail_above)
+    return _report_regressions(console, changes, fail_above)
 
 
 def read_folder(folder: Path) -> list[Record]:
@@ -59,10 +59,10 @@ def read_folder(folder: Path) -> list[Record]:
     """
     if not folder.is_dir():
         raise UserError("folder of records", str(folder), "a folder that exists")
-    found = sorted(path.parent for path in folder.rglob("result.json"))
-    records = [read_record(path) for path in found if not _is_unfinished(path, folder)]
+    folders = sorted(path.parent for path in folder.rglob("result.json"))
+    records = [read_record(path) for path in folders if not _is_unfinished(path, folder)]
     if not records:
-        raise UserError("folder of records", str(folder), "a folder that holds records")
+        raise UserError("folder of records", str(folder), "a folder with records")
     return records
 
 
@@ -70,16 +70,16 @@ def _is_unfinished(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def regressions(found: pd.DataFrame, fail_above: float) -> pd.DataFrame:
-    """Pick the throughputs that fell by more than a factor, with their whole interval."""
-    speeds = found[found["quantity"] == "examples_per_s"]
+def regressions(changes: pd.DataFrame, fail_above: float) -> pd.DataFrame:
+    """Return the throughputs whose whole interval dropped by more than a factor."""
+    speeds = changes[changes["quantity"] == "examples_per_s"]
     return speeds[speeds["high"] < 1 / fail_above]
 
 
-def _report_regressions(console: Console, found: pd.DataFrame, fail_above: float | None) -> int:
+def _report_regressions(console: Console, changes: pd.DataFrame, fail_above: float | None) -> int:
     if fail_above is None:
         return 0
-    slower = regressions(found, fail_above)
+    slower = regressions(changes, fail_above)
     for _, row in slower.iterrows():
         console.print(
             f"regression: {row['experiment']}, {row['workload']}, {row['system']}: "
@@ -87,7 +87,7 @@ def _report_regressions(console: Console, found: pd.DataFrame, fail_above: float
             soft_wrap=True,
         )
     if slower.empty:
-        console.print(f"no throughput fell by more than a factor of {fail_above:g}")
+        console.print(f"no throughput dropped by more than a factor of {fail_above:g}")
     return int(len(slower) > 0)
 
 
@@ -101,13 +101,13 @@ def _facts_table(facts: pd.DataFrame) -> Table:
     return table
 
 
-def _changes_table(found: pd.DataFrame) -> Table:
+def _changes_table(changes: pd.DataFrame) -> Table:
     table = Table(title="What changed", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in ("work", "quantity", "before", "after", "ratio", "interval", "runs", "change"):
         number = column in ("before", "after", "ratio", "interval", "runs")
         table.add_column(column, justify="right" if number else "left", no_wrap=column != "work")
     last = ""
-    for _, row in found.iterrows():
+    for _, row in changes.iterrows():
         work = f"{row['experiment']}, {row['workload']}, {row['system']}: {row['point']}"
         table.add_row("" if work == last else work, *_change_cells(row))
         last = work

@@ -1,4 +1,4 @@
-"""The laboratory: JupyterLab on the project, with the start notebook open."""
+"""JupyterLab: its command, controls for notebooks, and the start notebook's comparison."""
 
 from __future__ import annotations
 
@@ -23,27 +23,21 @@ from horizont.reporting.overview import speed_table
 from horizont.reporting.page import Stack, stack
 from horizont.workflow.measure import execute_runs, randomise_blocks
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.progress import PROGRESS_VARIABLE, displayed_with
+from horizont.workflow.progress import is_interactive
+from horizont.workflow.prepare import prepare_subset
 from horizont.workflow.publish import status_from_certificate
-from horizont.workflow.trained import part_of
 
-#: The notebook that a newcomer sees first.
 START_NOTEBOOK = "start.ipynb"
 
-#: Other defaults for JupyterLab: it asks for no news and no newer versions, which the lock decides.
+#: Defaults for JupyterLab: no news and no check for newer versions, which the lock pins.
 LAB_SETTINGS_FOLDER = Path(__file__).with_name("lab_settings")
 
 
 def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
-    """Tell the command that opens JupyterLab.
+    """Return the command that opens JupyterLab on the start notebook.
 
-    Its files begin at the root of the project, so that links from notebooks reach the report and
-    the documents.
-
-    Parameters
-    ----------
-    words
-        More arguments for JupyterLab.
+    The root of the project is the root of its files, so that links from notebooks reach the
+    report and the documentation.
     """
     program = Path(sys.executable).with_name("jupyter-lab")
     command = [str(program), str(paths.notebooks / START_NOTEBOOK)]
@@ -55,79 +49,52 @@ def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
     return [*command, *arguments]
 
 
-#: A value with what it may be: from least to greatest, or one of several words.
+#: The range of a control: default, minimum and maximum, or the choices, the default first.
 ControlRange = tuple[float, float, float] | tuple[str, ...]
 
 
-def interact(plot: Callable[..., Any], button: str = "", **choices: ControlRange) -> Any:
-    """Show a picture; with sliders where a person is at the keyboard.
+def interact(plot: Callable[..., Any], button: str = "", **ranges: ControlRange) -> Any:
+    """Plot with controls in a notebook that somebody executes by hand, else with the defaults.
 
     Parameters
     ----------
-    draw
-        Draws the picture from the values, which it takes by name.
+    plot
+        Called with the values of the controls by name; returns what is displayed.
     button
-        Wait until a button of this name is pressed: for what takes longer than a moment.
-    choices
-        Of each value: where it stands, the least and the greatest; or words, the first chosen.
-
-    Returns
-    -------
-    Any
-        The picture itself in a notebook that is run headlessly, so that no page holds controls
-        that nobody answers.
+        Label of a button that starts the plot, for plots that take longer than a moment.
     """
     if not is_interactive():
-        return plot(**{name: choice[0] for name, choice in choices.items()})
-    controls = {name: _make_control(name, choice) for name, choice in choices.items()}
-    return _control_panel(plot, button, controls)
+        return plot(**{name: values[0] for name, values in ranges.items()})
+    from ipywidgets import interactive
+
+    controls = {name: _make_control(name, values) for name, values in ranges.items()}
+    manual = {"manual": True, "manual_name": button} if button else {}
+    return interactive(plot, {"auto_display": True, **manual}, **controls)
 
 
-def _control_panel(plot: Callable[..., Any], button: str, controls: dict[str, Any]) -> Any:
-    """Put the controls, a line for progress and the picture below each other."""
-    from ipywidgets import HTML, VBox, interactive
-
-    line = HTML()
-
-    def drawn(**values: Any) -> Any:
-        with displayed_with(lambda _, page: line.set_trait("value", page)):
-            return plot(**values)
-
-    waiting = {"manual": True, "manual_name": button} if button else {}
-    settings = {"auto_display": True, **waiting}
-    *above, picture = interactive(drawn, settings, **controls).children
-    return VBox([*above, line, picture])
-
-
-def is_interactive() -> bool:
-    """Tell whether this is a notebook that was opened by hand: our runner names a file."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    return getattr(shell, "kernel", None) is not None and PROGRESS_VARIABLE not in os.environ
-
-
-def _make_control(name: str, allowed: ControlRange) -> Any:
-    """Make the control that fits: a list of words, whole numbers, or any numbers."""
+def _make_control(name: str, values: ControlRange) -> Any:
+    """Make a drop-down list for choices, a slider for numbers."""
     from ipywidgets import Dropdown, FloatSlider, IntSlider
 
-    value, least, greatest = (*allowed, None, None)[:3]
-    style = {"description_width": "8em"}
-    about: dict[str, Any] = {"description": name.replace("_", " "), "style": style}
-    if isinstance(value, str):
-        return Dropdown(options=allowed, **about)
-    about |= {"value": value, "min": least, "max": greatest, "continuous_update": False}
-    if isinstance(value, int):
-        return IntSlider(**about)
-    return FloatSlider(**about, step=(greatest - least) / 100, readout_format=".3g")
+    default, minimum, maximum = (*values, None, None)[:3]
+    options: dict[str, Any] = {
+        "description": name.replace("_", " "),
+        "style": {"description_width": "8em"},
+    }
+    if isinstance(default, str):
+        return Dropdown(options=values, **options)
+    options |= {"value": default, "min": minimum, "max": maximum, "continuous_update": False}
+    if isinstance(default, int):
+        return IntSlider(**options)
+    return FloatSlider(**options, step=(maximum - minimum) / 100, readout_format=".3g")
 
 
 QUICK_DATASET = "cifar10"
 
-#: A tenth of the set: quickly made, and more than one tryout looks at.
+#: A tenth of the data set, which is prepared quickly and more than a comparison reads.
 QUICK_EXAMPLES = 5000
 
-#: Steps whose phases are told apart, after the bare ones.
+#: Steps after the timed ones, for the phases.
 INSTRUMENTED_STEPS = 10
 
 QUICK_TIMEOUT_S = 240
@@ -135,16 +102,14 @@ QUICK_TIMEOUT_S = 240
 
 @dataclass(frozen=True)
 class QuickComparison:
-    """What came of a small comparison.
+    """The records of a quick comparison.
 
     Attributes
     ----------
     records
-        One for each run, in the order in which they were made.
-    about
-        The data set.
-    proof
-        Whether the study's proof covers it, by framework.
+        One for each run, in the order of execution.
+    certificate_status
+        Whether the study's certificate covers it, by framework.
     """
 
     records: list[Record]
@@ -167,7 +132,7 @@ def quick_comparison(
     blocks: int = 1,
     paths: Paths | None = None,
 ) -> QuickComparison:
-    """Train a network on CIFAR-10 in each framework for a moment, or find it trained.
+    """Train a network on CIFAR-10 briefly in each framework, unless there are records.
 
     Parameters
     ----------
@@ -176,9 +141,9 @@ def quick_comparison(
     threads
         Compute threads of each process.
     steps
-        Bare steps; a few to warm up come before them, and a few that are taken apart behind.
+        Timed steps, besides a few for warm-up and a few instrumented ones.
     blocks
-        How often each framework is run.
+        Runs of each framework.
 
     Raises
     ------
@@ -187,8 +152,10 @@ def quick_comparison(
     """
     paths = paths or study_paths()
     study = read_study(paths.params)
-    about = part_of(QUICK_DATASET, QUICK_EXAMPLES, paths.quick_comparison.prepared_sets, paths)
-    asked = {
+    dataset = prepare_subset(
+        QUICK_DATASET, QUICK_EXAMPLES, paths.quick_comparison.prepared_sets, paths
+    )
+    fields = {
         "experiment": "quick_comparison",
         "workload_name": f"{network}-{QUICK_DATASET}",
         "workload": {
@@ -203,12 +170,12 @@ def quick_comparison(
         "sampler_hz": 0,
         "timeout_s": QUICK_TIMEOUT_S,
     }
-    runs = [_quick_run(asked, name, block) for block in range(blocks) for name in FRAMEWORKS]
-    network_for(runs[0].workload, about.shape, about.classes)
-    records = execute_runs(randomise_blocks(runs, study.seed), about, paths.quick_comparison)
-    workload, proof_file = runs[0].workload, paths.certificate(runs[0].workload_name)
+    runs = [_quick_run(fields, name, block) for block in range(blocks) for name in FRAMEWORKS]
+    network_for(runs[0].workload, dataset.shape, dataset.classes)
+    records = execute_runs(randomise_blocks(runs, study.seed), dataset, paths.quick_comparison)
+    workload, certificate = runs[0].workload, paths.certificate(runs[0].workload_name)
     return QuickComparison(
-        records, about, status_from_certificate(proof_file, workload, about, list(FRAMEWORKS))
+        records, dataset, status_from_certificate(certificate, workload, dataset, list(FRAMEWORKS))
     )
 
 

@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine."""
+"""Measurements: the runs of an experiment in randomised blocks, each once, one at a time."""
 
 from __future__ import annotations
 
@@ -27,31 +27,94 @@ from horizont.workflow.prepare import ensure_prepared, prepare_files
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import run_provenance
 
-#: The file that whoever measures on this machine holds: one for all users and settings.
+#: Locked during a measurement: one file for all users and studies of the machine.
 LOCK_FILE = Path("/tmp/horizont.lock")
 
 
-def _open_lock() -> int:
-    """Open the file to be locked, for which reading is enough.
+def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
+    """Run what has no record yet, and open the records of all planned runs.
 
-    Where everybody may make files, the kernel refuses to make one that another user has made.
+    Returns
+    -------
+    list
+        A record for each planned run, in the order of execution; failed runs and runs of
+        frameworks that are not installed among them.
+
+    Raises
+    ------
+    UserError
+        If a setting is wrong or the folder of the records cannot be written.
     """
+    paths = paths or study_paths()
+    study = load_study(paths)
+    planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
+    runs = randomise_blocks(planned, study.seed)
+    dataset = ensure_prepared(study, runs[0].workload.dataset, paths)
+    return execute_runs(runs, dataset, paths)
+
+
+def execute_runs(runs: Sequence[Run], dataset: DatasetDescription, paths: Paths) -> list[Record]:
+    """Execute the runs of an experiment on a workload that have no record yet, in order."""
+    RecordWriter.remove_abandoned(paths.records(runs[0].experiment, runs[0].workload_name))
+    runner = ExperimentRunner(paths, dataset, Progress("run", len(runs)))
     try:
-        return os.open(LOCK_FILE, os.O_RDONLY)
-    except FileNotFoundError:
-        return os.open(LOCK_FILE, os.O_RDONLY | os.O_CREAT, 0o644)
+        return [runner.load_or_run(run) for run in runs]
+    finally:
+        runner.progress.close()
+
+
+def randomise_blocks(runs: Sequence[Run], seed: int) -> list[Run]:
+    """Shuffle the systems of each block, reproducibly."""
+    ordered: list[Run] = []
+    for block, members in groupby(runs, key=lambda run: run.block):
+        group = list(members)
+        name = zlib.crc32(f"{group[0].experiment}/{group[0].workload_name}".encode())
+        order = np.random.default_rng([seed, block, name]).permutation(len(group))
+        ordered += [group[index] for index in order]
+    return ordered
+
+
+def load_records(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
+    """Open the records of an experiment on a workload, without running anything.
+
+    Raises
+    ------
+    UserError
+        If some planned run has no record yet.
+    """
+    paths = paths or study_paths()
+    records, missing = find_planned_records(read_study(paths.params), experiment, workload, paths)
+    if missing:
+        allowed = f"all of them; run `horizont run {experiment} {workload}` first"
+        raise UserError("records", f"{missing} runs have none", allowed)
+    return records
+
+
+def find_planned_records(
+    study: Study, experiment: str, workload: str, paths: Paths
+) -> tuple[list[Record], int]:
+    """Open the records of the planned runs, and count the runs without one."""
+    runs = [with_local_fallback(run) for run in study.runs(experiment, workload)]
+    try:
+        dataset = read_description(paths.prepared(runs[0].workload.dataset))
+    except UserError:
+        return [], len(runs)
+    store = paths.records(experiment, workload)
+    found = [find_record(store, run_key(run, run_provenance(run, dataset))) for run in runs]
+    records = [record for record in found if record is not None]
+    return records, len(runs) - len(records)
 
 
 @contextlib.contextmanager
 def exclusive_measurement(on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Hold the machine for a measurement, waiting until it is free.
+    """Lock the machine for a measurement, after any other has ended.
 
-    The kernel gives the lock back however the holder ends.
+    The kernel releases the lock however the process ends.
 
     Parameters
     ----------
-    waiting
-        Told once, in a sentence, if another measurement is under way.
+    on_wait
+        Called once with a message if another measurement is running.
     """
     with open(_open_lock(), encoding="utf-8") as file:
         try:
@@ -62,95 +125,19 @@ def exclusive_measurement(on_wait: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def load_records(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
-    """Open the records of an experiment on a workload.
+def _open_lock() -> int:
+    """Open the lock file for reading, which suffices to lock it.
 
-    Raises
-    ------
-    UserError
-        If some planned run has no record yet.
+    In a world-writable folder the kernel refuses to open another user's file with O_CREAT.
     """
-    paths = paths or study_paths()
-    records, missing = find_planned_records(read_study(paths.params), experiment, workload, paths)
-    if missing:
-        allowed = f"all of them; `horizont run {experiment} {workload}` runs the missing ones"
-        raise UserError("records", f"{missing} runs are missing", allowed)
-    return records
-
-
-def find_planned_records(
-    study: Study, experiment: str, workload: str, paths: Paths
-) -> tuple[list[Record], int]:
-    """Open the records of the planned runs and count those that are missing."""
-    runs = [with_local_fallback(run) for run in study.runs(experiment, workload)]
-    about = _dataset_description(paths, runs[0].workload.dataset)
-    if about is None:
-        return [], len(runs)
-    store = paths.records(experiment, workload)
-    found = [find_record(store, run_key(run, run_provenance(run, about))) for run in runs]
-    records = [record for record in found if record is not None]
-    return records, len(runs) - len(records)
-
-
-def _dataset_description(paths: Paths, dataset: str) -> DatasetDescription | None:
     try:
-        return read_description(paths.prepared(dataset))
-    except UserError:
-        return None
-
-
-def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
-    """Measure what has not been measured yet, and open the records of all planned runs.
-
-    Parameters
-    ----------
-    experiment
-        The name of an experiment in the study's settings, such as `local`.
-    workload
-        The name of a workload in the study's settings.
-
-    Returns
-    -------
-    list
-        A record for each planned run, in the order in which they were made; failed runs and
-        runs of frameworks that are not installed among them.
-
-    Raises
-    ------
-    UserError
-        If a setting is wrong or the results folder cannot be written.
-    """
-    paths = paths or study_paths()
-    study = load_study(paths)
-    planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
-    runs = randomise_blocks(planned, study.seed)
-    about = ensure_prepared(study, runs[0].workload.dataset, paths)
-    return execute_runs(runs, about, paths)
-
-
-def execute_runs(runs: Sequence[Run], dataset: DatasetDescription, paths: Paths) -> list[Record]:
-    """Make the runs of an experiment on a workload one after the other, each if it is missing."""
-    RecordWriter.remove_abandoned(paths.records(runs[0].experiment, runs[0].workload_name))
-    campaign = ExperimentRunner(paths, dataset, Progress("run", len(runs)))
-    try:
-        return [campaign.load_or_run(run) for run in runs]
-    finally:
-        campaign.progress.close()
-
-
-def randomise_blocks(runs: Sequence[Run], seed: int) -> list[Run]:
-    """Put the systems of each block into a random order, the same for the same seed."""
-    ordered: list[Run] = []
-    for block, members in groupby(runs, key=lambda run: run.block):
-        group = list(members)
-        name = zlib.crc32(f"{group[0].experiment}/{group[0].workload_name}".encode())
-        order = np.random.default_rng([seed, block, name]).permutation(len(group))
-        ordered += [group[place] for place in order]
-    return ordered
+        return os.open(LOCK_FILE, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(LOCK_FILE, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 class ExperimentRunner:
-    """The runs of one experiment on one data set."""
+    """Executes the runs of one experiment on one data set."""
 
     def __init__(self, paths: Paths, dataset: DatasetDescription, progress: Progress) -> None:
         self.paths = paths
@@ -158,30 +145,29 @@ class ExperimentRunner:
         self.progress = progress
 
     def load_or_run(self, run: Run) -> Record:
-        """Open the record of a run; make it first if there is none that went well."""
+        """Open the final record of a run; execute the run if there is none."""
         store = self.paths.records(run.experiment, run.workload_name)
-        ground = run_provenance(run, self.dataset)
-        key = run_key(run, ground)
-        self.progress.start(run_label(run))
-        if found := self._find_final_record(store, key):
-            return found
+        provenance = run_provenance(run, self.dataset)
+        key = run_key(run, provenance)
+        self.progress.start(_run_label(run))
+        if record := self._find_final_record(store, key):
+            return record
         if reason := skip_reason(run):
             self.progress.finish("skipped", executed=False)
             return self._write_skipped(run, key, store, reason)
         with exclusive_measurement(self.progress.message):
-            # Somebody else may have made it while we waited.
-            return self._find_final_record(store, key) or self._execute(run, key, store, ground)
+            # Another process may have executed it while this one waited.
+            record = self._find_final_record(store, key)
+            return record or self._execute(run, key, store, provenance)
 
     def _find_final_record(self, store: Path, key: str) -> Record | None:
-        """Find a record with which there is nothing left to do."""
-        found = find_record(store, key)
-        if found is None or not found.is_final:
+        record = find_record(store, key)
+        if record is None or not record.is_final:
             return None
-        self.progress.finish("found finished", executed=False)
-        return found
+        self.progress.finish("available", executed=False)
+        return record
 
     def _write_skipped(self, run: Run, key: str, store: Path, reason: str) -> Record:
-        """Leave a record that says why there was no run."""
         writer = RecordWriter(store, key)
         writer.start(run, describe_environment())
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
@@ -189,24 +175,23 @@ class ExperimentRunner:
     def _execute(self, run: Run, key: str, store: Path, provenance: dict[str, str]) -> Record:
         environment = {**describe_environment(), "provenance": provenance}
         prepared = self.paths.prepared(self.dataset.name)
-        place = RunPaths(store, prepared, environment, prepare_files(run, self.paths))
-        record = execute(run, key, place, self.progress.update)
-        self.progress.finish(outcome_label(record))
+        run_paths = RunPaths(store, prepared, environment, prepare_files(run, self.paths))
+        record = execute(run, key, run_paths, self.progress.update)
+        self.progress.finish(_outcome_label(record))
         return record
 
 
-def run_label(run: Run) -> str:
-    """Name a run where its progress is shown."""
-    happens = f", {run.fault.name}" if run.fault is not None else ""
-    happens += f", {run.input.label(run.system.framework)}" if run.input.from_files else ""
-    return f"{run.workload_name} {run.system.name}{happens}, block {run.block + 1}"
+def _run_label(run: Run) -> str:
+    label = f"{run.workload_name} {run.system.name}"
+    label += f", {run.fault.name}" if run.fault is not None else ""
+    label += f", {run.input.label(run.system.framework)}" if run.input.from_files else ""
+    return f"{label}, block {run.block + 1}"
 
 
-def outcome_label(record: Record) -> str:
-    """Tell in a few words how a run went."""
+def _outcome_label(record: Record) -> str:
     if not record.ok and not record.is_final:
         return f"FAILED: {record.result.reason}"
     if record.run.fault is not None:
-        return f"{record.run.fault.name}: {record.result.reason or 'went on to its end'}"
+        return f"{record.run.fault.name}: {record.result.reason or 'completed'}"
     disturbed = ", disturbed" if record.result.disturbed else ""
     return f"{record.result.wall_s:.1f} s{disturbed}"

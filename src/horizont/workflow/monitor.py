@@ -1,4 +1,4 @@
-"""A command that is waited for, while signals to us are its signals."""
+"""`horizont monitor`: any command in the foreground, with its resources sampled."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> int:
-    """Run a command to its end, in our terminal and with our standard streams.
+    """Run a command with the standard streams of this process, and forward signals to it.
 
     Parameters
     ----------
-    started
-        Told the number of its process.
+    on_start
+        Called with its process ID.
 
     Returns
     -------
     int
-        Its exit status; 128 and the number of the signal if one ended it, as a shell has it.
+        Its exit status; 128 plus the signal number if a signal ended it, as in a shell.
     """
     process: subprocess.Popen[bytes] | None = None
 
-    def hand_on(number: int, frame: FrameType | None) -> None:
+    def forward(number: int, frame: FrameType | None) -> None:
         del frame
-        # A Ctrl-C of the terminal has reached the command already.
+        # The terminal sends a Ctrl-C to the command itself.
         if process is not None and not (number == signal.SIGINT and _in_foreground()):
             process.send_signal(number)
 
-    with _signals_handled_by(hand_on):
+    with _signals_handled_by(forward):
         process = subprocess.Popen(command)
         on_start(process.pid)
         status = process.wait()
@@ -53,20 +53,20 @@ def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> i
 
 @contextmanager
 def _signals_handled_by(forward: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let the handler hear the signals; those that are ignored (`nohup`) stay so."""
+    """Handle the signals meanwhile, except those that are ignored (`nohup`)."""
     before = {number: signal.getsignal(number) for number in _FORWARDED_SIGNALS}
-    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    handled = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     try:
-        for number in heard:
+        for number in handled:
             signal.signal(number, forward)
         yield
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, before[number])
 
 
 def _in_foreground() -> bool:
-    """Whether the terminal's keys reach our process group, and so the command in it."""
+    """Whether the terminal sends its keys to this process group, which includes the command."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -83,30 +83,30 @@ _MAX_HZ = 100.0
 
 
 def monitor_command(command: Sequence[str], out: Path | None = None, hz: float = 5.0) -> int:
-    """Run a command and sample it and all that it starts.
+    """Run a command, and sample its process tree.
 
-    Leaves ``samples.parquet`` and ``samples.json`` (as the record of a run has them),
-    ``environment.json``, ``command.json``, ``events.jsonl`` and ``chart.svg``. What was sampled is
-    kept however the command ends.
+    Writes ``samples.parquet`` and ``samples.json`` (as in the record of a run),
+    ``environment.json``, ``command.json``, ``events.jsonl`` and ``chart.svg``, however the command
+    ends.
 
     Parameters
     ----------
     command
         The program and its arguments.
     out
-        A folder without samples; nothing makes a new one, named by the time, where one stands.
+        A folder without samples; by default a new one, named by the time, in the current folder.
     hz
-        Samples a second.
+        Samples per second.
 
     Returns
     -------
     int
-        The exit status of the command; 128 and the number of the signal if one ended it.
+        The exit status of the command; 128 plus the signal number if a signal ended it.
 
     Raises
     ------
     UserError
-        If the command cannot be started, the folder not be used, or the rate is not possible.
+        If the command cannot be started, the folder cannot be used, or the rate is impossible.
     """
     program = _find_program(command)
     if not 0 < hz <= _MAX_HZ:
@@ -140,7 +140,7 @@ def _find_program(command: Sequence[str]) -> str:
 
 
 def _create_folder(folder: Path) -> Path:
-    """Make the folder, and refuse one with samples in it: nothing is written over."""
+    """Create the folder; refuse one with samples, which would be overwritten."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -152,7 +152,7 @@ def _create_folder(folder: Path) -> Path:
 
 
 def _log_event(folder: Path, event: str, **details: object) -> None:
-    """Add to the diary, as long as there is a folder for it."""
+    """Append to the event log, unless the folder was removed."""
     if folder.is_dir():
         append_event(folder / "events.jsonl", event, **details)
 
@@ -160,14 +160,14 @@ def _log_event(folder: Path, event: str, **details: object) -> None:
 def _write_results(
     folder: Path, command: Sequence[str], status: int, result: SamplerResult
 ) -> None:
-    """Leave the facts and the chart, and say on standard error where; never hide the command."""
+    """Write the environment and the chart; report to standard error, apart from the command."""
     if result.reason:
-        print(f"sample: {result.reason}", file=sys.stderr)
+        print(f"monitor: {result.reason}", file=sys.stderr)
     if result.path is None:
         return
     write_json(folder / "command.json", {"command": list(command), "status": status})
     write_json(folder / "environment.json", describe_environment())
     samples = read_samples(folder).to_pandas()
-    picture = command_figure(samples, " ".join(command))
-    picture.save(folder / "chart.svg")
-    print(f"sample: {len(samples)} rows in {folder}, drawn in chart.svg", file=sys.stderr)
+    figure = command_figure(samples, " ".join(command))
+    figure.save(folder / "chart.svg")
+    print(f"monitor: {len(samples)} rows in {folder}, plotted in chart.svg", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Trying the comparator: deliberate mistakes, one at a time, each in one framework."""
+"""Mutation tests of the comparator: seeded defects, one at a time, each in one framework."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from horizont.networks.layers import BatchNorm
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.verify import EquivalenceChecker, TracedTensors, checker_for
 
-#: In float64, which is the proof, with its noise.
+#: In float64, which decides, with its rounding noise.
 FLOAT64_RUN = TraceRun(dtype="float64")
 PERMUTED_FLOAT64_RUN = TraceRun(dtype="float64", perturbation="batch_order")
 
 
 @dataclass(frozen=True)
 class MutationResult:
-    """What the comparator said of a mistake.
+    """What the comparator found of a seeded defect.
 
     Attributes
     ----------
     framework
-        Where it was made.
+        The framework with the defect.
     quantity, step, tensor, pair
-        The first departure; empty if there was none.
-    caught
-        Whether it was found, in the framework where it was made, and where it had to show.
+        The first divergence; empty if there was none.
+    detected
+        Whether it was found in that framework, and in the quantity and step where it must show.
     """
 
     description: str
@@ -52,56 +52,58 @@ class MutationResult:
 def run_mutation_tests(
     workload: str, paths: Paths | None = None, only: Collection[str] = MUTATIONS
 ) -> list[MutationResult]:
-    """Make every mistake that is possible in a workload's network, and compare.
+    """Seed every defect that is possible in a workload's network, and compare.
 
-    Few examples and steps; the last batch is an uneven one. The optimizer has momentum and
-    weight decay, so that these can be mistaken, too.
+    With few examples and steps, an uneven last batch, and an optimizer with momentum and weight
+    decay, so that these can be defective, too.
 
     Raises
     ------
     RunFailed
         If a framework cannot train at all.
     """
-    prover = checker_for(workload, paths or study_paths())
-    tried = [fault for fault in _applicable_mutations(prover) if fault in only]
-    prover = replace(prover, study=_with_stricter_schedule(prover.study, workload, tried))
-    dealt = list(_assign_to_frameworks(tried))
-    passes = {
+    checker = checker_for(workload, paths or study_paths())
+    mutations = [name for name in _applicable_mutations(checker) if name in only]
+    checker = replace(checker, study=_with_short_schedule(checker.study, workload, mutations))
+    assigned = list(_assign_to_frameworks(mutations))
+    trace_runs = {
         name: [FLOAT64_RUN, PERMUTED_FLOAT64_RUN] for name in FRAMEWORKS if installed_version(name)
     }
-    for fault, owner in dealt:
-        passes[owner].append(_mutated_run(fault))
-    told = prover.train(passes, "with deliberate mistakes")
-    return [_mutation_result(prover, told, fault, owner) for fault, owner in dealt]
+    for mutation, framework in assigned:
+        trace_runs[framework].append(_mutated_run(mutation))
+    traced = checker.train(trace_runs, "with seeded defects")
+    return [_mutation_result(checker, traced, *pair) for pair in assigned]
 
 
-def _with_stricter_schedule(study: Study, workload: str, mutations: Collection[str]) -> Study:
-    """Change the rule, and follow just as far as it takes for the last mistake to show."""
-    last = max((MUTATIONS[fault].step for fault in mutations), default=1)
-    rule = OptimizerConfig(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
-    described = study.workload(workload).model_copy(update={"optimizer": rule})
+def _with_short_schedule(study: Study, workload: str, mutations: Collection[str]) -> Study:
+    """Change the optimizer, and compare up to the step in which the last defect must show."""
+    last = max((MUTATIONS[name].step for name in mutations), default=1)
+    optimizer = OptimizerConfig(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
+    mutated = study.workload(workload).model_copy(update={"optimizer": optimizer})
     return study.model_copy(
         update={
-            "workloads": {**study.workloads, workload: described},
-            "equivalence": EquivalenceConfig(batch=8, at_steps=tuple(range(1, max(last, 1) + 1))),
+            "workloads": {**study.workloads, workload: mutated},
+            "equivalence": EquivalenceConfig(
+                workloads=(workload,), batch=8, at_steps=tuple(range(1, max(last, 1) + 1))
+            ),
         }
     )
 
 
 def _applicable_mutations(checker: EquivalenceChecker) -> list[str]:
-    about = checker.dataset
-    network = network_for(checker.study.workload(checker.workload), about.shape, about.classes)
-    given = {"", "text" if network.reads_text else "images"}
+    dataset = checker.dataset
+    network = network_for(checker.study.workload(checker.workload), dataset.shape, dataset.classes)
+    properties = {"", "text" if network.reads_text else "images"}
     if any(isinstance(layer, BatchNorm) for layer in network.layers):
-        given.add("batch norm")
-    return [name for name, info in MUTATIONS.items() if info.requires in given]
+        properties.add("batch norm")
+    return [name for name, info in MUTATIONS.items() if info.requires in properties]
 
 
 def _assign_to_frameworks(mutations: list[str]) -> Iterator[tuple[str, str]]:
-    """Deal the mistakes to the installed frameworks in turn."""
+    """Assign the mutations to the installed frameworks in turn."""
     installed = [name for name in FRAMEWORKS if installed_version(name)]
-    for number, fault in enumerate(mutations):
-        yield fault, installed[number % len(installed)]
+    for number, mutation in enumerate(mutations):
+        yield mutation, installed[number % len(installed)]
 
 
 def _mutated_run(mutation: str) -> TraceRun:
@@ -109,29 +111,28 @@ def _mutated_run(mutation: str) -> TraceRun:
 
 
 def _mutation_result(
-    checker: EquivalenceChecker, traced: Mapping[str, TracedTensors], mutation: str, owner: str
+    checker: EquivalenceChecker, traced: Mapping[str, TracedTensors], mutation: str, mutated: str
 ) -> MutationResult:
-    """Put the broken training in the place of the sound one, and compare."""
+    """Compare the defective training of one framework with the sound ones of the others."""
     compared: dict[str, TracedTensors] = {
         framework: {
-            FLOAT64_RUN: passes[FLOAT64_RUN],
-            PERMUTED_FLOAT64_RUN: passes[PERMUTED_FLOAT64_RUN],
+            FLOAT64_RUN: runs[FLOAT64_RUN],
+            PERMUTED_FLOAT64_RUN: runs[PERMUTED_FLOAT64_RUN],
         }
-        for framework, passes in traced.items()
-        if framework != owner
+        for framework, runs in traced.items()
+        if framework != mutated
     }
-    # Without noise of its own: against its sound rerun it would look like noise itself.
-    compared[owner] = {FLOAT64_RUN: traced[owner][_mutated_run(mutation)]}
-    departures = (row.as_row() for row in checker.comparisons(compared) if not row.ok)
+    # Without its sound rerun, whose distance to the defect would count as rounding noise.
+    compared[mutated] = {FLOAT64_RUN: traced[mutated][_mutated_run(mutation)]}
+    divergences = (row.as_row() for row in checker.comparisons(compared) if not row.ok)
     info = MUTATIONS[mutation]
-    nothing: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
-    found = next(departures, nothing)
-    keys = ("quantity", "step", "tensor", "pair", "distance")
+    none: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
+    first = next(divergences, none)
     return MutationResult(
         description=info.description,
-        framework=owner,
-        detected=found["quantity"] == info.quantity
-        and found["step"] <= info.step
-        and owner in found["pair"].split("-"),
-        **{key: found[key] for key in keys},
+        framework=mutated,
+        detected=first["quantity"] == info.quantity
+        and first["step"] <= info.step
+        and mutated in first["pair"].split("-"),
+        **{key: first[key] for key in none},
     )

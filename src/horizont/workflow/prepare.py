@@ -1,4 +1,4 @@
-"""The data of a study, made ready before anything is trained on them."""
+"""The data sets of a study, prepared before training."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from horizont.workflow.paths import Paths, study_paths
 
 
 def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescription:
-    """Make a data set ready, or find it ready.
+    """Prepare a data set unless it is prepared.
 
     Raises
     ------
     UserError
-        If there is no such set, or the real one is asked for and cannot be had.
+        If there is no such data set, or the real one is required and unavailable.
     """
     dataset_info(dataset)
     return prepare(
@@ -38,8 +38,24 @@ def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescript
     )
 
 
+def prepare_subset(
+    dataset: str, examples: int, folder: Path, paths: Paths
+) -> DatasetDescription:
+    """Prepare the first examples of a data set in another folder, without downloading."""
+    settings = read_study(paths.params).data
+    return prepare(
+        dataset,
+        "synthetic" if settings.source == "synthetic" else "available",
+        paths.raw,
+        folder,
+        mirror=settings.mirror,
+        train_examples=examples,
+        test_examples=100,
+    )
+
+
 def prepare_files(run: Run, paths: Paths) -> Path | None:
-    """Make the files ready that a run reads; nothing if it reads none."""
+    """Write the files that a run reads; return None if it reads none."""
     if not run.input.from_files:
         return None
     data = load(paths.prepared(run.workload.dataset))
@@ -49,7 +65,7 @@ def prepare_files(run: Run, paths: Paths) -> Path | None:
 
 
 def prepare_dataset(dataset: str) -> DatasetDescription:
-    """Make a data set of the current study ready."""
+    """Prepare a data set of the current study."""
     paths = study_paths()
     return ensure_prepared(read_study(paths.params), dataset, paths)
 
@@ -58,6 +74,6 @@ def network_table(workload: str, paths: Paths | None = None) -> list[dict[str, A
     """List the layers of a workload's network; see :func:`horizont.networks.network`."""
     paths = paths or study_paths()
     study = load_study(paths)
-    described = study.workload(workload)
-    about = ensure_prepared(study, described.dataset, paths)
-    return summary(network_for(described, about.shape, about.classes))
+    settings = study.workload(workload)
+    dataset = ensure_prepared(study, settings.dataset, paths)
+    return summary(network_for(settings, dataset.shape, dataset.classes))

@@ -1,40 +1,33 @@
-"""Progress for whoever watches: a person in JupyterLab, a terminal above a headless notebook.
+"""Progress of runs: a bar in JupyterLab, lines in the terminal.
 
-A headless notebook cannot reach the terminal, so it appends what it is doing to the file that
-`HORIZONT_PROGRESS` names, and the runner shows it from there.
+A headless kernel cannot reach the terminal, so it appends its progress to the file that
+`HORIZONT_PROGRESS` names, and the process that executes the notebook prints it.
 """
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 PROGRESS_VARIABLE = "HORIZONT_PROGRESS"
 
-#: Shows a line, as plain text and as HTML.
-DisplayLine = Callable[[str, str], None]
-
-#: Where notebooks show progress, if not below the cell that runs.
-_display_override: ContextVar[DisplayLine | None] = ContextVar("place", default=None)
+POLL_INTERVAL_S = 0.3
+LINE_WIDTH = 110
 
 
 class Progress:
-    """A counter of pieces of work, with the rate and the time left.
+    """A counter of pieces of work, with the time left.
 
     Parameters
     ----------
-    what
-        What is being counted, in the singular: "run", "comparison".
-    total
-        How many of them there are.
+    unit
+        What is counted, in the singular: "run", "comparison".
     """
 
     def __init__(self, unit: str, total: int) -> None:
@@ -44,192 +37,139 @@ class Progress:
         self.executed = 0
         self._name = ""
         self._last_update = (0, 0.0)
-        self._current_fraction = 0.0
-        self.started_s = self._last_finish_s = time.monotonic()
-        self._sinks = [sink for sink in (_FileSink.open(), _NotebookSink.open()) if sink]
+        self._started_s = self._last_finish_s = time.monotonic()
+        relay = os.environ.get(PROGRESS_VARIABLE)
+        self._relay = Path(relay) if relay else None
+        self._bar = _notebook_bar(unit, total) if relay is None else None
 
     def start(self, name: str) -> None:
-        """Say which piece has begun."""
+        """Start a piece."""
         self._name = name
-        self._current_fraction = 0.0
         self._last_update = (0, time.monotonic())
-        self._write(f"{self._prefix()} {name}", permanent=True)
+        if self._bar is not None:
+            self._bar.set_description_str(name)
+        self._write(f"{self._prefix(self.done + 1)} {name}", permanent=True)
 
     def message(self, text: str) -> None:
-        """Say something about the piece that has begun."""
-        self._write(f"{self._prefix()} {self._name}: {text}", permanent=True)
+        """Report something about the current piece."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
+        self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=True)
 
     def update(self, done: int, planned: int) -> None:
-        """Say how far the piece has come, with the step rate since this was last said."""
+        """Report the steps of the current piece, with their rate since the last report."""
         now_s = time.monotonic()
-        before, said_s = self._last_update
+        before, last_s = self._last_update
         self._last_update = (done, now_s)
-        self._current_fraction = done / planned if planned else 0.0
-        text = f"{self._prefix()} {self._name}: step {done}/{planned}"
+        text = f"step {done}/{planned}"
         if done > before:
-            text += f", {(done - before) / (now_s - said_s):.0f} steps/s"
-        self._write(text)
+            text += f", {(done - before) / (now_s - last_s):.0f} steps/s"
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
+        self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=False)
 
     def finish(self, outcome: str, *, executed: bool = True) -> None:
-        """Say how the piece went. Work that was found done counts for no estimate."""
+        """Finish the current piece; one that was not executed does not count for the time left."""
         self.done += 1
-        self._current_fraction = 0.0
-        self._last_finish_s = time.monotonic()
         self.executed += executed
+        self._last_finish_s = time.monotonic()
+        if self._bar is not None:
+            self._bar.set_postfix_str(outcome)
+            self._bar.update()
         if executed or self.done == self.total:
-            self._write(f"{self._prefix(finished=True)} {self._name}: {outcome}", permanent=True)
+            self._write(f"{self._prefix(self.done)} {self._name}: {outcome}", permanent=True)
 
     def close(self) -> None:
-        """Leave a last line in the notebook."""
-        spent = time.monotonic() - self.started_s
-        reused = self.done - self.executed
-        found = f", {reused} found finished" if reused else ""
-        for sink in self._sinks:
-            sink.close(
-                f"{_pluralise(self.executed, self.unit)} done in {_format_duration(spent)}{found}."
-            )
+        """Report the totals, and print them below the cell of a notebook."""
+        spent = format_duration(time.monotonic() - self._started_s)
+        available = self.done - self.executed
+        plural = "" if self.executed == 1 else "s"
+        text = f"{self.executed} {self.unit}{plural} executed in {spent}"
+        text += f", {available} available before." if available else "."
+        if self._bar is not None:
+            self._bar.close()
+        self._write(text, permanent=True)
+        if _in_kernel():
+            print(text)
 
-    def _prefix(self, *, finished: bool = False) -> str:
-        number = self.done if finished else self.done + 1
-        return f"{self.unit} {number}/{self.total}{self._remaining_time()}"
-
-    def _remaining_time(self) -> str:
+    def _prefix(self, number: int) -> str:
+        prefix = f"{self.unit} {number}/{self.total}"
         if not self.executed:
-            return ""
-        each_s = (self._last_finish_s - self.started_s) / self.executed
+            return prefix
+        each_s = (self._last_finish_s - self._started_s) / self.executed
         left_s = each_s * (self.total - self.done) - (time.monotonic() - self._last_finish_s)
-        return f" ({_format_duration(max(0.0, left_s))} left)"
+        return f"{prefix} ({format_duration(max(0.0, left_s))} left)"
 
-    def _write(self, text: str, *, permanent: bool = False) -> None:
-        for sink in self._sinks:
-            sink.write(text, self.fraction, permanent=permanent)
-
-    @property
-    def fraction(self) -> float:
-        """How much of the work is done, from 0 to 1, as if all pieces were equal."""
-        return min(1.0, (self.done + self._current_fraction) / self.total) if self.total else 1.0
+    def _write(self, text: str, *, permanent: bool) -> None:
+        """Append a line to the relay; one that is not permanent may be overwritten."""
+        if self._relay is not None:
+            with self._relay.open("a", encoding="utf-8") as file:
+                file.write(f"{'=' if permanent else '~'}{text}\n")
 
 
-class _FileSink:
-    """Lines for the runner: `=` stands for good, `~` may be written over."""
+def _notebook_bar(unit: str, total: int) -> Any:
+    """Open a progress bar in a notebook that somebody executes by hand."""
+    if not _in_kernel():
+        return None
+    from tqdm.auto import tqdm
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def open(cls) -> _FileSink | None:
-        named = os.environ.get(PROGRESS_VARIABLE)
-        return cls(Path(named)) if named else None
-
-    def write(self, text: str, fraction: float, *, permanent: bool) -> None:
-        del fraction
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{'=' if permanent else '~'}{text}\n")
-
-    def close(self, text: str) -> None:
-        self.write(text, 1.0, permanent=True)
+    return tqdm(total=total, unit=unit, leave=False)
 
 
-class _NotebookSink:
-    """A bar with a line beside it, rewritten in place; in the end the line alone."""
+def _in_kernel() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    if "IPython" not in sys.modules:
+        return False
+    from IPython import get_ipython
 
-    def __init__(self, display_line: DisplayLine) -> None:
-        self.display_line = display_line
-
-    @classmethod
-    def open(cls) -> _NotebookSink | None:
-        from IPython import get_ipython
-
-        shell = get_ipython()
-        if getattr(shell, "kernel", None) is None:
-            return None
-        return cls(_display_override.get() or _cell_display())
-
-    def write(self, text: str, fraction: float, *, permanent: bool) -> None:
-        del permanent
-        bar = f'<progress max="1" value="{fraction:.3f}"></progress> {html.escape(text)}'
-        self.display_line(text, bar)
-
-    def close(self, text: str) -> None:
-        self.display_line(text, f"<p>{html.escape(text)}</p>")
+    return getattr(get_ipython(), "kernel", None) is not None
 
 
-def _cell_display() -> DisplayLine:
-    """Make a place among the outputs of the cell that runs."""
-    from IPython.display import display
-
-    empty = {"text/plain": ""}
-    handle = display(empty, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-
-    def show(plain: str, page: str) -> None:
-        handle.update({"text/html": page, "text/plain": plain}, raw=True)
-
-    return show
+def is_interactive() -> bool:
+    """Whether this is a notebook that somebody executes by hand."""
+    return _in_kernel() and PROGRESS_VARIABLE not in os.environ
 
 
-@contextmanager
-def displayed_with(display_line: DisplayLine) -> Iterator[None]:
-    """Have notebooks show progress in another place than below the cell.
-
-    What a control's callback displays appears once it is done, and is not rewritten.
-    """
-    token = _display_override.set(display_line)
-    try:
-        yield
-    finally:
-        _display_override.reset(token)
-
-
-def _pluralise(number: int, unit: str) -> str:
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
-
-
-def _format_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
+    """Format a duration: `2 min 05 s`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-POLL_INTERVAL_S = 0.3
-LINE_WIDTH = 110
-
-
 @contextmanager
-def echoed_progress(progress_file: Path, out: TextIO | None = None) -> Iterator[None]:
-    """Show the lines of a growing file on `out` (standard error, if not said) meanwhile.
+def echoed_progress(relay: Path, out: TextIO | None = None) -> Iterator[None]:
+    """Print the lines of a growing file to `out`, by default standard error.
 
-    Lines that may be written over appear on a terminal only, and only the newest of them.
+    Lines that may be overwritten are printed to a terminal only, and only the newest of them.
     """
-    over = threading.Event()
-    shown = threading.Thread(
-        target=_echo_lines, args=(progress_file, out or sys.stderr, over), daemon=True
-    )
-    shown.start()
+    stop = threading.Event()
+    arguments = (relay, out or sys.stderr, stop)
+    printer = threading.Thread(target=_echo_lines, args=arguments, daemon=True)
+    printer.start()
     try:
         yield
     finally:
-        over.set()
-        shown.join()
+        stop.set()
+        printer.join()
 
 
-def _echo_lines(progress_file: Path, out: TextIO, stop: threading.Event) -> None:
-    with progress_file.open(encoding="utf-8") as file:
-        while True:
-            last = stop.wait(POLL_INTERVAL_S)
-            lines = file.read().splitlines()
-            _print_lines(lines, out)
-            if last:
-                if out.isatty():
-                    out.write("\r\033[K")
-                out.flush()
-                return
+def _echo_lines(relay: Path, out: TextIO, stop: threading.Event) -> None:
+    with relay.open(encoding="utf-8") as file:
+        stopped = False
+        while not stopped:
+            stopped = stop.wait(POLL_INTERVAL_S)
+            _print_lines(file.read().splitlines(), out)
+    if out.isatty():
+        out.write("\r\033[K")
+    out.flush()
 
 
 def _print_lines(lines: list[str], out: TextIO) -> None:
-    terminal = out.isatty()
-    for number, line in enumerate(lines):
+    is_terminal = out.isatty()
+    for number, line in enumerate(lines, start=1):
         text = line[1:]
         if line.startswith("="):
-            out.write(f"\r\033[K  {text}\n" if terminal else f"  {text}\n")
-        elif terminal and number == len(lines) - 1:
+            out.write(f"\r\033[K  {text}\n" if is_terminal else f"  {text}\n")
+        elif is_terminal and number == len(lines):
             out.write(f"\r\033[K  {text[:LINE_WIDTH]}")
     out.flush()

@@ -1,4 +1,4 @@
-"""Following asynchronous training: short runs that record every update, replayed alone."""
+"""Replay of asynchronous training: short runs that record every update, recomputed in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from horizont.config.run import Evaluation, Run, StepCounts
+from horizont.config.run import Run, StepCounts
 from horizont.config.study import Study
 from horizont.config.system import SYSTEMS, installed_version, parse_system
 from horizont.config.topology import Topology
@@ -22,7 +22,7 @@ from horizont.workflow.prepare import ensure_prepared
 
 REPLAY_EXPERIMENT = "replay"
 
-#: Two workers, one server, small batches: enough for workers to overtake each other.
+#: Two workers and small batches suffice for stale gradients.
 TOPOLOGY = Topology(workers=2, servers=1)
 STEP_COUNTS = StepCounts(warmup=2, timed=20, instrumented=3)
 GLOBAL_BATCH = 16
@@ -31,18 +31,18 @@ REPLAY_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """An asynchronous run and what came of replaying it; nothing of a run that failed."""
+    """An asynchronous run and its replay; no tensors if the run failed."""
 
     record: Record
     tensors: tuple[ReplayedTensor, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether the replay came to the servers' weights, tensor by tensor."""
+        """Whether every replayed tensor equals the weights of the servers within its bound."""
         return bool(self.tensors) and all(tensor.ok for tensor in self.tensors)
 
     def as_row(self) -> dict[str, Any]:
-        """Tell the run with the tensor that comes closest to its bound."""
+        """Return a row of a table, with the tensor closest to its bound."""
         row: dict[str, Any] = {
             "system": self.record.run.system.name,
             "replayed": self.ok,
@@ -55,14 +55,14 @@ class ReplayResult:
 
 
 def replay_updates(workload: str, paths: Paths | None = None) -> list[ReplayResult]:
-    """Train a little in every system that shows its updates, and replay what they were.
+    """Train a few steps in every system that records its updates, and replay them.
 
-    Nothing is done on a workload that the settings do not name for it.
+    Without a run on a workload that `equivalence.replay` does not name.
 
     Raises
     ------
     UserError
-        If a setting is wrong or the results folder cannot be written.
+        If a setting is wrong or the folder of the records cannot be written.
     """
     paths = paths or study_paths()
     study = load_study(paths)
@@ -71,16 +71,16 @@ def replay_updates(workload: str, paths: Paths | None = None) -> list[ReplayResu
     runs = list(_replay_runs(study, workload))
     if not runs:
         return []
-    about = ensure_prepared(study, runs[0].workload.dataset, paths)
-    return [_replay_result(record, about) for record in execute_runs(runs, about, paths)]
+    dataset = ensure_prepared(study, runs[0].workload.dataset, paths)
+    return [_replay_result(record, dataset) for record in execute_runs(runs, dataset, paths)]
 
 
 def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
     if workload not in study.equivalence.replay:
         return
-    for name, traits in SYSTEMS.items():
+    for name, info in SYSTEMS.items():
         system = parse_system(name)
-        if traits.records_updates and installed_version(system.framework):
+        if info.records_updates and installed_version(system.framework):
             yield Run(
                 experiment=REPLAY_EXPERIMENT,
                 workload_name=workload,
@@ -92,7 +92,6 @@ def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
                 block=0,
                 seed=study.seed,
                 sampler_hz=0,
-                evaluation=Evaluation(),
                 record_updates="gradients",
                 timeout_s=REPLAY_TIMEOUT_S,
             )

@@ -1,4 +1,4 @@
-"""`horizont repro`: the whole study by DVC, with the count of its stages."""
+"""`horizont repro`: `dvc repro` with the progress of its stages, two pages at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from horizont.monitoring.process_control import defer_interrupts
 from horizont.workflow.check import load_study
 from horizont.workflow.paths import Paths
 
-#: Pages that are made at a time.
+#: Pages that are executed at a time.
 PARALLEL_PAGES = 2
 
 RUNNING_LINE = re.compile(r"^Running stage '(?P<stage>[^']+)'")
@@ -28,16 +28,16 @@ SKIPPED_LINE = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
 
 
 def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
-    """Run what is not up to date, and say where each stage stands among all.
+    """Run the stages that are not up to date, and print the number of each.
 
-    What measures comes first, one stage after the other. Pages measure nothing, and are made two
-    at a time: DVC locks what a stage reads and writes. Then DVC looks at everything once more,
-    and makes what needs the pages.
+    Stages that measure come first, one after the other. Pages measure nothing and are executed
+    two at a time: DVC locks what a stage reads and writes. A last `dvc repro` of everything then
+    runs what needs the pages.
 
     Parameters
     ----------
     arguments
-        For `dvc repro`, which is then run once, as it would run by itself.
+        For a single `dvc repro`, which is then run as it is.
 
     Returns
     -------
@@ -51,12 +51,12 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     """
     load_study(paths)
     if not os.access(paths.root, os.W_OK):
-        raise UserError("project folder", str(paths.root), "a folder that can be written")
+        raise UserError("project folder", str(paths.root), "a writable folder")
     names = _dvc(paths.root, "stage", "list", "--name-only").splitlines()
     plan = [[list(arguments)]] if arguments else schedule_stages(names, read_stage_meta(paths.root))
-    count = StageProgress(len(names))
-    for beside in plan:
-        if status := _run_in_parallel(paths.root, beside, count):
+    progress = StageProgress(len(names))
+    for in_parallel in plan:
+        if status := _run_in_parallel(paths.root, in_parallel, progress):
             return status
     return 0
 
@@ -64,16 +64,15 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
 def schedule_stages(
     names: Sequence[str], metas: Mapping[str, Mapping[str, Any]]
 ) -> list[list[list[str]]]:
-    """Tell what is run after what: the arguments of each `dvc repro`, with those beside it.
+    """Return the arguments of each `dvc repro`, in sequence, grouped by what runs in parallel.
 
     Parameters
     ----------
     names
         The stages in the order of the pipeline; `theory@theory-01-neuron` is one of `theory`.
     metas
-        What `dvc.yaml` says of a stage under `meta`. With `makes: page` it makes pages, out of
-        which those listed under `measures` measure all the same; with `makes: book` it needs
-        the pages.
+        `meta` of each stage in `dvc.yaml`. With `makes: page` it executes pages, of which those
+        listed under `measures` measure nevertheless; with `makes: book` it needs the pages.
     """
     pages: list[str] = []
     measuring: list[str] = []
@@ -84,23 +83,23 @@ def schedule_stages(
             pages.append(name)
         elif meta.get("makes") != "book":
             measuring.append(name)
-    # From the end, since the chapters that take longest come late: short pages fill what is left.
-    shares = [pages[::-1][first::PARALLEL_PAGES] for first in range(PARALLEL_PAGES)]
-    # Single items, because DVC shuffles what it looks up by itself.
-    single = [
-        [["--single-item", *share] for share in turn if share] for turn in ([measuring], shares)
+    # In reverse, since the pages that take longest come late.
+    queues = [pages[::-1][first::PARALLEL_PAGES] for first in range(PARALLEL_PAGES)]
+    # As single items, because DVC shuffles the stages that it finds itself.
+    sequence = [
+        [["--single-item", *queue] for queue in group if queue] for group in ([measuring], queues)
     ]
-    return [*single, [[]]]
+    return [*sequence, [[]]]
 
 
 def read_stage_meta(root: Path) -> dict[str, dict[str, Any]]:
-    """Read what `dvc.yaml` says of each stage under `meta`."""
+    """Read `meta` of each stage in `dvc.yaml`."""
     stages = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     return {name: stage.get("do", stage).get("meta", {}) for name, stage in stages.items()}
 
 
 class StageProgress:
-    """The stages that were run or left as they are, each named in the terminal as it begins."""
+    """Counts the stages that were run or skipped, and prints each as it starts."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -109,27 +108,27 @@ class StageProgress:
         self._lock = threading.Lock()
 
     def on_line(self, line: str) -> None:
-        """Take in a line that DVC has printed."""
+        """Count the stage that a line of DVC's output names."""
         with self._lock:
             if match := SKIPPED_LINE.match(line):
                 self._started_stages.add(match["stage"])
             elif match := RUNNING_LINE.match(line):
                 self._started_stages.add(match["stage"])
                 minutes, seconds = divmod(int(time.monotonic() - self._start_s), 60)
-                place = f"[{len(self._started_stages)}/{self._total}]"
-                print(f"{place} {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
+                number = f"[{len(self._started_stages)}/{self._total}]"
+                print(f"{number} {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
 
 
 def _run_in_parallel(
     root: Path, argument_lists: Sequence[Sequence[str]], progress: StageProgress
 ) -> int:
-    """Run some `dvc repro` beside each other, counting their stages as they name them."""
+    """Run several `dvc repro` at the same time."""
     command = [*_dvc_command(), "--wait-for-lock", "repro"]
     processes: list[subprocess.Popen[str]] = []
-    listeners: list[threading.Thread] = []
+    readers: list[threading.Thread] = []
     try:
         for arguments in argument_lists:
-            with defer_interrupts():  # nobody but us can interrupt it
+            with defer_interrupts():
                 process = subprocess.Popen(
                     [*command, *arguments],
                     cwd=root,
@@ -139,13 +138,13 @@ def _run_in_parallel(
                     process_group=0,
                 )
                 processes.append(process)
-            listeners.append(threading.Thread(target=_read_output, args=(process, progress)))
-            listeners[-1].start()
+            readers.append(threading.Thread(target=_read_output, args=(process, progress)))
+            readers[-1].start()
         statuses = [process.wait() for process in processes]
         return next((status for status in statuses if status), 0)
     except BaseException:
-        # DVC and its stage have a process group of their own, so that whatever interrupted us, a
-        # key or a signal, is one interrupt for each of them. They end by themselves.
+        # DVC and its stage have their own process group, so that a Ctrl-C or a signal to this
+        # process becomes exactly one interrupt for each of them. They then end by themselves.
         for process in processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
@@ -153,8 +152,8 @@ def _run_in_parallel(
             process.wait()
         raise
     finally:
-        for listener in listeners:
-            listener.join()
+        for reader in readers:
+            reader.join()
 
 
 def _read_output(process: subprocess.Popen[str], progress: StageProgress) -> None:
@@ -177,13 +176,13 @@ def _dvc(root: Path, *arguments: str) -> str:
         check=False,
     )
     if done.returncode:
-        words = done.stderr.strip().splitlines()
-        raise UserError("dvc.yaml", words[-1] if words else "unreadable", "a pipeline DVC can read")
+        lines = done.stderr.strip().splitlines()
+        raise UserError("dvc.yaml", lines[-1] if lines else "unreadable", "a pipeline DVC can read")
     return done.stdout
 
 
 def stage_environment(root: Path) -> dict[str, str]:
-    """Put this environment's programs first, so that stages find `horizont` and `dvc`."""
+    """Return an environment in which stages find `horizont` and `dvc` of this interpreter."""
     programs = str(Path(sys.executable).parent)
     path = os.pathsep.join([programs, os.environ.get("PATH", "")])
     return {**os.environ, "PATH": path, "HORIZONT_ROOT": str(root), "DVC_NO_ANALYTICS": "1"}

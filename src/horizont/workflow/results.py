@@ -139,31 +139,33 @@ def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
             records = find_planned_records(study, experiment, workload, paths)[0]
             if records:
                 found[workload] = records
-    return {workload: found[workload] for workload in study.equivalence.workloads if workload in found}
+    return {
+        workload: found[workload] for workload in study.equivalence.workloads if workload in found
+    }
 
 
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
-    """Give a verdict on every published claim and keep them in ``reports/claims.json``."""
+    """Judge every published claim, and write the verdicts to ``reports/claims.json``."""
     paths = paths or study_paths()
-    judged = claim_verdicts(*available_evidence(paths))
+    claims = claim_verdicts(*available_evidence(paths))
     paths.claims.parent.mkdir(parents=True, exist_ok=True)
-    write_json(paths.claims, judged)
-    return judged
+    write_json(paths.claims, claims)
+    return claims
 
 
 def show_claims(paths: Paths) -> None:
-    """Print the verdicts; those that cannot be tested here are counted only."""
+    """Print the verdicts; claims that are not testable are only counted."""
     console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
-    judged = judge_claims(paths)
-    tested = [claim for claim in judged if claim["verdict"] != "not testable"]
+    claims = judge_claims(paths)
+    tested = [claim for claim in claims if claim["verdict"] != "not testable"]
     if tested:
         console.print(_claims_table(tested))
-    console.print(claim_summary(judged), soft_wrap=True)
+    console.print(claim_summary(claims), soft_wrap=True)
 
 
 def _claims_table(claims: Sequence[dict[str, Any]]) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD)
-    for column in ("claim", "what was claimed", "verdict", "note"):
+    for column in ("claim", "statement", "verdict", "note"):
         table.add_column(column, no_wrap=column in ("claim", "verdict"))
     for claim in claims:
         table.add_row(claim["id"], claim["claim"], claim["verdict"], claim["reason"])
@@ -171,7 +173,7 @@ def _claims_table(claims: Sequence[dict[str, Any]]) -> Table:
 
 
 def check_claims(paths: Paths) -> None:
-    """Refuse a page of claims that says something else than the verdicts.
+    """Check that the page of claims agrees with the verdicts.
 
     Raises
     ------
@@ -183,40 +185,42 @@ def check_claims(paths: Paths) -> None:
         if not path.exists():
             raise UserError("claims", str(path), "a file that `horizont notebook claims` wrote")
     names = {record.folder.name for record in available_records(paths)}
-    faults = check_page(page, read_json(paths.claims), names)
-    if faults:
-        raise UserError(str(page), faults[0], "what reports/claims.json says")
+    if disagreements := check_page(page, read_json(paths.claims), names):
+        raise UserError(str(page), disagreements[0], "the verdicts of reports/claims.json")
 
 
 def recommendation_for(question: Question, paths: Paths | None = None) -> Recommendation:
     """Answer a question from the records of the study."""
-    records, proofs = available_evidence(paths)
-    return recommend(records, question, proofs)
+    records, status = available_evidence(paths)
+    return recommend(records, question, status)
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
-    """Answer the same question for all other wishes."""
-    others = [wish for wish in OBJECTIVES if wish != question.objective]
-    records, proofs = available_evidence()
-    return {wish: recommend(records, replace(question, objective=wish), proofs) for wish in others}
+    """Answer the same question for all other objectives."""
+    records, status = available_evidence()
+    return {
+        objective: recommend(records, replace(question, objective=objective), status)
+        for objective in OBJECTIVES
+        if objective != question.objective
+    }
 
 
 def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:
-    """Print the ranking, on what it rests, and its limits.
+    """Print the ranking, its evidence and its limits.
 
     Parameters
     ----------
-    asked
-        The fields of a question.
+    fields
+        Of a :class:`horizont.analysis.advice.Question`.
 
     Returns
     -------
     int
-        1 if the records do not reach that far, else 0.
+        1 if the records do not cover the question, else 0.
     """
     console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
-    advice = recommendation_for(Question(**fields), paths)
-    rows = recommendation_rows(advice)
+    recommendation = recommendation_for(Question(**fields), paths)
+    rows = recommendation_rows(recommendation)
     if rows:
         table = Table(header_style="bold", box=SIMPLE_HEAD)
         for column in rows[0]:
@@ -224,7 +228,7 @@ def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:
         for row in rows:
             table.add_row(*row.values())
         console.print(table)
-        console.print(f"From {advice.basis}.", soft_wrap=True)
-    for caveat in advice.caveats:
+        console.print(f"From {recommendation.basis}.", soft_wrap=True)
+    for caveat in recommendation.caveats:
         console.print(caveat, soft_wrap=True)
     return int(not rows)

@@ -1,4 +1,4 @@
-"""Proving that the frameworks train the same network on a workload."""
+"""Verification that the frameworks train a workload equivalently."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from horizont.workflow.provenance import certificate_provenance
 
 VERIFY_TIMEOUT_S = 1800.0
 
-#: The trainings of each framework: the proof and the precision of the times, with their noise.
+#: The trainings of each framework: in float64, which decides, and in float32, which is timed; each
+#: with the perturbations that show its rounding noise.
 TRACE_RUNS = (
     TraceRun(dtype="float64"),
     TraceRun(dtype="float64", perturbation="batch_order"),
@@ -41,28 +42,28 @@ TRACE_RUNS = (
     TraceRun(dtype="float32", perturbation="thread_count"),
 )
 
-#: Compute threads of the trainings, and of those with another number.
+#: Compute threads of the trainings, and of those that perturb their number.
 DEFAULT_THREADS = 1
 PERTURBED_THREADS = 2
 
-#: Those of another build of a framework, whose noise is the framework's.
+#: The trainings of a variant; its noise is that of its framework.
 VARIANT_TRACE_RUNS = (TraceRun(dtype="float64"), TraceRun(dtype="float32"))
 
-#: Tensors by name, of each pass.
+#: Tensors by name, of each training.
 TracedTensors = Mapping[TraceRun, Mapping[str, NDArray[Any]]]
 
 
 def verify_workload(
     workload: str, paths: Paths | None = None, mutations: dict[str, str] | None = None
 ) -> EquivalenceCertificate:
-    """Train a little in every framework, compare all tensors, and keep the findings.
+    """Train a few steps in every framework, compare all tensors, and write the certificate.
 
-    So are the builds that the study times: each is compared with its own framework.
+    The variants that the study times are each compared with their own framework.
 
     Parameters
     ----------
-    faults
-        Deliberate mistakes by framework; a proof with faults is handed back and not kept.
+    mutations
+        Seeded defects by framework; the certificate is then returned and not written.
 
     Raises
     ------
@@ -72,44 +73,43 @@ def verify_workload(
         If a framework cannot train at all.
     """
     paths = paths or study_paths()
-    prover = checker_for(workload, paths)
-    passes: dict[str, Sequence[TraceRun]] = {
+    checker = checker_for(workload, paths)
+    trace_runs: dict[str, Sequence[TraceRun]] = {
         **dict.fromkeys(FRAMEWORKS, TRACE_RUNS),
-        **dict.fromkeys(variants_of(prover.study), VARIANT_TRACE_RUNS),
+        **dict.fromkeys(variants_of(checker.study), VARIANT_TRACE_RUNS),
     }
-    told = prover.train(
+    traced = checker.train(
         {
             trainer: [
-                training.model_copy(update={"mutation": (mutations or {}).get(trainer)})
-                for training in trainings
+                run.model_copy(update={"mutation": (mutations or {}).get(trainer)}) for run in runs
             ]
-            for trainer, trainings in passes.items()
+            for trainer, runs in trace_runs.items()
             if installed_version(trainer.partition("+")[0])
         },
-        "compared",
+        "verification",
     )
-    proof = prover.certificate(told)
+    certificate = checker.certificate(traced)
     if not mutations:
-        write_certificate(paths.certificate(workload), proof)
-    return proof
+        write_certificate(paths.certificate(workload), certificate)
+    return certificate
 
 
 def variants_of(study: Study) -> list[str]:
-    """List the builds that a study times, with their frameworks: `pytorch+compiled`."""
-    built = (system.framework_variant for system in study.systems() if system.variant != DEFAULT)
-    return list(dict.fromkeys(built))
+    """List the variants that a study times, with their frameworks: `pytorch+compiled`."""
+    variants = (each.framework_variant for each in study.systems() if each.variant != DEFAULT)
+    return list(dict.fromkeys(variants))
 
 
 def checker_for(workload: str, paths: Paths) -> EquivalenceChecker:
-    """Prepare the trainings of a workload."""
+    """Return the checker of a workload, with its data set prepared."""
     study = load_study(paths)
-    about = ensure_prepared(study, study.workload(workload).dataset, paths)
-    return EquivalenceChecker(study, workload, about, paths.prepared(about.name).resolve())
+    dataset = ensure_prepared(study, study.workload(workload).dataset, paths)
+    return EquivalenceChecker(study, workload, dataset, paths.prepared(dataset.name).resolve())
 
 
 @dataclass(frozen=True)
 class EquivalenceChecker:
-    """The trainings of one proof, and what follows from them."""
+    """Trains a workload in several frameworks and compares their tensors."""
 
     study: Study
     workload: str
@@ -119,20 +119,20 @@ class EquivalenceChecker:
     def train(
         self, trace_runs: Mapping[str, Sequence[TraceRun]], purpose: str
     ) -> Mapping[str, TracedTensors]:
-        """Train in some frameworks, each in processes of its own, and tell all tensors.
+        """Train in some frameworks, each in its own processes, and return all tensors.
 
         Parameters
         ----------
-        passes
-            The trainings of each framework or build.
+        trace_runs
+            The trainings of each framework or variant.
         purpose
-            What this is for, in a word or two that follow the name of the workload.
+            Shown with the progress, after the name of the workload.
         """
-        with tempfile.TemporaryDirectory(prefix="horizont-") as made:
+        with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
             jobs = [
                 job
-                for name, own in trace_runs.items()
-                for job in self._trace_jobs(name, own, Path(made))
+                for name, runs in trace_runs.items()
+                for job in self._trace_jobs(name, runs, Path(folder))
             ]
             progress = Progress("training", len(jobs))
             progress.start(f"{self.workload} {purpose}")
@@ -140,42 +140,39 @@ class EquivalenceChecker:
             run_in_parallel(
                 [plan_trace(job) for job in jobs],
                 VERIFY_TIMEOUT_S,
-                lambda planned: progress.finish(f"{trainers[planned.folder]} done"),
+                lambda process: progress.finish(f"{trainers[process.folder]} done"),
             )
-            told: dict[str, TracedTensors] = {name: {} for name in trace_runs}
+            traced: dict[str, TracedTensors] = {name: {} for name in trace_runs}
             for job in jobs:
-                own = {
-                    training: _open_tensors(job.folder / training.file_name)
-                    for training in job.runs
-                }
-                told[job.framework_variant] = {**told[job.framework_variant], **own}
+                tensors = {run: _open_tensors(job.folder / run.file_name) for run in job.runs}
+                traced[job.framework_variant] = {**traced[job.framework_variant], **tensors}
         progress.close()
-        return told
+        return traced
 
     def _trace_jobs(
         self, trainer: str, trace_runs: Sequence[TraceRun], folder: Path
     ) -> list[TraceJob]:
-        """Deal trainings to processes: one for all, and one for another number of threads."""
-        usual = [training for training in trace_runs if training.perturbation != "thread_count"]
-        other = [training for training in trace_runs if training.perturbation == "thread_count"]
-        dealt = ((usual, DEFAULT_THREADS), (other, PERTURBED_THREADS))
+        """Group the trainings into processes: one for each number of threads."""
+        default = [run for run in trace_runs if run.perturbation != "thread_count"]
+        perturbed = [run for run in trace_runs if run.perturbation == "thread_count"]
+        groups = ((default, DEFAULT_THREADS), (perturbed, PERTURBED_THREADS))
         return [
-            self._trace_job(trainer, own, threads, folder / f"{trainer}-{threads}")
-            for own, threads in dealt
-            if own
+            self._trace_job(trainer, runs, threads, folder / f"{trainer}-{threads}")
+            for runs, threads in groups
+            if runs
         ]
 
     def _trace_job(
         self, trainer: str, trace_runs: Sequence[TraceRun], threads: int, folder: Path
     ) -> TraceJob:
-        following = self.study.equivalence.schedule_for(self.workload)
-        framework, _, build = trainer.partition("+")
+        schedule = self.study.equivalence.schedule_for(self.workload)
+        framework, _, variant = trainer.partition("+")
         return TraceJob(
             framework=framework,
-            variant=cast(Variant, build or DEFAULT),
+            variant=cast(Variant, variant or DEFAULT),
             workload=self.study.workload(self.workload),
-            batch=following.batch,
-            at_steps=following.at_steps,
+            batch=schedule.batch,
+            at_steps=schedule.at_steps,
             runs=tuple(trace_runs),
             seed=self.study.seed,
             threads=threads,
@@ -184,12 +181,12 @@ class EquivalenceChecker:
         )
 
     def comparisons(self, traced: Mapping[str, TracedTensors]) -> Iterator[Comparison]:
-        """Compare what the frameworks told, tensor by tensor, the exact precision first."""
+        """Compare all tensors of the frameworks, float64 first."""
         for traces in _trace_sets_by_dtype(traced):
             yield from compare(traces)
 
     def certificate(self, traced: Mapping[str, TracedTensors]) -> EquivalenceCertificate:
-        """Compare all that the frameworks told."""
+        """Compare all tensors of the frameworks, and make the certificate."""
         workload = self.study.workload(self.workload)
         installed = [name for name in traced if "+" not in name]
         return make_certificate(
@@ -208,25 +205,26 @@ class EquivalenceChecker:
 
 
 def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
-    """Sort what was told by precision; a precision that nobody trained in is left out."""
+    """Group the tensors by precision; one without trainings is omitted."""
 
-    def all_of(dtype: str, variant: str = "none") -> dict[str, Mapping[str, NDArray[Any]]]:
+    def all_of(dtype: str, perturbation: str = "none") -> dict[str, Mapping[str, NDArray[Any]]]:
         return {
             framework: tensors
-            for framework, passes in traced.items()
-            for training, tensors in passes.items()
-            if (training.dtype, training.perturbation) == (dtype, variant)
+            for framework, runs in traced.items()
+            for run, tensors in runs.items()
+            if (run.dtype, run.perturbation) == (dtype, perturbation)
         }
 
     exact = TraceSet("float64", all_of("float64"), [all_of("float64", "batch_order")])
     reruns = [
-        all_of("float32", variant) for variant in ("batch_order", "weight_ulp", "thread_count")
+        all_of("float32", perturbation)
+        for perturbation in ("batch_order", "weight_ulp", "thread_count")
     ]
     rounded = TraceSet("float32", all_of("float32"), reruns, exact.baseline)
     return [traces for traces in (exact, rounded) if traces.baseline]
 
 
 def _open_tensors(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Open a file of tensors; each is read when it is asked for, although the file is removed."""
+    """Open a file of tensors, which are read on access, even after the file is removed."""
     arrays: Mapping[str, NDArray[Any]] = np.load(path)
     return arrays
