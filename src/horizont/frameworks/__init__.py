@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 
 
 def load_adapter(framework: str) -> FrameworkAdapter:
-    """Load a framework. A process loads one at most: two in one process disturb each other.
+    """Load a framework. A process loads one at most: two in one process interfere.
 
     Raises
     ------
     UserError
-        If there is no such framework.
+        If the framework is not registered.
     MissingFramework
         If it is not installed.
     """
+    # Imported here, as every import of an ``info`` module runs this file.
     from horizont.config.system import FRAMEWORKS, installed_version
 
     if installed_version(framework) is None:

@@ -1,9 +1,10 @@
-"""What a framework must offer: the protocol that worker processes speak.
+"""The protocol between training processes and frameworks.
 
-Each framework is a package with the same files: ``model`` builds a network natively,
-``input`` is the framework's own input pipeline, ``train`` a trainer in one process,
-``distribute`` the trainers and servers of the distributed systems, ``profile`` the
-framework's own profiler. Its ``ADAPTER`` ties them.
+Each framework is a package with the same modules: ``info`` describes it without loading it,
+``model`` builds a network from native layers, ``optimizer`` holds the update rules, ``input`` the
+framework's own input pipeline, ``train`` the trainer of a single process, ``distributed`` or
+``kvstore`` the trainers and servers of the distributed systems, ``profiler`` reads the framework's
+profiler, and ``adapter`` offers them all as ``ADAPTER``.
 """
 
 from __future__ import annotations
@@ -18,32 +19,25 @@ from numpy.typing import NDArray
 
 from horizont.config.input import InputPipeline
 from horizont.config.jobs import WorkerJob
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT, SYSTEMS
 from horizont.config.workload import OptimizerConfig
 from horizont.data.files import ImageFiles
-from horizont.frameworks.operators import OperatorCall
+from horizont.errors import UserError
+from horizont.frameworks.operators import OperatorCall, ProfileError
 from horizont.networks.network import Network
 
-
-class PhaseMark(Protocol):
-    """Tells the clock that a phase of the step has ended."""
-
-    def __call__(self, phase: str, end_s: float | None = None) -> None:
-        """Book the time since the last mark, until now or until a time of ``time.monotonic``."""
-        ...
-
-
+#: Arrays by canonical name and in canonical layout.
 Weights = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """From bytes to numbers: (byte / 255 - mean) / std for each channel.
+    """Bytes to network inputs: (byte / 255 - mean) / std for each channel.
 
     Attributes
     ----------
-    enlarge
-        Each pixel becomes a square of so many by so many.
+    upscale
+        Each pixel is repeated so many times in both directions.
     """
 
     mean: NDArray[Any]
@@ -57,35 +51,32 @@ class Normalisation:
 
     @property
     def offset(self) -> NDArray[Any]:
-        """What is added to a scaled byte, for each channel."""
+        """The summand of a scaled byte, for each channel."""
         offset: NDArray[Any] = -self.mean / self.std
         return offset
 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """A network with everything that training it needs.
+    """A network with everything that is needed to train it.
 
     Attributes
     ----------
-    normalisation
-        Of images; nothing for texts.
     weights
-        Initial weights by canonical name and in canonical layout.
-    statistics
-        What the tracked statistics start from, likewise; mean 0 and variance 1 where left out.
+        Initial weights.
+    normalisation
+        Of images; None for texts.
+    running_statistics
+        Initial running statistics of batch norm; by default mean 0 and variance 1.
     seed
-        Of what a framework draws itself: the elements that dropout drops.
+        Seed of the framework's own random numbers: the masks of dropout.
     loss_reduction
-        ``mean`` over the examples of a batch; ``sum`` exists for the comparator to catch. The
-        loss of a text is the sum over its time steps.
+        ``mean`` over the examples of a batch. ``sum`` is a mutation for the comparator. The loss
+        of a text is the sum over its time steps.
     decay_all
-        Weight decay is for kernels and matrices; on all weights it is for the comparator to
-        catch.
+        Weight decay applies to kernels and matrices; on all weights it is a mutation.
     gradient_factors
-        Factors of some gradients, by weight; none are meant, any are for the comparator to catch.
-    build
-        How the framework is to build the network; of :data:`horizont.config.BUILDS`, or plain.
+        Factors of gradients by weight; any factor is a mutation.
     """
 
     network: Network
@@ -98,26 +89,17 @@ class TrainingSetup:
     loss_reduction: Literal["mean", "sum"] = "mean"
     decay_all: bool = False
     gradient_factors: Mapping[str, float] = field(default_factory=dict)
-    variant: Variant = DEFAULT
+    variant: str = DEFAULT
 
     def weight_decay_of(self, weight: str) -> float:
-        """Tell the weight decay of a weight by its name."""
-        decayed = self.decay_all or self.weights[weight].ndim > 1
-        return self.optimizer.weight_decay if decayed else 0.0
-
-
-@dataclass(frozen=True)
-class ForwardBackward:
-    """What a network says to a batch before learning from it, in canonical layout."""
-
-    logits: NDArray[Any]
-    loss: float
-    gradients: Weights
+        """Return the weight decay of a weight."""
+        is_decayed = self.decay_all or self.weights[weight].ndim > 1
+        return self.optimizer.weight_decay if is_decayed else 0.0
 
 
 @dataclass(frozen=True)
 class InMemoryImages:
-    """The examples of a training run, in memory.
+    """Images of a training run, in memory.
 
     Attributes
     ----------
@@ -126,7 +108,7 @@ class InMemoryImages:
     labels
         int64, (examples,).
     order
-        The indices of each batch, batch by batch.
+        The indices of the examples, batch by batch.
     """
 
     images: NDArray[Any]
@@ -136,16 +118,16 @@ class InMemoryImages:
 
 @dataclass(frozen=True)
 class TextWindows:
-    """The examples of a training run on a text, in memory.
+    """Windows into a text, in memory.
 
     Attributes
     ----------
-    words
-        The text as numbers of words, int32 (words,).
+    tokens
+        The text as word indices, int32 (words,).
     time_steps
-        Words of an example.
+        Words per example.
     order
-        Where the examples of each batch begin, batch by batch.
+        The first positions of the examples, batch by batch.
     """
 
     tokens: NDArray[Any]
@@ -153,29 +135,21 @@ class TextWindows:
     order: Sequence[NDArray[Any]]
 
     def inputs_and_targets(self, starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Cut out examples: what is read and, one word later, what is to be predicted.
-
-        Returns
-        -------
-        tuple
-            Two arrays, int32 (examples, time steps).
-        """
-        cut = self.tokens[np.asarray(starts)[:, None] + np.arange(self.time_steps + 1)]
-        return cut[:, :-1], cut[:, 1:]
+        """Return inputs, and targets one word later: int32 (examples, time steps) each."""
+        windows = self.tokens[np.asarray(starts)[:, None] + np.arange(self.time_steps + 1)]
+        return windows[:, :-1], windows[:, 1:]
 
 
 @dataclass(frozen=True)
 class ImagesOnDisk:
-    """The examples of a training run, in files.
+    """Images of a training run, in files.
 
     Attributes
     ----------
     order
-        The indices of each batch, batch by batch.
-    input
-        How they are to be read.
+        The indices of the examples, batch by batch.
     reader
-        The name of the reader, of :data:`horizont.config.READERS`.
+        A name of `horizont.config.system.READERS`.
     """
 
     files: ImageFiles
@@ -184,18 +158,33 @@ class ImagesOnDisk:
     reader: str
 
 
+TrainingData = InMemoryImages | TextWindows | ImagesOnDisk
+
+
+def lazily(pipeline: Iterable[Any]) -> Iterator[Any]:
+    """Start a pipeline when its first batch is requested, and release it when this is closed."""
+    yield from pipeline
+
+
+@dataclass(frozen=True)
+class ForwardBackward:
+    """Logits, loss and gradients of a batch, without an update."""
+
+    logits: NDArray[Any]
+    loss: float
+    gradients: Weights
+
+
 @dataclass(frozen=True)
 class CommunicationStats:
-    """The exchange of the gradients in bare steps, by the framework's own clocks.
+    """The gradient exchange of uninstrumented steps, by the framework's own clocks.
 
     Attributes
     ----------
-    steps
-        How many have been summed up so far.
     exchange_s
-        From the first gradients on their way to the last ones back, in seconds.
+        Summed over the steps, from the start of the first transfer to the end of the last.
     overlap_s
-        How much of that went on beside the backward pass, in seconds.
+        The part of it that overlapped with the backward pass.
     """
 
     steps: int
@@ -203,7 +192,7 @@ class CommunicationStats:
     overlap_s: float
 
     def mean_since(self, before: CommunicationStats) -> CommunicationStats | None:
-        """Take the mean of a step since an earlier sum, if there was a step since."""
+        """Return the mean of a step since an earlier reading; None without a step since."""
         steps = self.steps - before.steps
         if not steps:
             return None
@@ -211,144 +200,177 @@ class CommunicationStats:
         return CommunicationStats(1, exchange_s, (self.overlap_s - before.overlap_s) / steps)
 
 
-def lazily(pipeline: Iterable[Any]) -> Iterator[Any]:
-    """Start a pipeline when its first batch is asked for, and let go of it when this is closed."""
-    yield from pipeline
+class PhaseMark(Protocol):
+    """The clock of an instrumented step."""
+
+    def __call__(self, phase: str, end_s: float | None = None) -> None:
+        """Record the end of a phase, now or at a time of ``time.monotonic``.
+
+        The phase began at the previous mark.
+        """
+        ...
 
 
-#: Waits for the end of a step, and tells its phases in their order, each with its end in seconds of
+#: Waits for the end of a step and returns its phases in order, each with its end in seconds of
 #: ``time.monotonic``.
 PhaseEnds = Callable[[], list[tuple[str, float]]]
 
 
 @runtime_checkable
 class EngineQueuedTrainer(Protocol):
-    """A trainer that can be told to make a timed step before the one before it is over."""
+    """A trainer that can queue an instrumented step before the previous one has finished."""
 
     def enqueue_instrumented_step(self, batch: Any) -> tuple[Any, PhaseEnds]:
-        """Queue a step whose phases are timed where the work is done; promise loss and ends.
+        """Queue a step whose phases are timed where they run; return the pending loss and ends.
 
-        A phase begins when the one before it has ended, and the first when the step before has.
+        A phase begins when the previous one has ended, the first one when the previous step has.
         """
         ...
 
 
 class Trainer(Protocol):
-    """One process that trains: alone, or as a worker among others."""
+    """The training of one process, alone or as one of several workers."""
 
-    def batches(self, data: InMemoryImages | TextWindows | ImagesOnDisk) -> Iterator[Any]:
-        """Start the framework's own input pipeline: batches in the given order.
+    def batches(self, data: TrainingData) -> Iterator[Any]:
+        """Start the framework's own input pipeline; yield batches in the order of `data`.
 
-        A batch begins with what the network takes and what it is to find. No file is read before
-        the first batch is asked for.
+        A batch begins with inputs and targets. No file is read before the first batch is
+        requested.
         """
         ...
 
     def compile_instrumented_step(self, batch_size: int) -> None:
-        """Get ready for timed steps, so that the first of them is like the others.
-
-        Parameters
-        ----------
-        examples
-            Of a batch. What compiles for one size of batch compiles for this one.
-        """
+        """Trace or compile the instrumented step for this batch size, outside any timing."""
         ...
 
     def step(self, batch: Any) -> Any:
-        """Make one training step, as fast as the framework can, and hand back its loss.
+        """Run one training step and return its loss.
 
-        The loss may be a promise: the step is over when :meth:`settle` returns.
+        The loss may be pending: the step has finished when `synchronize` returns.
         """
         ...
 
     def instrumented_step(self, batch: Any, mark: PhaseMark) -> Any:
-        """Make the same step, and mark the end of each phase.
+        """Run the same step and mark the end of each phase.
 
-        A worker marks all of its exchange as communication: how much of it was waiting for the
-        slowest, only the others know.
+        A worker marks its whole exchange as communication; the launcher separates waiting for
+        the slowest worker after the run.
         """
         ...
 
     def synchronize(self, loss: Any) -> None:
-        """Return when the step that gave this loss is over."""
+        """Block until the step that produced this loss has finished."""
         ...
 
     def communication_stats(self) -> CommunicationStats | None:
-        """Sum up the exchange so far, if the framework takes its time beside the backward pass."""
+        """Return the exchange so far, if the framework measures it itself."""
         ...
 
     def loss_value(self, loss: Any) -> float:
-        """Read a loss."""
+        """Return a loss as a number."""
         ...
 
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Score inputs in evaluation.
+        """Return scores in evaluation mode, (examples, [time steps,] classes).
 
         Parameters
         ----------
         inputs
             Images, uint8 (examples, channels, height, width), or texts (examples, time steps),
-            which are read on from where the examples of the batch before ended.
-
-        Returns
-        -------
-        NDArray
-            (examples, classes), or (examples, time steps, classes).
+            which continue where the examples of the previous batch ended.
         """
         ...
 
     def forward_backward(self, batch: Any) -> ForwardBackward:
-        """Tell logits, loss and gradients for a batch without learning from it."""
+        """Return logits, loss and gradients of a batch; nothing is updated."""
         ...
 
     def weights(self) -> Weights:
-        """Read the weights by canonical name and in canonical layout."""
+        """Return the weights."""
         ...
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics, likewise: those of this process."""
+        """Return the running statistics of batch norm, which each process tracks itself."""
         ...
 
     def optimizer_state(self) -> Weights:
-        """Read what the optimizer keeps here of each weight: ``<weight>.<slot>``.
+        """Return the optimizer's state in this process: ``<weight>.<slot>``.
 
-        The slots are ``velocity`` of momentum, ``first`` and ``second`` moment of Adam.
+        Slots are ``velocity`` of momentum, ``first`` and ``second`` moment of Adam.
         """
         ...
 
     def recurrent_state(self) -> Weights:
-        """Read what a recurrent network carries to the next batch: ``<layer>.<part>``.
+        """Return the recurrent state carried to the next batch: ``<layer>.<part>``.
 
-        Each is laid out as (examples, units); before the first batch there is nothing.
+        Each part is (examples, units); before the first batch there is none.
         """
         ...
 
     def reset_recurrent_state(self) -> None:
-        """Let the next batch begin with a state of zeros."""
+        """Zero the recurrent state."""
         ...
 
     def set_dropout_masks(self, masks: Weights) -> None:
-        """Set the factors of all fed dropouts for the next step, by the name of the layer.
-
-        A mask is laid out canonically, with an axis for the examples in front.
-        """
+        """Set the external dropout masks of the next step, by layer: (examples, ...)."""
         ...
 
     def close(self) -> None:
-        """Leave the others in good order."""
+        """Leave the group of workers in good order."""
         ...
+
+
+class BaseTrainer:
+    """Defaults for a trainer of a single process that computes eagerly."""
+
+    def compile_instrumented_step(self, batch_size: int) -> None:
+        """Do nothing: the instrumented step calls what the uninstrumented one calls."""
+
+    def synchronize(self, loss: Any) -> None:
+        """Return at once: the step had finished when it returned."""
+
+    def communication_stats(self) -> CommunicationStats | None:
+        """Return None: the framework does not measure an exchange inside a step."""
+        return None
+
+    def loss_value(self, loss: Any) -> float:
+        """Return a loss as a number."""
+        return float(loss)
+
+    def running_statistics(self) -> Weights:
+        """Return no statistics."""
+        return {}
+
+    def optimizer_state(self) -> Weights:
+        """Return no state."""
+        return {}
+
+    def recurrent_state(self) -> Weights:
+        """Return no state."""
+        return {}
+
+    def reset_recurrent_state(self) -> None:
+        """Do nothing: there is no state."""
+
+    def set_dropout_masks(self, masks: Weights) -> None:
+        """Accept no mask: there is no dropout."""
+        if masks:
+            raise NotImplementedError(f"external dropout masks: {', '.join(masks)}")
+
+    def close(self) -> None:
+        """Do nothing: there are no other workers."""
 
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """A step that a coordinator had done by a worker.
+    """A step that a worker ran for a coordinator.
 
     Attributes
     ----------
     start_unix_s, end_unix_s
-        The worker's wall clock.
+        By the worker's wall clock.
     phases_s
-        Seconds of each phase that was measured.
+        Seconds of each measured phase.
     """
 
     worker: int
@@ -359,76 +381,113 @@ class RemoteStep:
 
 
 class Coordinator(Protocol):
-    """The process that hands out steps where workers only serve."""
+    """The process that schedules steps on workers that only serve."""
 
     def run(self, kind: str, steps: int, on_progress: Callable[[int], None]) -> list[RemoteStep]:
-        """Have `steps` steps done on each worker on average, calling `done` with the count.
+        """Run `steps` steps per worker on average; `on_progress` receives the steps so far.
 
-        `kind` is a segment of :class:`horizont.config.Steps`; instrumented ones tell phases.
+        `kind` is a segment of `horizont.config.run.StepCounts`; instrumented steps have phases.
         """
         ...
 
     def weights(self) -> Weights:
-        """Read the weights by canonical name and in canonical layout."""
+        """Return the weights."""
         ...
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics, likewise."""
+        """Return the running statistics of batch norm."""
         ...
 
     def close(self) -> None:
-        """Let the workers and servers go."""
+        """Wait for pending steps and release workers and servers."""
         ...
 
 
 class FrameworkAdapter(Protocol):
-    """A framework."""
+    """Everything that Horizont needs from a framework; a process loads one adapter."""
 
     def configure(self, threads: int) -> None:
-        """Set the threads, before anything else happens."""
+        """Set the number of threads; called before everything else."""
         ...
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer that works alone."""
+        """Return the trainer of a single process."""
         ...
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
-        """Join the other processes of the job as a worker that trains."""
+        """Join the other processes of the job and return the trainer of a worker."""
+        ...
+
+    def coordinator(self, setup: TrainingSetup, job: WorkerJob, data: TrainingData) -> Coordinator:
+        """Return the coordinator of workers that only serve."""
+        ...
+
+    def serve(self, job: WorkerJob) -> None:
+        """Run a service role until the job is over: server, scheduler or remote-controlled worker.
+
+        It may not return; the launcher then terminates it.
+        """
         ...
 
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer that works alone and shows its operators one by one."""
+        """Return a trainer of a single process that runs its operators one by one."""
         ...
 
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
-        """Do some work of such a trainer under the framework's own profiler.
+        """Run steps of such a trainer under the framework's profiler.
 
         Parameters
         ----------
         folder
-            For files of the profiler that are worth keeping.
+            For files of the profiler that are worth storing.
 
         Raises
         ------
-        ProfileNotUnderstood
-            If the profiler left nothing that can be read.
+        ProfileError
+            If the profile cannot be read.
         """
         ...
+
+    def features(self) -> dict[str, Any]:
+        """Return what the installed framework offers; see `horizont.frameworks.features`.
+
+        It also trains a convolution for a step, so that a library below the framework can report
+        what it computes.
+        """
+        ...
+
+
+class BaseAdapter:
+    """Defaults for a framework without distributed systems and without a profiler.
+
+    Attributes
+    ----------
+    framework
+        The name in the registry.
+    """
+
+    framework: str
+
+    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
+        """Raise a `UserError`: the framework has no distributed system."""
+        raise self._role_error(job)
+
+    def coordinator(self, setup: TrainingSetup, job: WorkerJob, data: TrainingData) -> Coordinator:
+        """Raise a `UserError`: the framework has no coordinator."""
+        raise self._role_error(job)
 
     def serve(self, job: WorkerJob) -> None:
-        """Serve the job as a passive role: server, scheduler, or a worker that is told what to do.
+        """Raise a `UserError`: the framework has no service role."""
+        raise self._role_error(job)
 
-        Returns, if at all, when the job is over.
-        """
-        ...
+    def _role_error(self, job: WorkerJob) -> UserError:
+        infos = [info for name, info in SYSTEMS.items() if name.startswith(f"{self.framework}/")]
+        return UserError("role", job.role, sorted({"worker", *(r for i in infos for r in i.roles)}))
 
-    def coordinator(
-        self,
-        setup: TrainingSetup,
-        job: WorkerJob,
-        data: InMemoryImages | TextWindows | ImagesOnDisk,
-    ) -> Coordinator:
-        """Lead the job's passive workers."""
-        ...
+    def profile(
+        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
+    ) -> list[OperatorCall]:
+        """Raise a `ProfileError`: the framework has no profiler."""
+        raise ProfileError(f"{self.framework} has no profiler")

@@ -1,7 +1,7 @@
-"""MXNet behind the protocol.
+"""The adapter of MXNet.
 
-MXNet reads its settings from the environment while its library is loaded, so nothing here
-imports it before :meth:`MXNetAdapter.configure` has made them.
+MXNet reads its settings from the environment while its library is loaded. So this module does not
+import it, and :meth:`MXNetAdapter.configure` sets the environment before it does.
 """
 
 from __future__ import annotations
@@ -12,47 +12,52 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from horizont.config.jobs import WorkerJob
-from horizont.errors import UserError
-from horizont.frameworks.base import (
-    Coordinator,
-    FrameworkAdapter,
-    ImagesOnDisk,
-    InMemoryImages,
-    TextWindows,
-    Trainer,
-    TrainingSetup,
-)
+from horizont.frameworks.base import BaseAdapter, FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
 
 
-class MXNetAdapter:
+class MXNetAdapter(BaseAdapter):
     """MXNet."""
 
+    framework = "mxnet"
+
     def configure(self, threads: int) -> None:
-        """Set the threads and silence the library, then load it."""
+        """Set the threads and the verbosity of the library, then load it."""
         if "mxnet" in sys.modules:
             raise RuntimeError("MXNet is loaded already: its threads cannot be set any more")
         os.environ.update(library_environment(threads))
         # With a role in the environment the import itself would serve, and end the process.
         os.environ.pop("DMLC_ROLE", None)
-        import_module("horizont.frameworks.mxnet.compat")
+        import_mxnet()
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer that works alone."""
+        """Return the trainer of a single process."""
         from horizont.frameworks.mxnet.train import LocalTrainer
 
         return LocalTrainer(setup)
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
-        """Join the job's parameter servers as a worker."""
+        """Connect to the parameter servers of the job and return the trainer of a worker."""
         from horizont.frameworks.mxnet.kvstore import ParameterServerTrainer
 
         return ParameterServerTrainer(setup, job)
 
+    def serve(self, job: WorkerJob) -> None:
+        """Run the scheduler or a server until the workers have left."""
+        from horizont.frameworks.mxnet.kvstore import serve
+
+        if job.role not in ("scheduler", "server"):
+            raise self._role_error(job)
+        serve(job)
+
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer whose blocks do not run several operators as one."""
+        """Return a trainer whose blocks do not run several operators as one."""
         from horizont.frameworks.mxnet.profiler import disable_operator_bulking
         from horizont.frameworks.mxnet.train import LocalTrainer
 
@@ -63,34 +68,50 @@ class MXNetAdapter:
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
-        """Do some work under MXNet's profiler."""
+        """Run steps under MXNet's profiler."""
         from horizont.frameworks.mxnet.profiler import profile_operators
 
-        del trainer, setup
         return profile_operators(run_steps, folder)
 
-    def serve(self, job: WorkerJob) -> None:
-        """Be the scheduler or a server until the workers have left."""
-        from horizont.frameworks.mxnet.kvstore import serve
+    def features(self) -> dict[str, Any]:
+        """Return what the installed MXNet offers, and train a convolution for a step."""
+        mx = import_mxnet()
+        layer = mx.gluon.nn.Conv2D(16, 3, in_channels=16)
+        layer.initialize()
+        with mx.autograd.record():
+            loss = layer(mx.nd.ones((8, 16, 32, 32))).sum()
+        loss.backward()
+        mx.nd.waitall()
+        built = mx.runtime.Features()
 
-        serve(job)
+        def enabled(name: str) -> dict[str, Any]:
+            return feature(built.is_enabled(name), f"mx.runtime.Features().is_enabled({name!r})")
 
-    def coordinator(
-        self,
-        setup: TrainingSetup,
-        job: WorkerJob,
-        data: InMemoryImages | TextWindows | ImagesOnDisk,
-    ) -> Coordinator:
-        """Refuse: MXNet's workers need no coordinator."""
-        del setup, data
-        raise UserError("role", job.role, ["scheduler", "server", "worker"])
+        layers = ("mx.gluon.nn.Dense", "mx.gluon.nn.Conv2D", "mx.gluon.rnn.LSTM")
+        return {
+            "generic": names_exist(mx, *layers),
+            "machines": enabled("DIST_KVSTORE"),
+            "data_parallel": names_exist(mx, "mx.kv.create", "mx.gluon.Trainer"),
+            "model_parallel": names_exist(mx, "mx.AttrScope"),
+            "sync": enabled("DIST_KVSTORE"),
+            "async": enabled("DIST_KVSTORE"),
+            "cpus": enabled("OPENMP"),
+            "gpus": enabled("CUDA"),
+        }
+
+
+def import_mxnet() -> Any:
+    """Import MXNet, which was retired before NumPy removed a name that it uses."""
+    # MXNet 1.9.1 refers to `numpy.bool`, which NumPy 1.24 removed and NumPy 2 defines as this.
+    np.bool = np.bool_  # type: ignore[attr-defined]
+    return import_module("mxnet")
 
 
 def library_environment(threads: int) -> dict[str, str]:
-    """Tell the variables that hold MXNet to a number of compute threads, quietly.
+    """Return the variables that limit MXNet to a number of compute threads.
 
     Operators run one after another on a single thread of MXNet's engine, and each may use
-    `threads` OpenMP threads. The interpreter's own thread only queues them.
+    `threads` OpenMP threads. The thread of the interpreter only queues them.
     """
     return {
         "OMP_NUM_THREADS": str(threads),
@@ -98,28 +119,25 @@ def library_environment(threads: int) -> dict[str, str]:
         "MXNET_CPU_WORKER_NTHREADS": "1",
         "MXNET_CPU_PRIORITY_NTHREADS": "1",
         "MXNET_KVSTORE_REDUCTION_NTHREADS": str(threads),
-        # A note for each operator that oneDNN does not offer, as all do in float64.
+        # Otherwise MXNet logs each operator that oneDNN does not offer: all of them in float64.
         "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0",
     }
 
 
-ADAPTER: FrameworkAdapter = MXNetAdapter()
-
-
 def set_role(job: WorkerJob) -> None:
-    """Take the job's role in this process; the next KVStore that it creates joins the others."""
+    """Set the role of the job in this process; the next KVStore that it creates connects."""
     os.environ.update(role_environment(job))
 
 
 def role_environment(job: WorkerJob) -> dict[str, str]:
-    """Tell the variables that make a process what its job says.
+    """Return the variables that give a process the role of its job.
 
-    The scheduler is the meeting place. Each process listens on the address of its endpoint
-    alone: left to itself, MXNet would take the first interface that is not the loopback.
+    All processes connect to the scheduler. Each one listens on the address of its endpoint only;
+    by default MXNet would take the first interface that is not the loopback.
     """
     endpoints = job.endpoints
-    root_host, root_port = _address(endpoints.scheduler[0])
-    own_host, own_port = _address(getattr(endpoints, job.role)[job.rank])
+    root_host, root_port = _split_endpoint(endpoints.scheduler[0])
+    own_host, own_port = _split_endpoint(getattr(endpoints, job.role)[job.rank])
     return {
         "DMLC_ROLE": job.role,
         "DMLC_PS_ROOT_URI": root_host,
@@ -131,7 +149,10 @@ def role_environment(job: WorkerJob) -> dict[str, str]:
     }
 
 
-def _address(endpoint: str) -> tuple[str, str]:
-    """Take an endpoint apart; MXNet binds to numeric addresses only."""
+def _split_endpoint(endpoint: str) -> tuple[str, str]:
+    """Return numeric address and port; MXNet binds to numeric addresses only."""
     host, port = endpoint.rsplit(":", 1)
     return socket.gethostbyname(host), port
+
+
+ADAPTER: FrameworkAdapter = MXNetAdapter()

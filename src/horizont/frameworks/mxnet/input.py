@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +20,6 @@ from horizont.frameworks.base import (
     TrainingSetup,
     lazily,
 )
-from horizont.frameworks.mxnet.compat import mx
 
 #: What a network takes and what it is to find, as NDArrays.
 Batch = tuple[Any, Any]

@@ -6,11 +6,12 @@ import ctypes
 import os
 from typing import Any
 
+import mxnet as mx
+
 from horizont.config.jobs import WorkerJob
 from horizont.errors import UserError
 from horizont.frameworks.base import PhaseEnds, TrainingSetup, Weights
 from horizont.frameworks.mxnet.adapter import set_role
-from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.input import Batch
 from horizont.frameworks.mxnet.optimizer import build_optimizer
 from horizont.frameworks.mxnet.train import EngineTimestamps, LocalTrainer, PendingLoss

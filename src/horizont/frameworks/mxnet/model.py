@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import mxnet as mx
+
 from horizont.frameworks.base import TrainingSetup, Weights
-from horizont.frameworks.mxnet.compat import mx
 from horizont.networks.layers import (
     GATES,
     LSTM,

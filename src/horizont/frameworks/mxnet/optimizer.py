@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import mxnet as mx
+
 from horizont.config.workload import OptimizerConfig
 from horizont.frameworks.base import TrainingSetup
-from horizont.frameworks.mxnet.compat import mx
 
 #: How many weights MXNet's operator for several updates takes at most.
 MAX_AGGREGATED_WEIGHTS = 60

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from horizont.frameworks.mxnet.compat import mx
+import mxnet as mx
+
 from horizont.frameworks.mxnet.model import HYBRIDIZE_OPTIONS
 from horizont.frameworks.mxnet.train import LocalTrainer
 from horizont.frameworks.operators import OperatorCall, ProfileError, name_classifier, self_times

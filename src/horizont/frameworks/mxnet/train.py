@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
+import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
@@ -29,7 +30,6 @@ from horizont.frameworks.base import (
 )
 from horizont.frameworks.mxnet import input
 from horizont.frameworks.mxnet import input as pipeline
-from horizont.frameworks.mxnet.compat import mx
 from horizont.frameworks.mxnet.model import (
     HYBRIDIZE_OPTIONS,
     build_net,

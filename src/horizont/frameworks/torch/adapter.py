@@ -1,80 +1,83 @@
-"""PyTorch behind the protocol."""
+"""The adapter of PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.distributed.tensor.parallel
 
 from horizont.config.jobs import WorkerJob
-from horizont.errors import UserError
-from horizont.frameworks.base import (
-    Coordinator,
-    FrameworkAdapter,
-    ImagesOnDisk,
-    InMemoryImages,
-    TextWindows,
-    Trainer,
-    TrainingSetup,
-)
+from horizont.frameworks.base import BaseAdapter, FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
-from horizont.frameworks.torch import profiler
 from horizont.frameworks.torch.distributed import (
     AllReduceTrainer,
     LocalSGDTrainer,
     ParameterServerTrainer,
 )
+from horizont.frameworks.torch.profiler import profile_operators
 from horizont.frameworks.torch.server import serve
 from horizont.frameworks.torch.train import LocalTrainer
 
 
-class TorchAdapter:
+class TorchAdapter(BaseAdapter):
     """PyTorch."""
 
+    framework = "pytorch"
+
     def configure(self, threads: int) -> None:
-        """Set the threads, within an operator and between operators."""
+        """Set the threads within an operator; operators do not run in parallel."""
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(1)
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer that works alone."""
+        """Return the trainer of a single process."""
         return LocalTrainer(setup)
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
-        """Join the job's process group, among equals or with servers."""
+        """Join the process group of the job and return the trainer of a worker."""
         if job.run.system.architecture == "parameter_server":
             return ParameterServerTrainer(setup, job)
         if job.run.gradient_exchange.local_steps > 1:
             return LocalSGDTrainer(setup, job)
         return AllReduceTrainer(setup, job)
 
+    def serve(self, job: WorkerJob) -> None:
+        """Serve a slice of the weights until the workers have finished."""
+        if job.role != "server":
+            raise self._role_error(job)
+        serve(job)
+
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Build a trainer: its operators are always seen one by one."""
+        """Return a usual trainer: PyTorch's operators always run one by one."""
         return LocalTrainer(setup)
 
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
-        """Do some work under PyTorch's profiler."""
-        del trainer, setup, folder
-        return profiler.profile_operators(run_steps)
+        """Run steps under PyTorch's profiler."""
+        return profile_operators(run_steps)
 
-    def serve(self, job: WorkerJob) -> None:
-        """Keep a part of the weights until the workers leave."""
-        if job.role != "server":
-            raise UserError("role", job.role, ["server", "worker"])
-        serve(job)
-
-    def coordinator(
-        self,
-        setup: TrainingSetup,
-        job: WorkerJob,
-        data: InMemoryImages | TextWindows | ImagesOnDisk,
-    ) -> Coordinator:
-        """Refuse: PyTorch's workers need no coordinator."""
-        del setup, data
-        raise UserError("role", job.role, ["server", "worker"])
+    def features(self) -> dict[str, Any]:
+        """Return what the installed PyTorch offers, and train a convolution for a step."""
+        layer = torch.nn.Conv2d(16, 16, 3)
+        layer(torch.ones(8, 16, 32, 32)).sum().backward()
+        ddp = names_exist(torch, "torch.nn.parallel.DistributedDataParallel")
+        gloo = "torch.distributed.is_gloo_available()"
+        split = "torch.distributed.tensor.parallel.parallelize_module"
+        return {
+            "generic": names_exist(torch, "torch.nn.Linear", "torch.nn.Conv2d", "torch.nn.LSTM"),
+            "machines": feature(torch.distributed.is_gloo_available(), gloo),
+            "data_parallel": ddp,
+            "model_parallel": names_exist(torch, split),
+            "sync": ddp,
+            "async": feature(False, "torch has no asynchronous trainer of its own"),
+            "cpus": names_exist(torch, "torch.set_num_threads"),
+            "gpus": feature(torch.version.cuda, "torch.version.cuda"),
+        }
 
 
 ADAPTER: FrameworkAdapter = TorchAdapter()

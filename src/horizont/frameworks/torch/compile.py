@@ -1,8 +1,8 @@
-"""Max pooling that a compiler leaves alone: PyTorch's own operator, forward and backward.
+"""The variants of a module, and a max pooling that torch.compile does not compile.
 
 Compiled by PyTorch 2.13.0, the backward pass of LeNet-5 read the gradient of a max pooling before
-it was written: all gradients in front of the last pooling came out as zeros, in float32 and
-float64, for batches of 8 and 16 examples and not for 42. The comparator found it.
+it was written: all gradients before the last pooling were zero, in float32 and float64, for batches
+of 8 and 16 examples and not for 42. The comparator detected it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from horizont.config.system import Variant
-
 ATEN = torch.ops.aten
 
 
 @torch.library.custom_op("horizont::max_pool", mutates_args=())
 def max_pool(images: torch.Tensor, window: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool (examples, channels, height, width); tell the places of the largest, too.
+    """Pool (examples, channels, height, width); return the indices of the maxima, too.
 
     Parameters
     ----------
     window
         Kernel, stride and padding.
     """
-    pooled, places = ATEN.max_pool2d_with_indices(images, *_square_sizes(window))
-    return pooled, places
+    pooled, indices = ATEN.max_pool2d_with_indices(images, *_square_sizes(window))
+    return pooled, indices
 
 
 @torch.library.custom_op("horizont::max_pool_backward", mutates_args=())
@@ -40,11 +38,11 @@ def max_pool_backward(
     indices: torch.Tensor,
     window: Sequence[int],
 ) -> torch.Tensor:
-    """Lead the gradient of what was pooled back to the largest."""
-    back: torch.Tensor = ATEN.max_pool2d_with_indices_backward(
+    """Return the gradient of the images from that of the pooled images."""
+    image_gradient: torch.Tensor = ATEN.max_pool2d_with_indices_backward(
         gradient, images, *_square_sizes(window), [1, 1], False, indices
     )
-    return back
+    return image_gradient
 
 
 def _square_sizes(window: Sequence[int]) -> list[list[int]]:
@@ -76,7 +74,7 @@ max_pool.register_autograd(_backward, setup_context=_setup_context)
 
 
 class OpaqueMaxPool(nn.Module):
-    """Max pooling by the operator above."""
+    """Max pooling by the custom operator, which torch.compile calls unchanged."""
 
     def __init__(self, pool: nn.MaxPool2d) -> None:
         super().__init__()
@@ -88,13 +86,13 @@ class OpaqueMaxPool(nn.Module):
         return pooled
 
 
-#: Where a process keeps what it compiles: in its own folder, so that every run compiles anew and
-#: its start-up says what that takes, whoever compiled the same before.
+#: The folder of compiled code, in the working directory of the process: every run compiles anew, so
+#: that its start-up time does not depend on earlier runs.
 CACHE_FOLDER = "compiled"
 
 
-def apply_variant(module: nn.Module, variant: Variant) -> nn.Module:
-    """Build what a training step calls; the module keeps the weights."""
+def apply_variant(module: nn.Module, variant: str) -> nn.Module:
+    """Return what a training step calls; it shares its weights with the module."""
     if variant == "channels_last":
         return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
     if variant == "compiled":
@@ -105,8 +103,8 @@ def apply_variant(module: nn.Module, variant: Variant) -> nn.Module:
 def _compile(module: nn.Module) -> nn.Module:
     """Wrap a module so that its first batch of each size compiles it, forward and backward.
 
-    The compiler works in this process, one kernel after the other: its own pool of processes
-    would compute beside the training, and has to be ended.
+    The compiler runs in this process, one kernel after the other: its own pool of processes
+    would compute besides the training, and would have to be terminated.
     """
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(CACHE_FOLDER).absolute())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"

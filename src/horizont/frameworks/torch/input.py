@@ -1,4 +1,4 @@
-"""PyTorch's own input pipeline: a Dataset that fetches whole batches, behind a DataLoader."""
+"""PyTorch's input pipeline: a DataLoader over data sets that return whole batches."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from horizont.data.files import DecodedImageCache
+from horizont.data.files import DecodedImageCache, ImageReader
 from horizont.frameworks.base import (
     ImagesOnDisk,
     InMemoryImages,
     Normalisation,
     TextWindows,
+    TrainingData,
     TrainingSetup,
     lazily,
 )
@@ -23,47 +24,47 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
-#: From what is stored to what a network takes.
+#: Stored examples to network inputs.
 Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 class ImageDataset(Dataset[Batch]):
-    """Images in memory, normalised as they are fetched."""
+    """Images in memory, normalised batch by batch."""
 
-    def __init__(self, examples: InMemoryImages, convert: Convert) -> None:
-        self.images = torch.from_numpy(np.ascontiguousarray(examples.images))
-        self.labels = torch.from_numpy(np.ascontiguousarray(examples.labels))
+    def __init__(self, data: InMemoryImages, convert: Convert) -> None:
+        self.images = torch.from_numpy(np.ascontiguousarray(data.images))
+        self.labels = torch.from_numpy(np.ascontiguousarray(data.labels))
         self.convert = convert
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
         return len(self.labels)
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """Fetch a batch at once, as DataLoader asks for it where a data set can."""
-        chosen = torch.as_tensor(indices)
-        return self.convert(self.images[chosen]), self.labels[chosen]
+        """Return a batch at once; DataLoader prefers this method to ``__getitem__``."""
+        selected = torch.as_tensor(indices)
+        return self.convert(self.images[selected]), self.labels[selected]
 
 
 class WindowDataset(Dataset[Batch]):
-    """A text in memory, of which windows are cut out."""
+    """Windows into a text in memory."""
 
     def __init__(self, windows: TextWindows) -> None:
         self.tokens = torch.from_numpy(np.ascontiguousarray(windows.tokens)).long()
         self.offsets = torch.arange(windows.time_steps + 1)
 
     def __len__(self) -> int:
-        """Count the places where a window may begin."""
+        """Return the number of positions where a window can start."""
         return len(self.tokens) - len(self.offsets) + 1
 
     def __getitems__(self, starts: Sequence[int]) -> Batch:
-        """Fetch a batch at once."""
-        cut = self.tokens[torch.as_tensor(starts)[:, None] + self.offsets]
-        return cut[:, :-1], cut[:, 1:]
+        """Return a batch at once."""
+        windows = self.tokens[torch.as_tensor(starts)[:, None] + self.offsets]
+        return windows[:, :-1], windows[:, 1:]
 
 
 class Normaliser:
-    """From bytes to normalised numbers."""
+    """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: Normalisation, dtype: torch.dtype, layout: Any) -> None:
         self.dtype = dtype
@@ -80,20 +81,23 @@ class Normaliser:
 
 
 def input_converter(setup: TrainingSetup) -> Convert:
-    """Tell how what is stored becomes what the network takes."""
+    """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return torch.Tensor.long
     layout = torch.channels_last if setup.variant == "channels_last" else torch.preserve_format
     return Normaliser(setup.normalisation, DTYPES[setup.dtype], layout)
 
 
-def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iterator[Batch]:
-    """Yield batches in the given order."""
-    dataset: Dataset[Batch]
-    if isinstance(data, TextWindows):
-        dataset = WindowDataset(data)
-    else:
-        dataset = ImageDataset(data, convert)
+def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+    """Return an iterator over the batches, in the order of the data.
+
+    With files, worker processes start when the first batch is requested, and end when the iterator
+    is closed.
+    """
+    if isinstance(data, ImagesOnDisk):
+        return lazily(_file_loader(data, convert))
+    is_text = isinstance(data, TextWindows)
+    dataset: Dataset[Batch] = WindowDataset(data) if is_text else ImageDataset(data, convert)
     loader = DataLoader(
         dataset,
         batch_sampler=data.order,  # type: ignore[arg-type]
@@ -104,43 +108,36 @@ def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iter
 
 
 def identity_collate(batch: Any) -> Any:
-    """Leave what a data set fetched as it is."""
+    """Return a batch unchanged: the data set has collated it."""
     return batch
 
 
 class FileDataset(Dataset[Batch]):
-    """Images in files, read and normalised as they are fetched."""
+    """Images in files, read and normalised batch by batch."""
 
-    def __init__(self, examples: ImagesOnDisk, convert: Convert) -> None:
-        files = examples.files
+    def __init__(self, data: ImagesOnDisk, convert: Convert) -> None:
+        files = data.files
         self.labels = torch.from_numpy(files.labels)
-        kept = (
-            DecodedImageCache(len(files), files.shape, files.read) if examples.input.cache else None
-        )
-        self.read = kept or files.read
+        self.read: ImageReader = files.read
+        if data.input.cache:
+            self.read = DecodedImageCache(len(files), files.shape, files.read)
         self.convert = convert
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
         return len(self.labels)
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """Fetch a batch at once."""
-        chosen = np.asarray(indices)
-        return self.convert(torch.from_numpy(self.read(chosen))), self.labels[chosen]
+        """Return a batch at once."""
+        selected = np.asarray(indices)
+        return self.convert(torch.from_numpy(self.read(selected))), self.labels[selected]
 
 
-def file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
-    """Yield batches in the given order.
-
-    Loader processes start when the first batch is asked for. They leave when this is closed.
-    """
-    given = data.input
-    loader = DataLoader(
+def _file_loader(data: ImagesOnDisk, convert: Convert) -> DataLoader[Batch]:
+    return DataLoader(
         FileDataset(data, convert),
         batch_sampler=data.order,  # type: ignore[arg-type]
         collate_fn=identity_collate,
-        num_workers=given.workers,
-        prefetch_factor=given.prefetch or None,
+        num_workers=data.input.workers,
+        prefetch_factor=data.input.prefetch or None,
     )
-    return lazily(loader)

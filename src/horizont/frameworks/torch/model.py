@@ -1,4 +1,4 @@
-"""A described network as PyTorch modules. PyTorch's layout is the canonical one."""
+"""A network as PyTorch modules. PyTorch's layout of weights is the canonical one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT
 from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.torch.compile import OpaqueMaxPool
 from horizont.frameworks.torch.input import DTYPES
@@ -36,7 +36,7 @@ from horizont.networks.weights import reorder_gates, statistic_shapes
 
 
 class FlattenChannelsLast(nn.Module):
-    """Flatten with the channels varying fastest, as a framework with channels last would."""
+    """Flatten with the channels varying fastest, as frameworks with channels last do."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Flatten (examples, channels, height, width) to (examples, features)."""
@@ -44,17 +44,17 @@ class FlattenChannelsLast(nn.Module):
 
 
 class BiasedVarianceBatchNorm(nn.BatchNorm2d):
-    """Batch norm that tracks the variance divided by the number of values.
+    """Batch norm whose running variance is the biased one.
 
-    PyTorch's own tracks it divided by one less, the other frameworks do not.
+    PyTorch's own divides by one less than the number of values, the other frameworks do not.
     """
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise (examples, channels, height, width)."""
         if not self.training or self.running_var is None or self.momentum is None:
             return super().forward(images)
-        kept = self.running_var * (1 - self.momentum)
-        tracked = self.running_var.clone()  # the backward pass holds on to it, as it then is
+        decayed = self.running_var * (1 - self.momentum)
+        tracked = self.running_var.clone()  # the backward pass refers to this tensor unchanged
         normal = F.batch_norm(
             images,
             self.running_mean,
@@ -66,12 +66,12 @@ class BiasedVarianceBatchNorm(nn.BatchNorm2d):
             eps=self.eps,
         )
         values = images.numel() // images.shape[1]
-        self.running_var.copy_(torch.lerp(kept, tracked, (values - 1) / values))
+        self.running_var.copy_(torch.lerp(decayed, tracked, (values - 1) / values))
         return normal
 
 
 class ExternalDropout(nn.Module):
-    """A dropout whose mask comes from outside."""
+    """A dropout whose mask is set from outside."""
 
     mask: torch.Tensor
 
@@ -104,7 +104,7 @@ class Addition(nn.Module):
 
 
 class Concatenation(nn.Module):
-    """The channels of several inputs in a row."""
+    """The channels of several inputs, concatenated."""
 
     def forward(self, *images: torch.Tensor) -> torch.Tensor:
         """Concatenate."""
@@ -112,14 +112,14 @@ class Concatenation(nn.Module):
 
 
 class StatefulLSTM(nn.LSTM):
-    """An LSTM layer that begins each batch with the state in which it ended the one before.
+    """An LSTM layer that starts each batch with the state at the end of the previous one.
 
     PyTorch adds two biases; the second stays zero.
 
     Attributes
     ----------
-    carried
-        Hidden and cell state, (examples, units) each; nothing stands for zeros.
+    state
+        Hidden and cell state, (examples, units) each; None stands for zeros.
     """
 
     state: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -131,62 +131,62 @@ class StatefulLSTM(nn.LSTM):
         nn.init.zeros_(self.bias_hh_l0).requires_grad_(False)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """Read (examples, time steps, features)."""
-        before = None
+        """Process (examples, time steps, features)."""
+        initial = None
         if self.state is not None:
-            before = (self.state[0][None], self.state[1][None])
-        outputs, (hidden, cell) = super().forward(values, before)
+            initial = (self.state[0][None], self.state[1][None])
+        outputs, (hidden, cell) = super().forward(values, initial)
         self.state = (hidden[0].detach(), cell[0].detach())
         return outputs
 
 
 class NetworkModule(nn.Module):
-    """The layers of a network, each applied to what it receives."""
+    """The layers of a network, applied to the outputs of their sources."""
 
-    def __init__(self, network: Network, variant: Variant = DEFAULT) -> None:
+    def __init__(self, network: Network, variant: str = DEFAULT) -> None:
         super().__init__()
         self.plan: list[tuple[str, tuple[str, ...], nn.Module]] = []
-        for place in network.layer_contexts:
-            module = _module(place.layer, place.shape)
+        for context in network.layer_contexts:
+            module = _module(context.layer, context.shape)
             if variant == "compiled" and isinstance(module, nn.MaxPool2d):
                 module = OpaqueMaxPool(module)
-            self.add_module(place.layer.name, module)
-            self.plan.append((place.layer.name, place.sources, module))
+            self.add_module(context.layer.name, module)
+            self.plan.append((context.layer.name, context.sources, module))
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Score images."""
-        values = {INPUT: images}
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Compute the scores of images or texts."""
+        values = {INPUT: inputs}
         for name, sources, module in self.plan:
             values[name] = module(*(values[source] for source in sources))
         return values[name]
 
 
-#: Weights of an LSTM by their canonical names and as PyTorch calls them.
+#: Weights of an LSTM: PyTorch's names to canonical names.
 LSTM_WEIGHTS = {
     "weight_ih_l0": "input_weight",
     "weight_hh_l0": "hidden_weight",
     "bias_ih_l0": "bias",
 }
 
-#: Statistics by their canonical names and as PyTorch calls them.
+#: Running statistics: canonical names to PyTorch's names.
 STATISTICS = {"mean": "running_mean", "variance": "running_var"}
 
 
 def build_module(setup: TrainingSetup) -> nn.Module:
-    """Build the network and put weights and statistics into it."""
+    """Build the network with its initial weights and statistics."""
     module = NetworkModule(setup.network, setup.variant).to(DTYPES[setup.dtype])
     with torch.no_grad():
         for name, parameter in named_weights(module):
             value = setup.weights[name]
             gates = _gate_order(module, name)
-            given = reorder_gates(value, gates, GATES) if gates else value
-            parameter.copy_(torch.from_numpy(given))
+            native = reorder_gates(value, gates, GATES) if gates else value
+            parameter.copy_(torch.from_numpy(native))
     set_running_statistics(module, setup.running_statistics)
     return module
 
 
 def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """List what is learned by canonical name, in the order of the layers."""
+    """Yield the trained weights by canonical name, in the order of the layers."""
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             layer, short = name.rsplit(".", 1)
@@ -194,20 +194,20 @@ def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _gate_order(module: nn.Module, weight: str) -> str:
-    """Tell the order of the gates that the description gives to a weight, if it has gates."""
+    """Return the canonical gate order of a weight; "" for a weight without gates."""
     layer = module.get_submodule(weight.rsplit(".", 1)[0])
     return layer.gates if isinstance(layer, StatefulLSTM) else ""
 
 
 def recurrent_layers(module: nn.Module) -> dict[str, StatefulLSTM]:
-    """Find the layers that carry a state, by name."""
+    """Return the layers that carry a state, by name."""
     return {
-        name: found for name, found in module.named_modules() if isinstance(found, StatefulLSTM)
+        name: layer for name, layer in module.named_modules() if isinstance(layer, StatefulLSTM)
     }
 
 
 def set_running_statistics(module: nn.Module, statistics: Weights) -> None:
-    """Put statistics in the place of those that are tracked."""
+    """Set running statistics by canonical name."""
     buffers = dict(module.named_buffers())
     for name, value in statistics.items():
         buffers[_native_name(name)].copy_(torch.from_numpy(value))
@@ -219,18 +219,18 @@ def _native_name(statistic: str) -> str:
 
 
 def read_running_statistics(network: Network, module: nn.Module) -> Weights:
-    """Read the tracked statistics by canonical name."""
+    """Return copies of the running statistics by canonical name."""
     buffers = dict(module.named_buffers())
     return {name: to_numpy(buffers[_native_name(name)]) for name in statistic_shapes(network)}
 
 
 def read_weights(module: nn.Module) -> Weights:
-    """Read the weights by canonical name."""
+    """Return copies of the weights by canonical name."""
     return {name: _to_canonical(module, name, value) for name, value in named_weights(module)}
 
 
 def read_gradients(module: nn.Module) -> Weights:
-    """Read the gradients by the names of their weights."""
+    """Return copies of the gradients by canonical name."""
     return {
         name: _to_canonical(module, name, value.grad)
         for name, value in named_weights(module)
@@ -244,7 +244,7 @@ def _to_canonical(module: nn.Module, name: str, tensor: torch.Tensor) -> NDArray
 
 
 def to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
-    """Copy a tensor to NumPy."""
+    """Return a copy as a NumPy array."""
     return tensor.detach().cpu().numpy().copy()
 
 
@@ -284,7 +284,7 @@ def _module(layer: Layer, shape: Shape) -> nn.Module:
     return module
 
 
-#: Layers without settings of their own.
+#: Layers without parameters.
 PARAMETERLESS_LAYERS: dict[type[Layer], type[nn.Module]] = {
     GlobalAveragePool: GlobalAverage,
     Add: Addition,

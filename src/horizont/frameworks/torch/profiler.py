@@ -1,4 +1,4 @@
-"""PyTorch's own profiler, and its names brought to the house's classes."""
+"""PyTorch's profiler: events to `OperatorCall`s with operator classes and phases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 from horizont.frameworks.operators import OperatorCall, name_classifier
 from horizont.records.schema import directed_class
 
-#: What a name says about the class, the first that fits; a call without one takes its caller's.
+#: Patterns of names and their classes; the first match decides. A call that matches none has the
+#: class of its caller.
 CLASSES = (
     (r"CompiledFunction|Torch-Compiled|CompiledFxGraph|cpp_fused|TorchDynamo", "compiled"),
     (r"^(gloo|c10d|nccl)|record_param_comms|DistributedDataParallel", "communication"),
@@ -33,12 +34,12 @@ CLASSES = (
 
 _class_by_name = name_classifier(CLASSES)
 
-#: Classes that a call does not pass on to what it calls only for its own sake.
+#: Classes of helper operators: inside an operator of another class they belong to that class.
 _GENERIC_CLASSES = ("copy/layout", "element-wise")
 
 
 def profile_operators(run_steps: Callable[[], None]) -> list[OperatorCall]:
-    """Watch what PyTorch's operators do while some work is done."""
+    """Run steps under PyTorch's profiler and return the operator calls."""
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         run_steps()
     events: list[Any] = list(profiler.events() or [])
@@ -61,17 +62,17 @@ def _is_backward(name: str) -> bool:
 
 
 def _callers(event: Any) -> Iterator[str]:
-    """List the names of a call and of those that it came from, from the inside out."""
+    """Yield the names of a call and of its callers, from the inside out."""
     while event is not None:
         yield event.name
         event = event.cpu_parent
 
 
 def phases_of(chains: Sequence[Sequence[str]]) -> list[str]:
-    """Tell the phases of calls in the order of time, each with the names of its callers.
+    """Return the phases of calls in order of time, each given with the names of its callers.
 
-    A step begins by forgetting the gradients. The engine's calls are backward, and what follows
-    them, clipping among it, belongs to the update.
+    A step begins by zeroing the gradients. The calls of the autograd engine are backward, and what
+    follows them, including clipping, belongs to the update.
     """
     phase, phases = "forward", []
     for chain in chains:
@@ -101,7 +102,7 @@ def _operator_call(
 
 
 def _operator_class(event: Any, chain: list[str], phase: str, forward: dict[int, Any]) -> str:
-    """Find the class of a call: what updates updates, and what undoes an LSTM belongs to it."""
+    """Return the class of a call; the whole backward pass of an LSTM belongs to the LSTM."""
     if phase == "update":
         return "weight update"
     if phase == "backward" and class_of(forward.get(_sequence_number(event), [])) == "recurrent":
@@ -110,7 +111,7 @@ def _operator_class(event: Any, chain: list[str], phase: str, forward: dict[int,
 
 
 def _sequence_number(event: Any) -> int:
-    """Tell the number that a backward call shares with the forward call it undoes."""
+    """Return the number that a backward call shares with its forward call; -1 without one."""
     while event is not None:
         if _is_backward(event.name):
             return int(event.sequence_nr)
@@ -119,13 +120,13 @@ def _sequence_number(event: Any) -> int:
 
 
 def class_of(chain: list[str]) -> str:
-    """Name the class of a call by its own name and those of its callers, from the inside out.
+    """Return the class of a call by its own name and those of its callers, from the inside out.
 
-    The nearest name that says something decides, but a copy or a sum inside a known operator
-    belongs to that operator.
+    The nearest name with a class decides, but a copy or a sum inside a known operator belongs to
+    that operator.
     """
-    found = [plain for plain in map(_class_by_name, chain) if plain]
-    if "recurrent" in found:
+    classes = [name for name in map(_class_by_name, chain) if name]
+    if "recurrent" in classes:
         return "recurrent"
-    firm = [plain for plain in found if plain not in _GENERIC_CLASSES]
-    return (firm or found or ["other"])[0]
+    specific = [name for name in classes if name not in _GENERIC_CLASSES]
+    return (specific or classes or ["other"])[0]

@@ -1,8 +1,8 @@
-"""A PyTorch parameter server: it keeps a slice of the weights and changes it.
+"""A parameter server on PyTorch's primitives: it holds a slice of the weights and updates it.
 
-Synchronous: the gradients of all workers are averaged for one update, and all workers get the new
-weights. Asynchronous: each gradient, in the order of arrival, makes an update of its own with the
-full learning rate, and its worker alone gets the weights as they then are.
+Synchronous: the gradients of all workers are averaged for one update, and all workers receive the
+new weights. Asynchronous: each gradient, in the order of arrival, is one update with the full
+learning rate, and only its worker receives the weights after it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ from horizont.frameworks.updates import record_applied
 
 
 def serve(job: WorkerJob) -> None:
-    """Serve until every worker has made its steps."""
+    """Serve until every worker has run its steps."""
     init_process_group(job)
-    kept = (WeightShard if job.run.record_updates == "none" else RecordingShard)(*_receive_shard())
-    inbox = GradientReceiver(kept.flat, job.run.topology.workers, job.run.steps.total)
+    shard_type = WeightShard if job.run.record_updates == "none" else RecordingShard
+    shard = shard_type(*_receive_shard())
+    receiver = GradientReceiver(shard.flat, job.run.topology.workers, job.run.steps.total)
     if job.run.system.sync == "sync":
-        serve_synchronous(kept, inbox)
+        serve_synchronous(shard, receiver)
     else:
-        serve_asynchronous(kept, inbox)
+        serve_asynchronous(shard, receiver)
     if job.run.record_updates == "gradients":
-        dist.send(kept.flat, 0)
+        dist.send(shard.flat, 0)
     destroy_process_group()
 
 
 def _receive_shard() -> tuple[ShardSpec, torch.Tensor]:
-    """Hear from the first worker what to keep."""
-    told: list[ShardSpec] = [None]  # type: ignore[list-item]
-    dist.recv_object_list(told, 0)
-    flat = torch.empty(told[0].length, dtype=told[0].dtype)
+    """Receive the slice and its initial weights from the first worker."""
+    received: list[ShardSpec] = [None]  # type: ignore[list-item]
+    dist.recv_object_list(received, 0)
+    flat = torch.empty(received[0].length, dtype=received[0].dtype)
     dist.recv(flat, 0)
-    return told[0], flat
+    return received[0], flat
 
 
 class WeightShard:
-    """A slice of the weights under its update rule."""
+    """A slice of the weights with its optimizer."""
 
     def __init__(self, shard: ShardSpec, flat: torch.Tensor) -> None:
         self.part = shard.part
@@ -59,28 +60,29 @@ class WeightShard:
         self.optimizer = make_optimizer(shard.optimizer, zip(self.parameters, decays, strict=True))
 
     def update(self, gradient: torch.Tensor) -> None:
-        """Change the slice against a gradient."""
-        for member, piece in zip(self.parameters, torch.split(gradient, self.lengths), strict=True):
-            member.grad = piece
+        """Apply a gradient."""
+        pieces = torch.split(gradient, self.lengths)
+        for parameter, piece in zip(self.parameters, pieces, strict=True):
+            parameter.grad = piece
         self.optimizer.step()
 
 
 class RecordingShard(WeightShard):
-    """The same, with a note of each update."""
+    """A slice that records each update."""
 
     def update(self, gradient: torch.Tensor) -> None:
-        """Change the slice, and note it."""
+        """Apply a gradient and record the update."""
         before = self.flat.numpy().copy()
         super().update(gradient)
         record_applied(self.part, before, gradient.numpy(), self.flat.numpy())
 
 
 class GradientReceiver:
-    """The gradients that come in, from all workers at once.
+    """The gradients of all workers, received in parallel.
 
-    A thread for each worker waits for its gradients, so that one can arrive while another is
-    applied, and so that a worker that is lost is noticed at once. A worker sends its next
-    gradient only after the answer to the last; until then the room for it is left alone.
+    A thread per worker waits for its gradients, so that one can arrive while another is applied,
+    and so that the loss of a worker is detected at once. A worker sends its next gradient only
+    after the reply to the last one; until then its buffer is not overwritten.
     """
 
     def __init__(self, like: torch.Tensor, workers: int, steps: int) -> None:
@@ -99,7 +101,7 @@ class GradientReceiver:
             self._arrived.put(error)
 
     def receive(self) -> int:
-        """Wait for a gradient and tell whose it is.
+        """Wait for the next gradient and return the rank of its worker.
 
         Raises
         ------
@@ -113,37 +115,35 @@ class GradientReceiver:
 
 
 def serve_synchronous(shard: WeightShard, receiver: GradientReceiver) -> None:
-    """Make one update of the gradients of all workers, step by step."""
+    """Apply the mean gradient of all workers, step by step."""
     workers = range(len(receiver.gradients))
     for _ in range(receiver.steps):
         for _ in workers:
             receiver.receive()
-        mean, *others = receiver.gradients  # summed in the order of the ranks, whoever came first
+        mean, *others = receiver.gradients  # summed by rank, independent of the order of arrival
         for other in others:
             mean += other
         mean /= len(workers)
         shard.update(mean)
-        answers = [dist.isend(shard.flat, worker) for worker in workers]
-        for answer in answers:
-            if answer is not None:
-                answer.wait()
+        for reply in [dist.isend(shard.flat, worker) for worker in workers]:
+            _wait(reply)
 
 
 def serve_asynchronous(shard: WeightShard, receiver: GradientReceiver) -> None:
-    """Make an update of each gradient that comes in.
+    """Apply each gradient in the order of arrival.
 
-    An answer is a copy of the weights: while it is on its way, the next update changes them.
+    A reply is a copy of the weights: the next update changes them while it is being sent.
     """
-    answers = [torch.empty_like(shard.flat) for _ in receiver.gradients]
-    under_way: dict[int, dist.Work | None] = {}
+    replies = [torch.empty_like(shard.flat) for _ in receiver.gradients]
+    pending: dict[int, dist.Work | None] = {}
     for _ in range(receiver.steps * len(receiver.gradients)):
         worker = receiver.receive()
         shard.update(receiver.gradients[worker])
-        _wait(under_way.pop(worker, None))
-        answers[worker].copy_(shard.flat)
-        under_way[worker] = dist.isend(answers[worker], worker)
-    for answer in under_way.values():
-        _wait(answer)
+        _wait(pending.pop(worker, None))
+        replies[worker].copy_(shard.flat)
+        pending[worker] = dist.isend(replies[worker], worker)
+    for reply in pending.values():
+        _wait(reply)
 
 
 def _wait(transfer: dist.Work | None) -> None:

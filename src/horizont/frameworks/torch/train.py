@@ -1,4 +1,4 @@
-"""Training with PyTorch in one process."""
+"""Training with PyTorch in a single process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from horizont.frameworks.base import (
-    CommunicationStats,
+    BaseTrainer,
     ForwardBackward,
-    ImagesOnDisk,
-    InMemoryImages,
     PhaseMark,
-    TextWindows,
+    TrainingData,
     TrainingSetup,
     Weights,
 )
-from horizont.frameworks.torch import input
-from horizont.frameworks.torch import input as pipeline
 from horizont.frameworks.torch.compile import apply_variant
-from horizont.frameworks.torch.input import DTYPES
+from horizont.frameworks.torch.input import DTYPES, Batch, batches, input_converter
 from horizont.frameworks.torch.model import (
     build_module,
     named_weights,
@@ -43,8 +39,8 @@ from horizont.frameworks.torch.optimizer import (
 )
 
 
-class LocalTrainer:
-    """A network, its loss and its update rule."""
+class LocalTrainer(BaseTrainer):
+    """A network with its loss and update rule, trained eagerly."""
 
     def __init__(self, setup: TrainingSetup) -> None:
         torch.manual_seed(setup.seed)
@@ -54,53 +50,49 @@ class LocalTrainer:
         for name, factor in setup.gradient_factors.items():
             weight = weights[name]
             weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
-        # What a step calls: the module as the recipe builds it; distributed trainers wrap it.
+        # What a step calls: the module in its variant; distributed trainers wrap it.
         self.replica: nn.Module = apply_variant(self.module, setup.variant)
         self.reduction = setup.loss_reduction
-        self.convert = pipeline.input_converter(setup)
+        self.convert = input_converter(setup)
         self.recurrent = recurrent_layers(self.module)
         self.optimizer = build_optimizer(setup, self.module)
 
-    def batches(
-        self, data: InMemoryImages | TextWindows | ImagesOnDisk
-    ) -> Iterator[pipeline.Batch]:
+    def batches(self, data: TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
-        if isinstance(data, ImagesOnDisk):
-            return input.file_batches(data, self.convert)
-        return pipeline.memory_batches(data, self.convert)
+        return batches(data, self.convert)
 
-    def forward(self, batch: pipeline.Batch) -> torch.Tensor:
-        """Clear the gradients and compute the loss."""
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Zero the gradients and compute the loss."""
         inputs, labels = batch
         self.optimizer.zero_grad(set_to_none=True)
         return self.loss(self.replica(inputs), labels)
 
     def loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Compute the loss of a batch; that of a text is summed over its time steps."""
+        """Compute the loss of a batch; the loss of a text is the sum over its time steps."""
         loss = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=self.reduction)
         if labels.ndim > 1 and self.reduction == "mean":
             loss = loss * labels.shape[1]
         return loss
 
     def clip_gradients(self) -> None:
-        """Clip the gradients, if they are to be clipped."""
+        """Clip the gradients if the optimizer is configured to."""
         if self.setup.optimizer.clip_norm:
             clip_gradients(self.module, self.setup.optimizer.clip_norm)
 
     def update(self) -> None:
-        """Change the weights."""
+        """Apply the gradients."""
         self.clip_gradients()
         self.optimizer.step()
 
-    def step(self, batch: pipeline.Batch) -> torch.Tensor:
-        """Make one training step."""
+    def step(self, batch: Batch) -> torch.Tensor:
+        """Run one training step."""
         loss = self.forward(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self.update()
         return loss.detach()
 
-    def instrumented_step(self, batch: pipeline.Batch, mark: PhaseMark) -> torch.Tensor:
-        """Make one training step; PyTorch on a processor is done with a phase on return."""
+    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> torch.Tensor:
+        """Run one training step; on a CPU a phase has finished when PyTorch returns."""
         loss = self.forward(batch)
         mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
@@ -109,52 +101,42 @@ class LocalTrainer:
         mark("update")
         return loss.detach()
 
-    def compile_instrumented_step(self, batch_size: int) -> None:
-        """Do nothing: timed steps call what bare steps call."""
-
-    def synchronize(self, loss: torch.Tensor) -> None:
-        """Return at once: the step was over when it returned."""
-
-    def loss_value(self, loss: torch.Tensor) -> float:
-        """Read a loss."""
-        return float(loss)
-
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Score images or texts."""
+        """Return scores of images or texts."""
         self.module.eval()
         with torch.no_grad():
             scores = to_numpy(self.module(self.convert(torch.from_numpy(np.array(inputs)))))
         self.module.train()
         return scores
 
-    def forward_backward(self, batch: pipeline.Batch) -> ForwardBackward:
-        """Tell logits, loss and gradients without learning."""
+    def forward_backward(self, batch: Batch) -> ForwardBackward:
+        """Return logits, loss and gradients; restore statistics and recurrent state."""
         inputs, labels = batch
-        before = self.running_statistics()
+        statistics = self.running_statistics()
         states = {name: layer.state for name, layer in self.recurrent.items()}
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.replica(inputs)
         loss = self.loss(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        set_running_statistics(self.module, before)
+        set_running_statistics(self.module, statistics)
         for name, layer in self.recurrent.items():
             layer.state = states[name]
         return ForwardBackward(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
 
     def weights(self) -> Weights:
-        """Read the weights."""
+        """Return the weights."""
         return read_weights(self.module)
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics."""
+        """Return the running statistics."""
         return read_running_statistics(self.setup.network, self.module)
 
     def optimizer_state(self) -> Weights:
-        """Read what the optimizer keeps."""
+        """Return the state of the optimizer."""
         return read_optimizer_state(self.setup, self.module, self.optimizer)
 
     def recurrent_state(self) -> Weights:
-        """Read the state of the recurrent layers."""
+        """Return the state of the recurrent layers."""
         return {
             f"{name}.{part}": to_numpy(state)
             for name, layer in self.recurrent.items()
@@ -162,19 +144,12 @@ class LocalTrainer:
         }
 
     def reset_recurrent_state(self) -> None:
-        """Let the recurrent layers begin with zeros."""
+        """Zero the state of the recurrent layers."""
         for layer in self.recurrent.values():
             layer.state = None
 
     def set_dropout_masks(self, masks: Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
-            fed = self.module.get_submodule(name)
-            fed.mask = torch.from_numpy(mask).to(DTYPES[self.setup.dtype])
-
-    def communication_stats(self) -> CommunicationStats | None:
-        """Tell nothing: only a replica among others exchanges beside the backward pass."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing: nobody else is there."""
+            dropout = self.module.get_submodule(name)
+            dropout.mask = torch.from_numpy(mask).to(DTYPES[self.setup.dtype])
