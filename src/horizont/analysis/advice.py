@@ -1,11 +1,11 @@
-"""Which system to take: a ranking from the records that come closest to a question."""
+"""Recommendation of a system, from the records nearest to a question."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
 from typing import Literal, get_args
 
 import pandas as pd
@@ -32,25 +32,23 @@ from horizont.statistics.intervals import median_interval
 Objective = Literal["throughput", "time to loss", "memory", "fault tolerance"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
-#: A network is answered for by another one up to this many times larger or smaller.
+#: Another network stands in for the one in question up to this ratio of their sizes.
 MAX_SIZE_RATIO = 3.0
 
-#: Outcomes of a lost worker, the best first.
+#: Outcomes of the loss of a worker, the best first.
 _OUTCOME_ORDER = ("completes", "aborts", "hangs")
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
+    """A planned training and the objective to choose a system by.
 
     Attributes
     ----------
     network
-        By name, or by `weights`, the numbers that it learns.
+        By name, or by `weights`, its number of trainable parameters.
     rate_mbit
-        Of each host's link; None for any.
-    wish
-        What matters.
+        Link rate of each host; None for any.
     """
 
     network: str = ""
@@ -62,29 +60,29 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
-            raise UserError("what matters", self.objective, OBJECTIVES)
+            raise UserError("objective", self.objective, OBJECTIVES)
         if bool(self.network) == (self.weights > 0):
-            raise UserError("network", self.network or None, "a name, or a number of weights")
+            raise UserError("network", self.network or None, "either a name or a number of weights")
         for field in ("workers", "threads"):
             if getattr(self, field) < 1:
-                raise UserError(field, getattr(self, field), "a number from 1 up")
+                raise UserError(field, getattr(self, field), "a number of at least 1")
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What the records say.
+    """A ranking of systems and what it is based on.
 
     Attributes
     ----------
     ranking
-        The best first: ``system``, ``value`` with ``low`` and ``high``, ``versus_best`` (how it stands
-        to the best), ``explanation``, ``runs``. Empty if the records do not reach that far.
+        The best first: ``system``, ``value`` with ``low`` and ``high``, ``versus_best`` (the
+        verdict against the best), ``explanation``, ``runs``. Empty if no records apply.
     unit
         Of the values.
     basis
-        Which runs it rests on, in a sentence.
+        The runs it is based on, in a sentence.
     caveats
-        What the answer cannot say.
+        The limits of the answer, in sentences.
     """
 
     ranking: pd.DataFrame
@@ -93,148 +91,148 @@ class Recommendation:
     caveats: tuple[str, ...] = ()
 
 
-def recommend(
-    records: Sequence[Record], question: Question, certificates: Mapping[str, CertificateStatus]
-) -> Recommendation:
-    """Rank the systems by what matters.
-
-    Parameters
-    ----------
-    proofs
-        By workload, whether its systems were shown to train the same network.
-    """
-    if question.objective == "fault tolerance":
-        return _rank_by_fault_tolerance(records)
-    timed = [record for record in records if record.ok and record.run.fault is None]
-    own, caveats = _of_network(timed, question)
-    for field, wanted, told in _CRITERIA:
-        there = sorted({told(record) for record in own}, key=lambda value: (value is None, value))
-        value = wanted(question)
-        own = [record for record in own if value is None or told(record) == value]
-        if not own and there:
-            have = ", ".join("no limit" if each is None else f"{each:g}" for each in there)
-            return _no_recommendation(f"no runs with {field} {value:g}; the records have {have}")
-    if not own:
-        return _no_recommendation(caveats[0] if caveats else "there are no records")
-    return _ranked(_largest_comparable_group(own), question.objective, certificates, tuple(caveats))
-
-
 _Criterion = tuple[str, Callable[[Question], float | None], Callable[[Record], float | None]]
 
-#: What else is asked, with the question's side and the record's.
+#: The other criteria: the value asked for and that of a record.
 _CRITERIA: tuple[_Criterion, ...] = (
-    ("workers", lambda asked: asked.workers, lambda record: record.run.topology.workers),
-    ("threads", lambda asked: asked.threads, lambda record: record.run.topology.threads),
+    ("workers", lambda question: question.workers, lambda record: record.run.topology.workers),
+    ("threads", lambda question: question.threads, lambda record: record.run.topology.threads),
     (
         "a link of Mbit/s",
-        lambda asked: asked.rate_mbit,
+        lambda question: question.rate_mbit,
         lambda record: record.run.topology.link.rate_mbit,
     ),
 )
 
 
+def recommend(
+    records: Sequence[Record], question: Question, certificates: Mapping[str, CertificateStatus]
+) -> Recommendation:
+    """Rank the systems by the objective of a question.
+
+    Parameters
+    ----------
+    certificates
+        By workload, whether its systems were verified to train the same network.
+    """
+    if question.objective == "fault tolerance":
+        return _rank_by_fault_tolerance(records)
+    successful = [record for record in records if record.ok and record.run.fault is None]
+    selected, note = _select_network(successful, question)
+    for name, value_asked, value_of in _CRITERIA:
+        value = value_asked(question)
+        available = sorted({value_of(r) for r in selected}, key=lambda x: (x is None, x))
+        selected = [r for r in selected if value is None or value_of(r) == value]
+        if available and not selected:
+            texts = ["no limit" if other is None else f"{other:g}" for other in available]
+            reason = f"no runs with {name} {value:g}; the records have {', '.join(texts)}"
+            return _no_recommendation(reason)
+    if not selected:
+        return _no_recommendation(note)
+    caveats = (note,) if note else ()
+    return _ranked(_largest_comparable_group(selected), question.objective, certificates, caveats)
+
+
 def _no_recommendation(reason: str) -> Recommendation:
-    return Recommendation(
-        pd.DataFrame(), "", "", (f"The records do not reach that far: {reason}.",)
-    )
+    return Recommendation(pd.DataFrame(), "", "", (f"No records apply: {reason}.",))
 
 
-def _of_network(records: Sequence[Record], question: Question) -> tuple[list[Record], list[str]]:
-    """Pick the records of a network, or of the one nearest in size."""
-    names = sorted({record.run.workload.network for record in records})
-    if question.network:
-        own = [r for r in records if r.run.workload.network == question.network]
-        told = f"no runs of the network {question.network}; the records have {', '.join(names)}"
-        return own, [] if own else [told if names else "there are no records"]
+def _select_network(records: Sequence[Record], question: Question) -> tuple[list[Record], str]:
+    """Select the records of a network or of the one nearest in size, with a note on the choice."""
+    if not records:
+        return [], "there are no records"
     sizes = {r.run.workload.network: float(r.result.parameters or nan) for r in records}
-    factors = {n: max(s, question.weights) / min(s, question.weights) for n, s in sizes.items()}
-    near = min(factors, key=lambda name: factors[name], default=None)
-    if near is None:
-        return [], ["there are no records"]
-    said = f"{near} with {sizes[near]:,.0f} weights"
-    if not factors[near] <= MAX_SIZE_RATIO:
-        return [], [f"the nearest network is {said}, {factors[near]:,.0f} times off"]
-    own = [record for record in records if record.run.workload.network == near]
-    return own, [f"It is answered from {said}, the nearest in size."]
+    if question.network:
+        network = question.network
+        note = f"no runs of the network {network}; the records have {', '.join(sorted(sizes))}"
+        note = "" if network in sizes else note
+    else:
+        ratios = {n: max(s, question.weights) / min(s, question.weights) for n, s in sizes.items()}
+        network = min(ratios, key=lambda name: ratios[name])
+        label = f"{network} with {sizes[network]:,.0f} weights"
+        if not ratios[network] <= MAX_SIZE_RATIO:
+            return [], f"the nearest network is {label}, {ratios[network]:,.0f} times off"
+        note = f"The answer is based on {label}, the nearest in size."
+    return [record for record in records if record.run.workload.network == network], note
 
 
 def _largest_comparable_group(records: Sequence[Record]) -> list[Record]:
-    """Pick what can be compared: of all equal circumstances those with the most systems, then runs.
+    """Select the group of equal conditions that has the most systems, then the most runs.
 
-    A system with servers is there with as many of them as it has the most runs of.
+    A system with servers is represented by the number of servers that has the most runs.
     """
     groups: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(_comparison_key(record.run), []).append(record)
-    own = max(groups.values(), key=lambda own: (len(systems_of(own)), len(own)))
-    return [
-        each for system in systems_of(own) for each in _one_topology(records_of_system(own, system))
-    ]
+    largest = max(groups.values(), key=lambda group: (len(systems_of(group)), len(group)))
+    selected = []
+    for system in systems_of(largest):
+        runs = records_of_system(largest, system)
+        topologies = [record.run.topology.model_dump_json() for record in runs]
+        ((commonest, _),) = Counter(topologies).most_common(1)
+        selected += [r for r, own in zip(runs, topologies, strict=True) if own == commonest]
+    return selected
 
 
 def _comparison_key(run: Run) -> tuple[object, ...]:
-    """Tell what systems have in common when they are compared; servers belong to the system."""
-    common = run.topology.model_copy(update={"servers": 0, "placement": "colocated"})
-    return run.experiment, run.workload_name, common, run.global_batch, run.input
-
-
-def _one_topology(own: list[Record]) -> list[Record]:
-    counts = Counter(record.run.topology for record in own)
-    (topology, _), *_ = counts.most_common(1)
-    return [record for record in own if record.run.topology == topology]
+    """Return the conditions that compared systems share; servers belong to the system."""
+    topology = run.topology.model_copy(update={"servers": 0, "placement": "colocated"})
+    where = topology.model_dump_json()
+    return run.experiment, run.workload_name, where, run.global_batch, run.input
 
 
 def _ranked(
-    own: list[Record],
+    records: list[Record],
     objective: Objective,
     certificates: Mapping[str, CertificateStatus],
     caveats: tuple[str, ...],
 ) -> Recommendation:
-    run = own[0].run
-    proof = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
-    table, unit = _RANKINGS[objective](own)
-    table["runs"] = [len(records_of_system(own, system)) for system in table["system"]]
-    table["versus_best"] = ""
-    table["explanation"] = ""
-    if objective == "throughput":
-        table["versus_best"] = _comparison_with_best(own, list(table["system"]), proof)
-        table["explanation"] = _explanations(own, list(table["system"]))
-    unproven = {comparability(record, proof) for record in own} - {"verified"}
-    more = [f"Some of it is {sorted(unproven)[0]}."] if unproven else []
-    if table["runs"].max() < 3:
-        more.append("With fewer than three runs of a system nothing is certain.")
-    if any(record.result.disturbed for record in own):
-        more.append("Some runs were disturbed by other programs.")
-    basis = (
-        f"{len(own)} runs of the experiment {run.experiment} on {run.workload_name}: "
-        f"{run.topology.workers} workers, batch {run.global_batch} together"
+    run = records[0].run
+    certificate = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
+    table, unit = _RANKINGS[objective](records)
+    systems = list(table["system"])
+    is_throughput = objective == "throughput"
+    table = table.assign(
+        runs=[len(records_of_system(records, system)) for system in systems],
+        versus_best=_comparison_with_best(records, systems, certificate) if is_throughput else "",
+        explanation=_explanations(records, systems) if is_throughput else "",
     )
-    if run.topology.is_emulated:
-        basis += f", on emulated hosts ({resources_label(run)})"
-    return Recommendation(table.reset_index(drop=True), unit, basis, (*caveats, *more))
+    unverified = {comparability(record, certificate) for record in records} - {"verified"}
+    notes = [f"Part of it is {min(unverified)}."] if unverified else []
+    if table["runs"].max() < 3:
+        notes.append("With fewer than three runs per system no difference is significant.")
+    if any(record.result.disturbed for record in records):
+        notes.append("Some runs were disturbed by other programs.")
+    basis = (
+        f"{len(records)} runs of the experiment {run.experiment} on {run.workload_name}: "
+        f"{run.topology.workers} workers, global batch {run.global_batch}"
+    )
+    if records[0].has("byte_counters"):
+        basis += f", on {run.topology.launcher} hosts ({resources_label(run)})"
+    return Recommendation(table.reset_index(drop=True), unit, basis, (*caveats, *notes))
 
 
-def _by_throughput(own: list[Record]) -> tuple[pd.DataFrame, str]:
-    table = throughput_by_system(own).rename(columns={"examples_per_s": "value"})
+def _by_throughput(records: list[Record]) -> tuple[pd.DataFrame, str]:
+    table = throughput_by_system(records).rename(columns={"examples_per_s": "value"})
     table = table.sort_values("value", ascending=False)
     return table[["system", "value", "low", "high"]], "examples/s"
 
 
-def _by_time_to_loss(own: list[Record]) -> tuple[pd.DataFrame, str]:
-    table = time_to_loss(own).sort_values("time_s", na_position="last")
+def _by_time_to_loss(records: list[Record]) -> tuple[pd.DataFrame, str]:
+    table = time_to_loss(records).sort_values("time_s", na_position="last")
     names = {"time_s": "value", "time_low_s": "low", "time_high_s": "high"}
     return table.rename(columns=names)[["system", "value", "low", "high"]], "s to the loss"
 
 
-def _by_memory(own: list[Record]) -> tuple[pd.DataFrame, str]:
+def _by_memory(records: list[Record]) -> tuple[pd.DataFrame, str]:
     rows = []
-    for system in systems_of(own):
-        totals = [resource_totals(record) for record in records_of_system(own, system)]
-        found = [float(t.loc[t["name"] == TOTAL, "memory_max"].max()) for t in totals if len(t)]
-        estimate = median_interval(found)
+    for system in systems_of(records):
+        totals = [resource_totals(record) for record in records_of_system(records, system)]
+        peaks = [float(t.loc[t["name"] == TOTAL, "memory_max"].max()) for t in totals if len(t)]
+        estimate = median_interval(peaks)
         rows.append((system, estimate.value, estimate.low, estimate.high))
     table = pd.DataFrame(rows, columns=["system", "value", "low", "high"])
-    return table.sort_values("value", na_position="last"), "MiB together"
+    return table.sort_values("value", na_position="last"), "MiB in total"
 
 
 _RANKINGS: dict[str, Callable[[list[Record]], tuple[pd.DataFrame, str]]] = {
@@ -245,52 +243,46 @@ _RANKINGS: dict[str, Callable[[list[Record]], tuple[pd.DataFrame, str]]] = {
 
 
 def _comparison_with_best(
-    own: list[Record], systems: list[str], certificate: CertificateStatus
+    records: list[Record], systems: list[str], certificate: CertificateStatus
 ) -> list[str]:
-    """Tell how each system stands to the best: the verdict on the pair, with its interval."""
+    """Return the verdict of each system against the best, with its interval."""
     best = systems[0]
-    rows = {
-        (row["a"], row["b"]): row for row in pairwise_verdicts(own, certificate).to_dict("records")
-    }
-    told = ["the best"]
+    verdicts = pairwise_verdicts(records, certificate).to_dict("records")
+    by_pair = {(row["a"], row["b"]): row for row in verdicts}
+    texts = ["the best"]
     for system in systems[1:]:
-        row = rows.get((best, system)) or rows.get((system, best))
+        row = by_pair.get((best, system)) or by_pair.get((system, best))
         if row is None:
-            told.append("not compared")
+            texts.append("not compared")
             continue
-        flip = row["a"] != best
-        ends = [row["ratio_low"], row["ratio_high"]]
-        low, high = (1 / ends[1], 1 / ends[0]) if flip else ends
-        outcome = str(row["outcome"])
-        settled = outcome if outcome in ("equal", "not settled", "not comparable") else "slower"
-        told.append(f"{settled}: by {low:.2f} to {high:.2f}" if low == low else settled)  # noqa: PLR0124
-    return told
+        low, high = row["ratio_low"], row["ratio_high"]
+        if row["a"] != best:
+            low, high = 1 / high, 1 / low
+        outcome = "slower" if str(row["outcome"]).endswith(" faster") else str(row["outcome"])
+        texts.append(outcome if isnan(low) else f"{outcome}: by {low:.2f} to {high:.2f}")
+    return texts
 
 
-def _explanations(own: list[Record], systems: list[str]) -> list[str]:
-    """Name the part of a step that makes most of the distance to the best."""
-    means = phases(own).pivot(index="system", columns="phase", values="mean_s").fillna(0.0)
-    best = means.loc[systems[0]]
-    told = [""]
+def _explanations(records: list[Record], systems: list[str]) -> list[str]:
+    """Return for each system the phase with the largest difference to the best."""
+    means = phases(records).pivot(index="phase", columns="system", values="mean_s").fillna(0.0)
+    texts = [""]
     for system in systems[1:]:
-        more = means.loc[system] - best
-        part = str(more.idxmax())
-        much_s = float(more.to_numpy().max())
-        told.append(f"{part} takes {much_s * 1e3:.1f} ms more" if much_s > 0 else "")
-    return told
+        more_s = means[system] - means[systems[0]]
+        largest_ms = float(more_s.max()) * 1e3
+        texts.append(f"{more_s.idxmax()} takes {largest_ms:.1f} ms more" if largest_ms > 0 else "")
+    return texts
 
 
 def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
-    """Rank the systems by what becomes of the training when a worker is killed."""
-    lost = [r for r in records if r.run.fault is not None and r.run.fault.kind == "kill"]
-    lost = [r for r in lost if r.run.fault is not None and r.run.fault.target == "worker"]
-    if not lost:
-        return _no_recommendation(
-            "no run in which a worker was killed; the profile faults makes some"
-        )
-    table = fault_outcomes(lost)
-    table["place"] = table["outcome"].map({end: place for place, end in enumerate(_OUTCOME_ORDER)})
-    table = table.sort_values(["place", "detected_after_s"], kind="stable", ignore_index=True)
+    """Rank the systems by the outcome of a training in which a worker is killed."""
+    faults = [(record, record.run.fault) for record in records]
+    killed = [r for r, f in faults if f is not None and (f.kind, f.target) == ("kill", "worker")]
+    if not killed:
+        return _no_recommendation("no run in which a worker was killed; use the profile faults")
+    table = fault_outcomes(killed)
+    table["rank"] = table["outcome"].map({name: i for i, name in enumerate(_OUTCOME_ORDER)})
+    table = table.sort_values(["rank", "detected_after_s"], kind="stable", ignore_index=True)
     ranking = pd.DataFrame(
         {
             "system": table["system"],
@@ -302,6 +294,6 @@ def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
             "runs": 1,
         }
     )
-    basis = f"{len(lost)} runs in which a worker was killed on the way"
-    caveats = ("Nothing is arranged to survive: what is seen is what a framework does by itself.",)
-    return Recommendation(ranking, "steps made in the end", basis, caveats)
+    basis = f"{len(killed)} runs in which a worker was killed during training"
+    caveats = ("No recovery is configured: the outcome is the framework's default behaviour.",)
+    return Recommendation(ranking, "steps completed", basis, caveats)

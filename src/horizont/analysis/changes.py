@@ -1,9 +1,8 @@
-"""What changed between two sets of records: two machines, two versions, two links."""
+"""Two sets of records compared: machines, versions, regressions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, nan
 from typing import Any, NamedTuple
 
@@ -14,23 +13,23 @@ from numpy.typing import NDArray
 
 from horizont.analysis.runs import resources_label, system_order
 from horizont.analysis.steps import step_summary
-from horizont.monitoring.step_log import PHASES
 from horizont.records.record import Record
-from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate
+from horizont.records.schema import PHASES
+from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate, attainable_level
 
-#: Two sides whose ratio lies within this factor of one are the same.
+#: Ratios within this factor of one count as no change.
 SAME_WITHIN = 1.1
 _SEED = 20211
 
 
 class WorkKey(NamedTuple):
-    """What two runs must share to be the same work; the rest may be what changed.
+    """The work of a run: what two runs must share to be compared.
 
     Attributes
     ----------
-    ground
-        Link, share of the processors and threads, where one side alone has several of them:
-        then they tell its runs apart. Empty where they may be what changed.
+    resources
+        Link, CPU quota and threads, where one side has runs with several of them, which only
+        they distinguish. Empty where they may be what changed between the sides.
     """
 
     experiment: str
@@ -42,119 +41,116 @@ class WorkKey(NamedTuple):
     resources: str = ""
 
     def label(self) -> str:
-        """Name the point."""
+        """Return workers, batch and resources as a phrase."""
         return f"{self.workers} x {self.batch}" + (f", {self.resources}" if self.resources else "")
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A quantity that is compared: how it is measured, and whether more of it is worse."""
+class Quantity(NamedTuple):
+    """A compared quantity: how it is measured, and whether an increase is a regression."""
 
     measure: Callable[[Record], float]
     more_is_worse: bool = True
 
 
+def _mean_phase(name: str) -> Callable[[Record], float]:
+    return lambda record: float(step_summary(record).phases[name].mean())
+
+
+#: The compared quantities. Seconds are those of one worker's instrumented step.
+QUANTITIES: dict[str, Quantity] = {
+    "examples_per_s": Quantity(lambda record: step_summary(record).examples_per_s, False),
+    **{f"{phase}_s": Quantity(_mean_phase(phase)) for phase in PHASES},
+}
+
+
 def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
-    """Compare all that was run on both sides.
+    """Compare the quantities of all work that was run on both sides.
 
     Runs of two sets share no blocks, so medians are compared, and the interval is the percentile
-    bootstrap of the log ratio of medians with both sides drawn anew.
+    bootstrap of the log ratio of medians with both sides resampled.
 
     Returns
     -------
     pandas.DataFrame
-        A row a point and quantity: ``experiment, workload, system, point, quantity``, medians
+        One row per work and quantity: ``experiment, workload, system, point, quantity``, medians
         ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and
         ``level``, ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the
-        interval lies wholly beyond 1, ``same`` if it lies within `SAME_WITHIN`, ``inconclusive``
-        otherwise. Quantities that a side did not measure have no row.
+        interval lies wholly on one side of 1, ``same`` if it lies within `SAME_WITHIN`,
+        ``inconclusive`` otherwise. Quantities that a side did not measure have no row.
     """
-    sides = group_by_work(before, after)
-    shared = [point for point in sides[0] if point in sides[1]]
-    order = {name: place for place, name in enumerate(system_order(p.system for p in shared))}
-    shared.sort(key=lambda p: (p.experiment, p.workload, order.get(p.system, 0), p))
-    rows = [
-        row
-        for point in shared
-        for name, quantity in QUANTITIES.items()
-        for row in _comparison_rows(point, name, quantity, [side[point] for side in sides])
-    ]
+    first, second = group_by_work(before, after)
+    shared = [key for key in first if key in second]
+    position = {name: i for i, name in enumerate(system_order(key.system for key in shared))}
+    shared.sort(key=lambda key: (key.experiment, key.workload, position.get(key.system, 0), key))
+    rows = []
+    for key in shared:
+        for name, quantity in QUANTITIES.items():
+            values = [
+                np.array([quantity.measure(record) for record in side[key]])
+                for side in (first, second)
+            ]
+            known_before, known_after = (side[side > 0] for side in values)  # false for NaN
+            if not len(known_before) or not len(known_after):
+                continue
+            ratio = ratio_of_medians(known_after, known_before)
+            rows.append(
+                {
+                    "experiment": key.experiment,
+                    "workload": key.workload,
+                    "system": key.system,
+                    "point": key.label(),
+                    "quantity": name,
+                    "before": float(np.median(known_before)),
+                    "after": float(np.median(known_after)),
+                    "ratio": ratio.value,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                    "level": ratio.level,
+                    "n_before": len(known_before),
+                    "n_after": len(known_after),
+                    "change": _classify_change(ratio, quantity.more_is_worse),
+                }
+            )
     columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
     columns += ["ratio", "low", "high", "level", "n_before", "n_after", "change"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]:
-    """Sort the records of each side, of runs that went well, by what they did."""
-    good = [[r for r in side if r.ok and r.run.fault is None] for side in sides]
-    varied = set().union(*(_keys_with_several_resources(side) for side in good))
-    found: list[dict[WorkKey, list[Record]]] = []
-    for side in good:
-        points: dict[WorkKey, list[Record]] = {}
+    """Group the successful runs of each side by their work."""
+    successful = [[r for r in side if r.ok and r.run.fault is None] for side in sides]
+    ambiguous: set[WorkKey] = set()
+    for side in successful:
+        labels: dict[WorkKey, set[str]] = {}
         for record in side:
-            point = _work_key(record)
-            if point in varied:
-                point = point._replace(resources=resources_label(record.run))
-            points.setdefault(point, []).append(record)
-        found.append(points)
-    return found
-
-
-def _keys_with_several_resources(records: Sequence[Record]) -> set[WorkKey]:
-    """Find the points that a side holds on more than one ground."""
-    grounds: dict[WorkKey, set[str]] = {}
-    for record in records:
-        grounds.setdefault(_work_key(record), set()).add(resources_label(record.run))
-    return {point for point, found in grounds.items() if len(found) > 1}
+            labels.setdefault(_work_key(record), set()).add(resources_label(record.run))
+        ambiguous |= {key for key, resources in labels.items() if len(resources) > 1}
+    groups: list[dict[WorkKey, list[Record]]] = []
+    for side in successful:
+        by_key: dict[WorkKey, list[Record]] = {}
+        for record in side:
+            key = _work_key(record)
+            if key in ambiguous:
+                key = key._replace(resources=resources_label(record.run))
+            by_key.setdefault(key, []).append(record)
+        groups.append(by_key)
+    return groups
 
 
 def _work_key(record: Record) -> WorkKey:
-    run = record.run
+    run, topology = record.run, record.run.topology
+    system, batch = run.system.name, run.local_batch
     return WorkKey(
-        run.experiment,
-        run.workload_name,
-        run.system.name,
-        run.topology.workers,
-        run.topology.servers,
-        run.local_batch,
+        run.experiment, run.workload_name, system, topology.workers, topology.servers, batch
     )
 
 
 def unmatched_work(
     before: Sequence[Record], after: Sequence[Record]
 ) -> tuple[list[WorkKey], list[WorkKey]]:
-    """List what was run on one side only."""
+    """List the work that was run on one side only, of each side."""
     first, second = group_by_work(before, after)
-    return [p for p in first if p not in second], [p for p in second if p not in first]
-
-
-def _comparison_rows(
-    key: WorkKey, name: str, quantity: Quantity, sides: Sequence[Sequence[Record]]
-) -> list[dict[str, Any]]:
-    values = [np.array([quantity.measure(record) for record in side]) for side in sides]
-    known = [side[side > 0] for side in values]
-    if not all(len(side) for side in known):
-        return []
-    found = ratio_of_medians(known[1], known[0])
-    medians = [float(np.median(side)) for side in known]
-    return [
-        {
-            "experiment": key.experiment,
-            "workload": key.workload,
-            "system": key.system,
-            "point": key.label(),
-            "quantity": name,
-            "before": medians[0],
-            "after": medians[1],
-            "ratio": found.value,
-            "low": found.low,
-            "high": found.high,
-            "level": found.level,
-            "n_before": len(known[0]),
-            "n_after": len(known[1]),
-            "change": _classify_change(found, quantity.more_is_worse),
-        }
-    ]
+    return [key for key in first if key not in second], [key for key in second if key not in first]
 
 
 def ratio_of_medians(
@@ -162,15 +158,15 @@ def ratio_of_medians(
 ) -> Estimate:
     """Estimate the ratio of the medians of two independent groups of positive numbers.
 
-    The percentile bootstrap of the difference of median logarithms. With n runs on the smaller
-    side it cannot promise more than an interval of n values can.
+    The percentile bootstrap of the difference of median logarithms. Its level is bounded by what
+    an interval of the smaller group can attain.
     """
     logs = [np.log(over), np.log(under)]
     value = exp(float(np.median(logs[0]) - np.median(logs[1])))
     n = min(len(over), len(under))
     if n < 2:
         return Estimate(value, nan, nan, 0.0, n)
-    found = scipy.stats.bootstrap(
+    interval = scipy.stats.bootstrap(
         logs,
         lambda a, b, axis: np.median(a, axis=axis) - np.median(b, axis=axis),
         confidence_level=level,
@@ -178,67 +174,52 @@ def ratio_of_medians(
         method="percentile",
         rng=np.random.default_rng(_SEED),
     ).confidence_interval
-    bound = min(level, 1.0 - 2.0 ** (1 - n))
-    return Estimate(value, exp(float(found.low)), exp(float(found.high)), bound, n)
+    bound = attainable_level(n, level)
+    return Estimate(value, exp(float(interval.low)), exp(float(interval.high)), bound, n)
 
 
-def _classify_change(found: Estimate, more_is_worse: bool) -> str:
-    if not found.low > 0:
+def _classify_change(ratio: Estimate, more_is_worse: bool) -> str:
+    if not ratio.low > 0:
         return "inconclusive"
-    if found.low > 1 / SAME_WITHIN and found.high < SAME_WITHIN:
+    if ratio.low > 1 / SAME_WITHIN and ratio.high < SAME_WITHIN:
         return "same"
-    if found.low > 1:
+    if ratio.low > 1:
         return "worse" if more_is_worse else "better"
-    if found.high < 1:
+    if ratio.high < 1:
         return "better" if more_is_worse else "worse"
     return "inconclusive"
 
 
-def _mean_phase(name: str) -> Callable[[Record], float]:
-    return lambda record: float(step_summary(record).phases[name].mean())
-
-
-#: What is compared, by name. Seconds are those of one worker's instrumented step.
-QUANTITIES: dict[str, Quantity] = {
-    "examples_per_s": Quantity(lambda record: step_summary(record).examples_per_s, False),
-    **{f"{phase}_s": Quantity(_mean_phase(phase)) for phase in PHASES},
-}
-
-
 def compare_machines(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
-    """Put the facts of the machines side by side.
+    """Compare machine, versions and resources of two sets of records.
 
     Returns
     -------
     pandas.DataFrame
-        ``fact``, ``before``, ``after`` and ``changed``. Several values on a side, as of two
-        versions in one folder, stand beside each other.
+        ``fact``, ``before``, ``after`` and ``changed``. Several values of a side are separated by
+        commas.
     """
-    sides = [_facts(records) for records in (before, after)]
-    rows = []
-    for fact in dict.fromkeys([*sides[0], *sides[1]]):
-        said = [side.get(fact, "–") for side in sides]
-        rows.append(
-            {"fact": fact, "before": said[0], "after": said[1], "changed": said[0] != said[1]}
-        )
+    first, second = (_facts(records) for records in (before, after))
+    rows = [
+        (fact, first.get(fact, "–"), second.get(fact, "–"), first.get(fact) != second.get(fact))
+        for fact in dict.fromkeys([*first, *second])
+    ]
     return pd.DataFrame(rows, columns=["fact", "before", "after", "changed"])
 
 
 def _facts(records: Sequence[Record]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, set[str]] = {}
     for record in records:
         for fact, value in _facts_of(record).items():
-            if value not in found.setdefault(fact, []):
-                found[fact].append(value)
-    return {fact: ", ".join(sorted(values)) for fact, values in found.items()}
+            values.setdefault(fact, set()).add(value)
+    return {fact: ", ".join(sorted(texts)) for fact, texts in values.items()}
 
 
 def _facts_of(record: Record) -> dict[str, str]:
     environment: Mapping[str, Any] = record.environment
     cpu = environment.get("cpu", {})
     memory = environment.get("memory_bytes")
-    topology = record.run.topology
-    link = topology.link.rate_mbit
+    rate = record.run.topology.link.rate_mbit
     facts = {
         "processor": cpu.get("model"),
         "cores": cpu.get("logical_cores"),
@@ -246,8 +227,8 @@ def _facts_of(record: Record) -> dict[str, str]:
         "memory": f"{memory / 2**30:.1f} GiB" if memory else None,
         "kernel": environment.get("kernel"),
         "Python": environment.get("python"),
-        "threads": topology.threads,
-        "link": f"{link:g} Mbit/s" if link else "no limit",
+        "threads": record.run.topology.threads,
+        "link": f"{rate:g} Mbit/s" if rate else "no limit",
         **environment.get("packages", {}),
     }
     return {fact: str(value) for fact, value in facts.items() if value is not None}

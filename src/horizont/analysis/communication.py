@@ -1,9 +1,8 @@
-"""What has to cross the wire in theory: bytes of each host and step, and how long they take.
+"""Bytes and time on the wire against theory, cost of distribution, staleness of updates.
 
-Volumes: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
-MPICH" (2005), for the ring; for a parameter server each worker sends the gradient of every
-weight and receives every weight. Headers, acknowledgements and everything beside the numbers are
-left out.
+Theoretical traffic: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
+Operations in MPICH" (2005), for the ring; with a parameter server each worker sends the gradient
+of every weight and receives every weight. Headers and acknowledgements are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from math import nan
 from statistics import fmean
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from horizont.analysis.runs import (
@@ -24,23 +22,17 @@ from horizont.analysis.runs import (
     run_columns,
     samples_of,
     steps_of,
-    system_order,
     systems_of,
 )
 from horizont.analysis.steps import common_window, instrumentation_overhead, phases, window_overlap
-from horizont.analysis.throughput import throughput_by_run
 from horizont.config.run import Run
 from horizont.config.system import parse_system
 from horizont.config.topology import Topology
 from horizont.records.record import Record
-from horizont.statistics.intervals import median, median_interval, paired_ratio
+from horizont.statistics.intervals import median
 
-#: Bytes of a number on its way.
+#: Bytes of a number on the wire, by compression.
 NUMBER_BYTES = {"none": 4, "float16": 2}
-
-
-#: Frameworks whose servers each keep an equally long slice of all weights.
-EQUAL_SLICES = ("pytorch",)
 
 
 @dataclass(frozen=True)
@@ -52,16 +44,14 @@ class Volume:
 
 
 def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> dict[str, Volume]:
-    """Tell what each host has to send and receive for some steps of the workers.
-
-    What stays on a host is not counted.
+    """Compute the bytes that each host has to send and receive; loopback traffic is not counted.
 
     Parameters
     ----------
     parameters
-        Numbers that the network learns.
+        Trainable parameters of the network.
     steps
-        Of each worker, by rank.
+        Steps of each worker, by rank.
     """
     topology = run.topology
     size = float(parameters * NUMBER_BYTES[run.gradient_exchange.compression])
@@ -69,18 +59,18 @@ def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> di
         return {host: Volume(0.0, 0.0) for host in topology.all_hosts}
     if run.system.architecture == "allreduce":
         return _ring_traffic(topology, size * min(steps) / run.gradient_exchange.local_steps)
-    return _server_traffic(topology, size, steps, equal=run.system.framework in EQUAL_SLICES)
+    return _server_traffic(topology, size, steps, equal=run.system.info.has_equal_slices)
 
 
 def _ring_traffic(topology: Topology, size: float) -> dict[str, Volume]:
     """Each worker sends 2 (n - 1) / n of the gradients to its neighbour in the ring."""
     n = topology.workers
-    seats = _assign_round_robin(topology.worker_hosts, n)
+    hosts = _assign_round_robin(topology.worker_hosts, n)
     # The ring may turn either way round: a host's neighbours are the same, and so are the bytes.
-    going = Counter(seat for rank, seat in enumerate(seats) if seats[(rank + 1) % n] != seat)
-    coming = Counter(seat for rank, seat in enumerate(seats) if seats[rank - 1] != seat)
-    share = 2 * (n - 1) / n * size
-    return {host: Volume(going[host] * share, coming[host] * share) for host in topology.all_hosts}
+    sending = Counter(host for rank, host in enumerate(hosts) if hosts[(rank + 1) % n] != host)
+    receiving = Counter(host for rank, host in enumerate(hosts) if hosts[rank - 1] != host)
+    sent = 2 * (n - 1) / n * size
+    return {h: Volume(sending[h] * sent, receiving[h] * sent) for h in topology.all_hosts}
 
 
 def _server_traffic(
@@ -88,44 +78,43 @@ def _server_traffic(
 ) -> dict[str, Volume]:
     """Each worker sends its gradient to the servers and receives the weights.
 
-    How the weights are dealt to several servers is the framework's affair: unless they are
-    `equal` slices, what a host with one of several servers sends and receives is not known.
+    The framework decides how the weights are distributed over several servers: unless they are
+    `equal` slices, the traffic of a host with one of several servers is unknown.
     """
-    by_host: dict[str, float] = dict.fromkeys(topology.all_hosts, 0.0)
-    for host, made in zip(
-        _assign_round_robin(topology.worker_hosts, topology.workers), steps, strict=True
-    ):
-        by_host[host] += made
+    steps_on: dict[str, float] = dict.fromkeys(topology.all_hosts, 0.0)
+    workers = _assign_round_robin(topology.worker_hosts, topology.workers)
+    for host, worker_steps in zip(workers, steps, strict=True):
+        steps_on[host] += worker_steps
     servers = Counter(_assign_round_robin(topology.server_hosts, topology.servers))
-    found = {}
-    for host, own in by_host.items():
+    volumes = {}
+    for host, local_steps in steps_on.items():
         here = servers[host] / topology.servers
         # Its workers with the servers elsewhere, its servers with the workers elsewhere.
-        exchanges = own * (1 - here) + (sum(steps) - own) * here
+        exchanges = local_steps * (1 - here) + (sum(steps) - local_steps) * here
         if 0 < here < 1 and not equal:
             exchanges = nan
-        found[host] = Volume(exchanges * size, exchanges * size)
-    return found
+        volumes[host] = Volume(exchanges * size, exchanges * size)
+    return volumes
 
 
 def _assign_round_robin(hosts: Sequence[str], count: int) -> list[str]:
-    return [hosts[place % len(hosts)] for place in range(count)]
+    return [hosts[index % len(hosts)] for index in range(count)]
 
 
 def wire_time(run: Run, parameters: int) -> float:
-    """Tell how long the busiest direction of any link needs for a step of each worker, in seconds.
+    """Compute the seconds that the busiest link direction needs for a step of each worker.
 
-    Zero on links without a limit; NaN if it is not known. Latency is left out.
+    Latency is left out. Zero on links without a limit; NaN if the traffic is unknown.
     """
     link = run.topology.link
-    each = theoretical_traffic(run, parameters, [1.0] * run.topology.workers).values()
+    volumes = theoretical_traffic(run, parameters, [1.0] * run.topology.workers).values()
     longest = 0.0
-    for rate, sizes in (
-        (link.effective_uplink_mbit, [volume.sent_bytes for volume in each]),
-        (link.rate_mbit, [volume.received_bytes for volume in each]),
+    for rate_mbit, sizes in (
+        (link.effective_uplink_mbit, [volume.sent_bytes for volume in volumes]),
+        (link.rate_mbit, [volume.received_bytes for volume in volumes]),
     ):
-        if rate is not None:
-            longest = max(longest, *(8 * size / (rate * 1e6) for size in sizes))
+        if rate_mbit is not None:
+            longest = max(longest, *(8 * size / (rate_mbit * 1e6) for size in sizes))
     return longest
 
 
@@ -135,11 +124,11 @@ def traffic(records: Sequence[Record]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row a run and host: ``workers``, ``servers``, ``rate_mbit``, ``host``, ``sent_bytes``
-        and ``received_bytes`` for one step of each worker on average, over the time in which all
-        workers made bare steps; ``sent_theory_bytes``, ``received_theory_bytes``; ``sent_ratio``,
-        ``received_ratio``: measured to theory, NaN where theory is nothing or unknown.
-        Nothing of runs without hosts of their own, or without such a time.
+        One row per run and host: ``workers``, ``servers``, ``rate_mbit``, ``host``,
+        ``sent_bytes`` and ``received_bytes`` per step of each worker on average, over the common
+        window of the timed steps; ``sent_theory_bytes``, ``received_theory_bytes``;
+        ``sent_ratio``, ``received_ratio`` of measured to theory, NaN where theory is zero or
+        unknown. Runs without emulated hosts or without a common window have no rows.
     """
     rows = [row for record in records if record.ok for row in _traffic_rows(record)]
     columns = ["system", "block", "host", "sent_bytes", "received_bytes"]
@@ -147,21 +136,19 @@ def traffic(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _traffic_rows(record: Record) -> list[dict[str, object]]:
-    run, steps = record.run, steps_of(record)
-    samples = samples_of(record)
-    if not run.topology.is_emulated or samples.empty or record.result.parameters is None:
+    run, steps, samples = record.run, steps_of(record), samples_of(record)
+    if not record.has("byte_counters") or samples.empty or record.result.parameters is None:
         return []
     begin_s, end_s = common_window(steps)
-    by_worker = steps_in_window(steps, begin_s, end_s)
-    made = sum(by_worker) / run.topology.workers
-    # Where a chief hands out the steps, the quick may leave none to the slow.
-    if len(by_worker) < run.topology.workers or not made > 0:
+    steps_by_worker = steps_in_window(steps, begin_s, end_s)
+    mean_steps = sum(steps_by_worker) / run.topology.workers
+    # Where a chief schedules the steps, fast workers may take all of them from a slow one.
+    if len(steps_by_worker) < run.topology.workers or not mean_steps > 0:
         return []
-    theory = theoretical_traffic(run, record.result.parameters, by_worker)
+    theory = theoretical_traffic(run, record.result.parameters, steps_by_worker)
     wires = samples[(samples["scope"] == "interface") & (samples["name"] == HOST_INTERFACE)]
     rows = []
     for host in run.topology.all_hosts:
-        own = wires[wires["host"] == host]
         row: dict[str, object] = {
             **run_columns(record),
             "workers": run.topology.workers,
@@ -170,68 +157,67 @@ def _traffic_rows(record: Record) -> list[dict[str, object]]:
             "host": host,
         }
         for way in ("sent", "received"):
-            counted = interpolate_counter(own, f"{way}_bytes", begin_s, end_s) / made
-            expected = getattr(theory[host], f"{way}_bytes") / made
-            row[f"{way}_bytes"] = counted
+            own = wires[wires["host"] == host]
+            measured = interpolate_counter(own, f"{way}_bytes", begin_s, end_s) / mean_steps
+            expected = getattr(theory[host], f"{way}_bytes") / mean_steps
+            row[f"{way}_bytes"] = measured
             row[f"{way}_theory_bytes"] = expected
-            row[f"{way}_ratio"] = counted / expected if expected > 0 else nan
+            row[f"{way}_ratio"] = measured / expected if expected > 0 else nan
         rows.append(row)
     return rows
 
 
 def steps_in_window(steps: pd.DataFrame, begin_s: float, end_s: float) -> list[float]:
-    """Count the bare steps in a window of each worker that made any, by rank.
+    """Count the timed steps in a window of each worker that made any, by rank.
 
-    A step cut by the window counts with its part.
+    A step cut by the window counts with its fraction inside.
     """
-    bare = steps[steps["kind"] == "timed"]
-    shares = pd.Series(window_overlap(bare, begin_s, end_s), index=bare["worker"])
-    return [float(made) for made in shares.groupby(level=0).sum().sort_index()]
+    timed = steps[steps["kind"] == "timed"]
+    fractions = pd.Series(window_overlap(timed, begin_s, end_s), index=timed["worker"])
+    return [float(count) for count in fractions.groupby(level=0).sum().sort_index()]
 
 
 def interpolate_counter(samples: pd.DataFrame, column: str, begin_s: float, end_s: float) -> float:
-    """Tell how far a counter went between two moments, evenly between two samples.
+    """Compute the increase of a counter between two moments, linear between two samples.
 
-    NaN if the samples do not reach over both: what was not seen is not nothing.
+    NaN if the samples do not cover both: traffic that was not observed is not zero.
     """
     if len(samples) < 2:
         return nan
     ordered = samples.sort_values("time_s")
-    times: npt.NDArray[np.float64] = ordered["time_s"].to_numpy(float)
-    counts: npt.NDArray[np.float64] = ordered[column].to_numpy(float)
+    times, counts = ordered["time_s"].to_numpy(float), ordered[column].to_numpy(float)
     begin, end = np.interp([begin_s, end_s], times, counts, left=nan, right=nan)
     return float(end - begin)
 
 
 def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
-    """Hold the step against what the wire allows.
+    """Compare the step with the time that the links need at least.
 
     Returns
     -------
     pandas.DataFrame
-        A row a system and link: ``system``, ``workers``, ``servers``, ``rate_mbit``, the bare step
-        ``step_s`` (median over runs of their mean), ``communication_s`` and ``waiting_s`` of the
-        instrumented step, ``wire_s``, what the busiest link needs at least for a step,
-        ``step_ratio``, step to wire, and ``busiest_ratio``, the largest of measured to
-        theoretical bytes of any host.
+        One row per system and topology: ``system``, ``workers``, ``servers``, ``rate_mbit``,
+        ``runs``, the timed step ``step_s`` (median over runs of their mean), ``communication_s``
+        and ``waiting_s`` of the instrumented step, ``wire_s`` (see `wire_time`), ``step_ratio``
+        of step to wire, and ``busiest_ratio``, the largest of measured to theoretical bytes of
+        any host.
     """
     rows = []
     for system in systems_of(records):
-        by_shape: dict[object, list[Record]] = {}
+        by_topology: dict[str, list[Record]] = {}
         for record in records_of_system(records, system):
             if record.ok:
-                by_shape.setdefault(record.run.topology, []).append(record)
-        rows += [_utilisation_row(own) for own in by_shape.values()]
+                by_topology.setdefault(record.run.topology.model_dump_json(), []).append(record)
+        rows += [_utilisation_row(runs) for runs in by_topology.values()]
     return pd.DataFrame(rows)
 
 
 def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
-    run = records[0].run
-    frames = [steps_of(record) for record in records]
-    bare = [float(f.loc[f["kind"] == "timed", "step_s"].mean()) for f in frames]
-    seen = [f[f["kind"] == "instrumented"] for f in frames]
-    parameters = records[0].result.parameters
-    wire = nan if parameters is None else wire_time(run, parameters)
+    run, parameters = records[0].run, records[0].result.parameters
+    steps = [steps_of(record) for record in records]
+    instrumented = [table[table["kind"] == "instrumented"] for table in steps]
+    step_s = median([float(t.loc[t["kind"] == "timed", "step_s"].mean()) for t in steps])
+    wire_s = nan if parameters is None else wire_time(run, parameters)
     counted = traffic(records)
     ratios = [counted[name].max() for name in ("sent_ratio", "received_ratio") if name in counted]
     return {
@@ -240,181 +226,85 @@ def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
         "servers": run.topology.servers,
         "rate_mbit": run.topology.link.rate_mbit,
         "runs": len(records),
-        "step_s": median(bare),
-        "communication_s": median([float(f["communication_s"].mean()) for f in seen]),
-        "waiting_s": median([float(f["waiting_s"].mean()) for f in seen]),
-        "wire_s": wire,
-        "step_ratio": median(bare) / wire if wire > 0 else nan,
+        "step_s": step_s,
+        "communication_s": median([float(t["communication_s"].mean()) for t in instrumented]),
+        "waiting_s": median([float(t["waiting_s"].mean()) for t in instrumented]),
+        "wire_s": wire_s,
+        "step_ratio": step_s / wire_s if wire_s > 0 else nan,
         "busiest_ratio": max(ratios, default=nan),
     }
 
 
 def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
-    """Put the measured cost of distribution beside its estimate by subtraction.
+    """Compare the measured cost of distribution with its estimate by subtraction.
 
-    Published studies took, for the time of the network, that of a distributed training less that
-    of a single process with one worker's share of the examples. Here transfer and waiting are
-    measured.
+    Published studies took as the network's time that of a distributed step less that of a single
+    process with one worker's share of the examples. Here transfer and waiting are measured.
 
     Returns
     -------
     pandas.DataFrame
-        A row a distributed system, in seconds of a worker's step: ``timed_s``; ``single_process_s``, the
-        bare step of its framework's single process, NaN if there is none; ``subtraction_estimate_s`` = bare
-        - twin; ``communication_s`` and ``waiting_s`` of the instrumented steps, after the backward
-        pass, and ``measured_s``, their sum. ``exchange_s`` and ``overlap_s`` are the whole exchange
-        of a bare step and how much of it went on beside the backward pass, by the framework's
-        own clocks; NaN where it has none.
+        One row per distributed system, in seconds of a worker's step: ``timed_s``;
+        ``single_process_s``, the timed step of its framework's single process, NaN if there is
+        none; ``subtraction_estimate_s``, their difference; ``communication_s`` and ``waiting_s``
+        of the instrumented steps, after the backward pass, and ``measured_s``, their sum.
+        ``exchange_s`` and ``overlap_s`` are the whole exchange of a timed step and its part
+        concurrent with the backward pass, by the framework's own clocks; NaN where it has none.
     """
-    times = instrumentation_overhead(records).set_index("system")["timed_s"]
-    parts = phases(records).pivot(index="system", columns="phase", values="mean_s")
+    timed_s = instrumentation_overhead(records).set_index("system")["timed_s"]
+    means = phases(records).pivot(index="system", columns="phase", values="mean_s")
     rows = []
     for system in systems_of(records):
         parsed = parse_system(system)
         if parsed.is_local:
             continue
-        twin_s = float(times.get(f"{parsed.framework}/local", nan))
-        own = parts.loc[system]
-        measured = own[["communication", "waiting"]]
+        single_process_s = float(timed_s.get(f"{parsed.framework}/local", nan))
+        measured = means.loc[system, ["communication", "waiting"]]
         results = [record.result for record in records if record.run.system.name == system]
         rows.append(
             {
                 "system": system,
-                "timed_s": times[system],
-                "single_process_s": twin_s,
-                "subtraction_estimate_s": times[system] - twin_s,
+                "timed_s": timed_s[system],
+                "single_process_s": single_process_s,
+                "subtraction_estimate_s": timed_s[system] - single_process_s,
                 "communication_s": measured["communication"],
                 "waiting_s": measured["waiting"],
                 "measured_s": measured.sum(min_count=1),
-                "exchange_s": _mean_of_known(result.exchange_s for result in results),
-                "overlap_s": _mean_of_known(result.overlap_s for result in results),
+                "exchange_s": _mean_of_known([result.exchange_s for result in results]),
+                "overlap_s": _mean_of_known([result.overlap_s for result in results]),
             }
         )
     return pd.DataFrame(rows)
 
 
 def _mean_of_known(values: Iterable[float | None]) -> float:
-    """Average what was measured; NaN if nothing was."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else nan
 
 
-#: What tells one curve from another.
-CURVE_COLUMNS = ["system", "servers", "batch"]
-
-
-def scaling(records: Sequence[Record]) -> pd.DataFrame:
-    """Follow every system over the number of workers.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a system, number of servers, ``batch`` and number of ``workers``: ``batches_per_s``
-        of all workers together (a worker's batch counts as one) and ``examples_per_s``, medians
-        over the runs, with ``low`` and ``high`` of the latter; ``speedup`` over one worker of the
-        same curve, paired by block, ``speedup_low``, ``speedup_high`` and ``efficiency`` =
-        speedup / workers; ``oversubscribed``, whether the hosts together want more processors than
-        there are; ``ok`` of ``planned`` runs; ``reason`` of the first that gave nothing.
-        ``batch`` is each worker's (weak scaling) or, if it is the same for all numbers of
-        workers, that of all together (strong).
-    """
-    if not records:
-        return pd.DataFrame()
-    table = throughput_by_run(records)
-    table["workers"] = [record.run.topology.workers for record in records]
-    table["servers"] = [record.run.topology.servers for record in records]
-    table["oversubscribed"] = [is_oversubscribed(record) for record in records]
-    table["batch"] = _batches([record.run for record in records])
-    table["local_batch"] = [record.run.local_batch for record in records]
-    order = {name: place for place, name in enumerate(system_order(table["system"]))}
-    rows = []
-    for _, curve in table.groupby(CURVE_COLUMNS, sort=False):
-        alone = curve[curve["workers"] == 1].set_index("block")["examples_per_s"]
-        rows += [_scaling_row(point, alone) for _, point in curve.groupby("workers")]
-    found = pd.DataFrame(rows)
-    found["order"] = found["system"].map(order)
-    found = found.sort_values(["order", "servers", "batch", "workers"], ignore_index=True)
-    return found.drop(columns="order")
-
-
-def is_strong_scaling(runs: Sequence[Run]) -> bool:
-    """Tell whether all workers together share the same batch, however many they are."""
-    by_workers: dict[int, set[int]] = {}
-    for run in runs:
-        by_workers.setdefault(run.topology.workers, set()).add(run.global_batch)
-    shapes = list(by_workers.values())
-    return len(shapes) > 1 and all(shape == shapes[0] for shape in shapes)
-
-
-def _batches(runs: Sequence[Run]) -> list[int]:
-    strong = is_strong_scaling(runs)
-    return [run.global_batch if strong else run.local_batch for run in runs]
-
-
-def is_oversubscribed(record: Record) -> bool:
-    """Tell whether the processes of a run want more processors than the machine has."""
-    affinity = record.environment.get("cpu", {}).get("affinity") or []
-    topology = record.run.topology
-    processes = topology.workers + topology.servers
-    wanted = float(processes * topology.threads)
-    if topology.cpus_per_host is not None:
-        wanted = min(wanted, len(topology.all_hosts) * topology.cpus_per_host)
-    return bool(affinity) and wanted > len(affinity)
-
-
-def _scaling_row(point: pd.DataFrame, single_worker: pd.Series) -> dict[str, object]:
-    first = point.iloc[0]
-    speed = median_interval(point["examples_per_s"])
-    paired = point.set_index("block")["examples_per_s"]
-    both = paired.index.intersection(single_worker.index)
-    ratio = paired_ratio(paired.loc[both], single_worker.loc[both])
-    reasons = [reason for reason in point["reason"] if reason]
-    workers = int(first["workers"])
-    return {
-        **{name: first[name] for name in CURVE_COLUMNS},
-        "workers": workers,
-        "batches_per_s": speed.value / first["local_batch"],
-        "examples_per_s": speed.value,
-        "low": speed.low,
-        "high": speed.high,
-        "speedup": ratio.value if ratio.n else nan,
-        "speedup_low": ratio.low if ratio.n else nan,
-        "speedup_high": ratio.high if ratio.n else nan,
-        "efficiency": ratio.value / workers if ratio.n else nan,
-        "oversubscribed": bool(first["oversubscribed"]),
-        "ok": speed.n,
-        "planned": len(point),
-        "reason": reasons[0] if reasons else "",
-    }
-
-
-STALENESS_COLUMNS = ["system", "staleness", "updates", "fraction"]
-
-
 def staleness(records: Iterable[Record]) -> pd.DataFrame:
-    """Count the updates of each staleness, of all runs whose updates were recorded.
+    """Count the updates of each staleness, over all runs whose updates were recorded.
 
-    An update's staleness is the number of updates that its part of the weights has seen since
-    its worker got it: 0 for every update of a worker alone, about one less than the number of
-    workers where they are equally fast.
+    The staleness of an update is the number of updates that its part of the weights has had
+    since its worker pulled it: 0 for every update of a single worker, about the number of workers
+    less one where they are equally fast.
 
     Returns
     -------
     pandas.DataFrame
-        The columns ``system``, ``staleness``, ``updates`` and ``fraction`` (of the system's), with
-        a row for every staleness up to the largest.
+        ``system``, ``staleness``, ``updates`` and ``fraction`` of the system's updates, one row
+        for every staleness up to the largest.
     """
     tables = [
         record.updates().to_pandas().assign(system=record.run.system.name)
         for record in records
         if record.ok and record.run.record_updates != "none"
     ]
-    if not tables:
-        return pd.DataFrame(columns=STALENESS_COLUMNS)
     rows = []
-    for system, own in pd.concat(tables).groupby("system", sort=False):
-        counts = own["staleness"].value_counts()
-        for value in range(int(own["staleness"].max()) + 1):
-            count = int(counts.get(value, 0))
-            rows.append((system, value, count, count / len(own)))
-    return pd.DataFrame(rows, columns=STALENESS_COLUMNS)
+    if tables:
+        for system, updates in pd.concat(tables).groupby("system", sort=False):
+            counts = updates["staleness"].value_counts()
+            for value in range(int(updates["staleness"].max()) + 1):
+                count = int(counts.get(value, 0))
+                rows.append((system, value, count, count / len(updates)))
+    return pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])

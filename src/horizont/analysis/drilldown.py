@@ -1,10 +1,10 @@
-"""The difference between two systems and its parts, and which of them stands out."""
+"""Attribution of the difference between two systems to phase, operator class and operator."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import copysign, isnan, nan
 
 import numpy as np
 import pandas as pd
@@ -24,31 +24,36 @@ from horizont.config.system import parse_system
 from horizont.records.record import Record
 from horizont.statistics.intervals import mean_interval
 
-#: A cause stands out if it makes this much of all that its siblings add and take away.
+#: The part of all changes among its siblings from which a cause is dominant.
 DOMINANCE = 0.5
 
-#: With fewer blocks no difference is certain.
+#: With fewer blocks no difference is significant.
 MIN_SIGNIFICANT_BLOCKS = 3
+
+#: The part of a step without the remote phases.
+LOCAL = "local"
+
+_COLUMNS = ["level", "parent", "part", "a_s", "b_s", "difference_s", "low_s", "high_s"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much longer a part of a step takes in B than in A.
+    """The difference of a part of the step between systems A and B.
 
     Attributes
     ----------
     level
-        ``step``, ``kind``, ``phase``, ``class`` or ``operator``.
-    within
-        The part that this one is a part of.
+        ``timed``, ``step``, ``kind``, ``phase``, ``class`` or ``operator``.
+    parent
+        The part that contains this one.
     a_s, b_s
         Mean seconds of a worker's step; NaN where a system has no such part.
     difference_s
-        b_s - a_s. The differences of all parts within one add up to its own.
+        b_s - a_s. The differences of all children of a parent add up to its own.
     low_s, high_s
-        The interval of the difference over the blocks; NaN if it rests on fewer than two.
+        The interval of the difference over the blocks; NaN with fewer than two.
     records
-        What the numbers rest on, where it is not the runs of the pair: records of profiles.
+        The source of the numbers where it is not the runs of the pair: records of profiles.
     """
 
     level: str
@@ -57,115 +62,74 @@ class Difference:
     a_s: float
     b_s: float
     difference_s: float
-    low_s: float = math.nan
-    high_s: float = math.nan
+    low_s: float = nan
+    high_s: float = nan
     blocks: int = 0
     records: tuple[str, ...] = ()
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval leaves out that there is no difference."""
+        """Whether the interval excludes zero."""
         return self.blocks >= MIN_SIGNIFICANT_BLOCKS and (self.low_s > 0 or self.high_s < 0)
 
 
 def difference_over_blocks(
     level: str, parent: str, part: str, a_s: ArrayLike, b_s: ArrayLike
 ) -> Difference:
-    """Compare a part block by block.
-
-    Parameters
-    ----------
-    a_s, b_s
-        Seconds, one number for each block, none of them NaN.
-    """
-    first, second = np.asarray(a_s, dtype=np.float64), np.asarray(b_s, dtype=np.float64)
-    apart = mean_interval(second - first)
-    return Difference(
-        level, parent, part, float(first.mean()), float(second.mean()), apart.value,
-        apart.low, apart.high, apart.n,
-    )  # fmt: skip
+    """Estimate the difference of a part from its seconds in each block, none of them NaN."""
+    a, b = np.asarray(a_s, dtype=np.float64), np.asarray(b_s, dtype=np.float64)
+    mean = mean_interval(b - a)
+    interval = (mean.value, mean.low, mean.high, mean.n)
+    return Difference(level, parent, part, float(a.mean()), float(b.mean()), *interval)
 
 
 def dominant_part(whole: Difference, parts: Sequence[Difference]) -> Difference | None:
-    """Find the part that explains most of a difference, if one does.
+    """Return the part that accounts for at least half of all changes and is significant, if any.
 
-    It must point the same way as the whole, be certain if it was measured in blocks, and make at
-    least half of all that the parts add and take away: where much is gained here and lost there
-    no single cause stands out.
+    It must have the sign of the whole. The changes are summed as absolute values: where much is
+    gained in one part and lost in another, no single cause is dominant.
     """
-    sign = math.copysign(1.0, whole.difference_s)
-    moved = sum(abs(part.difference_s) for part in parts)
-    leading = max(parts, key=lambda part: sign * part.difference_s, default=None)
-    if leading is None or sign * leading.difference_s <= 0:
+    sign = copysign(1.0, whole.difference_s)
+    changes_s = sum(abs(part.difference_s) for part in parts)
+    largest = max(parts, key=lambda part: sign * part.difference_s, default=None)
+    if largest is None or sign * largest.difference_s <= 0:
         return None
-    uncertain = leading.blocks > 0 and not leading.is_significant
-    if uncertain or sign * leading.difference_s < DOMINANCE * moved:
+    insignificant = largest.blocks > 0 and not largest.is_significant
+    if insignificant or sign * largest.difference_s < DOMINANCE * changes_s:
         return None
-    return leading
+    return largest
 
 
-def are_profiled(operators: pd.DataFrame | None, systems: Iterable[str]) -> bool:
-    """Tell whether there is a profile of all of some systems."""
-    return operators is not None and set(systems) <= set(operators["system"])
-
-
-def has_phases(operators: pd.DataFrame, systems: Iterable[str]) -> bool:
-    """Tell whether the phase of every operator is known."""
-    return bool(operators.loc[operators["system"].isin(list(systems)), "phase"].notna().all())
-
-
-def differences_by_class(
-    operators: pd.DataFrame, a: str, b: str, whole: Difference, phases: Iterable[str] | None
+def _differences_by_class(
+    operators: pd.DataFrame, a: str, b: str, whole: Difference
 ) -> list[Difference]:
-    """Take a part of a step apart by operator class.
+    """Split a part of the step by operator class.
 
-    Parameters
-    ----------
-    operators
-        A row an operator: ``system, operator_class, operator, phase, self_s`` and, if it is
-        there, ``record``, the name of the profile's record.
-    phases
-        Those that the part consists of; nothing takes all operators.
-
-    Returns
-    -------
-    list of Difference
-        The classes, and `OUTSIDE`: the framework's own work between them, and what the profile
-        and the instrumented steps differ by. They add up to the part.
+    The last part is `OUTSIDE_OPERATORS`: the framework's own work between operators, and the
+    difference between profiled and instrumented steps. All parts add up to the whole.
     """
-    shown = operators if phases is None else operators[operators["phase"].isin(list(phases))]
-    classes = _differences_by(shown, a, b, "operator_class", whole.part)
-    left_a = whole.a_s - sum(_zero_if_nan(each.a_s) for each in classes)
-    left_b = whole.b_s - sum(_zero_if_nan(each.b_s) for each in classes)
-    rest = Difference("class", whole.part, OUTSIDE_OPERATORS, left_a, left_b, left_b - left_a)
-    return [*classes, rest]
+    classes = _differences_by(operators, a, b, "operator_class", whole.part)
+    outside_a_s = whole.a_s - sum(_zero_if_nan(part.a_s) for part in classes)
+    outside_b_s = whole.b_s - sum(_zero_if_nan(part.b_s) for part in classes)
+    change_s = outside_b_s - outside_a_s
+    outside = (OUTSIDE_OPERATORS, outside_a_s, outside_b_s, change_s)
+    return [*classes, Difference("class", whole.part, *outside)]
 
 
-def differences_by_operator(
-    operators: pd.DataFrame, a: str, b: str, whole: Difference, phases: Iterable[str] | None
-) -> list[Difference]:
-    """Take a class apart by operator, each under the name that its framework has for it."""
-    shown = operators if phases is None else operators[operators["phase"].isin(list(phases))]
-    own = shown[shown["operator_class"] == whole.part]
-    return _differences_by(own, a, b, "operator", whole.part)
-
-
-def dominant_operator(
+def _dominant_operator(
     whole: Difference, parts: list[Difference], a: str, b: str
 ) -> Difference | None:
-    """Find the operator that a class is slow by, if one stands out.
+    """Return the operator that makes a class slow, if one is dominant.
 
-    Two frameworks have other operators, so a difference is not one of an operator: there it is
-    the one that makes at least half of the class in the slower system.
+    Two frameworks have different operators, which cannot be paired: there it is the one with at
+    least half of the class in the slower system.
     """
     if parse_system(a).framework == parse_system(b).framework:
         return dominant_part(whole, parts)
-    slower = [(each.b_s if whole.difference_s > 0 else each.a_s, each) for each in parts]
-    spent = [(spent_s, each) for spent_s, each in slower if spent_s > 0]  # false for NaN
-    longest = max(spent, key=lambda pair: pair[0], default=None)
-    if longest is None or longest[0] < DOMINANCE * sum(spent_s for spent_s, _ in spent):
-        return None
-    return longest[1]
+    spent = [(part.b_s if whole.difference_s > 0 else part.a_s, part) for part in parts]
+    spent = [(part_s, part) for part_s, part in spent if part_s > 0]  # false for NaN
+    longest_s, longest = max(spent, key=lambda pair: pair[0], default=(0.0, None))
+    return longest if longest_s >= DOMINANCE * sum(part_s for part_s, _ in spent) else None
 
 
 def _differences_by(
@@ -173,46 +137,43 @@ def _differences_by(
 ) -> list[Difference]:
     """Compare the seconds of a step by the values of a column, the largest difference first."""
     level = {"operator_class": "class", "operator": "operator"}[column]
+    rows = operators[operators["system"].isin([a, b])]
     sums = {
-        system: operators[operators["system"] == system].groupby(column)["self_s"].sum()
-        for system in (a, b)
+        system: rows[rows["system"] == system].groupby(column)["self_s"].sum() for system in (a, b)
     }
-    names = dict.fromkeys([*sums[a].index, *sums[b].index])
-    found = []
-    for name in names:
-        a_s, b_s = float(sums[a].get(name, math.nan)), float(sums[b].get(name, math.nan))
-        apart = _zero_if_nan(b_s) - _zero_if_nan(a_s)
-        own = operators[(operators[column] == name) & operators["system"].isin([a, b])]
-        rests_on = tuple(dict.fromkeys(own["record"])) if "record" in own else ()
-        found.append(Difference(level, parent, str(name), a_s, b_s, apart, records=rests_on))
-    return sorted(found, key=lambda each: -abs(each.difference_s))
+    differences = []
+    for name in dict.fromkeys([*sums[a].index, *sums[b].index]):
+        a_s, b_s = float(sums[a].get(name, nan)), float(sums[b].get(name, nan))
+        change_s = _zero_if_nan(b_s) - _zero_if_nan(a_s)
+        sources = rows.loc[rows[column] == name, "record"] if "record" in rows else ()
+        records = tuple(dict.fromkeys(sources))
+        differences.append(
+            Difference(level, parent, str(name), a_s, b_s, change_s, records=records)
+        )
+    return sorted(differences, key=lambda part: -abs(part.difference_s))
 
 
 def _zero_if_nan(value_s: float) -> float:
-    """Count an operator that a system does not have as no time spent."""
-    return 0.0 if math.isnan(value_s) else value_s
-
-
-LOCAL = "local"
+    """Return the time of an operator, zero if a system does not have it."""
+    return 0.0 if isnan(value_s) else value_s
 
 
 @dataclass(frozen=True)
 class Drilldown:
-    """Where the steps of two systems differ.
+    """The attribution of the difference between the steps of two systems.
 
     Attributes
     ----------
-    bare
-        The difference of the bare steps; None if no block has both systems.
+    timed
+        The difference of the timed steps; None if no block has both systems.
     parts
-        The instrumented step and, below it, all that was looked into.
+        The instrumented step and all parts below it that were compared.
     path
-        The parts that stand out, one inside the other; the last is the cause. Empty if none
-        does.
-    end
-        Why the search ended there; empty if it came down to an operator.
+        The dominant parts, each a child of the one before; the last is the cause.
+    stop_reason
+        Why the search stopped there; empty if it reached an operator.
     records
-        The names of the records that the differences rest on.
+        The names of the records of the differences.
     """
 
     pair: Pair
@@ -220,7 +181,7 @@ class Drilldown:
     parts: tuple[Difference, ...]
     path: tuple[Difference, ...]
     stop_reason: str
-    records: tuple[str, ...] = field(default=())
+    records: tuple[str, ...] = ()
 
     @property
     def step(self) -> Difference | None:
@@ -229,164 +190,138 @@ class Drilldown:
 
     @property
     def is_explained(self) -> bool:
-        """Whether there is a certain difference of which parts can be shares."""
-        return bool(self.timed and self.step and not _reason_not_to_explain(self.timed, self.step))
+        """Whether there is a significant difference that can be split into parts."""
+        return bool(self.timed and self.step and not _reason_not_to_split(self.timed, self.step))
 
-    def children(self, part: str) -> list[Difference]:
+    def children(self, parent: str) -> list[Difference]:
         """List the parts of a part."""
-        return [each for each in self.parts if each.parent == part]
+        return [part for part in self.parts if part.parent == parent]
 
     def table(self) -> pd.DataFrame:
-        """Write the difference as a table.
+        """Return one row per part: the fields of `Difference`, ``fraction``, ``is_dominant``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            A row a part: ``level``, ``parent``, ``part``, ``a_s``, ``b_s``, ``difference_s`` =
-            b - a with ``low_s`` and ``high_s``, ``fraction`` of the difference of the whole step,
-            and whether it is ``is_dominant``.
+        ``fraction`` is that of the difference of the whole step.
         """
-        columns = ["level", "parent", "part", "a_s", "b_s", "difference_s", "low_s", "high_s"]
-        rows = [{name: getattr(each, name) for name in columns} for each in self.parts]
-        frame = pd.DataFrame(rows, columns=columns)
-        whole = self.step.difference_s if self.step else 0.0
-        frame["fraction"] = frame["difference_s"] / whole if whole else float("nan")
-        frame["is_dominant"] = [each in self.path for each in self.parts]
+        rows = [{name: getattr(part, name) for name in _COLUMNS} for part in self.parts]
+        frame = pd.DataFrame(rows, columns=_COLUMNS)
+        whole_s = self.step.difference_s if self.step else 0.0
+        frame["fraction"] = frame["difference_s"] / whole_s if whole_s else nan
+        frame["is_dominant"] = [part in self.path for part in self.parts]
         return frame
 
 
 def drilldowns(records: Sequence[Record], operators: pd.DataFrame | None = None) -> list[Drilldown]:
-    """Take the difference between each two systems of an experiment apart.
+    """Attribute the differences between each two systems of an experiment.
 
     Parameters
     ----------
     operators
-        A row an operator of a profiled system: ``system``, ``operator_class``, ``operator``,
-        ``phase`` (or nothing), ``self_s`` in seconds of a worker's step and, if it is there,
-        ``record``, where that is not the run of the pair; as of `horizont.analysis.operators`.
-        None, or no row, if nothing was profiled.
+        One row per operator of a profiled system: ``system``, ``operator_class``, ``operator``,
+        ``phase`` (or None), ``self_s`` in seconds of a worker's step and optionally ``record``,
+        where that is not the run of the pair; see :func:`horizont.analysis.operator_table`.
     """
-    seen = phases_by_run(records)
-    return [drill_down(pair, seen, operators) for pair in pairs(records)]
+    run_phases = phases_by_run(records)
+    return [drill_down(pair, run_phases, operators) for pair in pairs(records)]
 
 
 def drill_down(
     pair: Pair, run_phases: pd.DataFrame, operators: pd.DataFrame | None = None
 ) -> Drilldown:
-    """Take the difference between two systems apart.
-
-    Parameters
-    ----------
-    seen
-        As of `horizont.analysis.run_parts`.
-    """
-    together = pair.paired_runs()
-    a = run_phases.loc[[first.folder.name for first, _ in together]].reset_index(drop=True)
-    b = run_phases.loc[[second.folder.name for _, second in together]].reset_index(drop=True)
-    rests_on = tuple(record.folder.name for both in together for record in both)
-    if not together:
+    """Attribute the difference between two systems, with the `phases_by_run` of their runs."""
+    runs = pair.paired_runs()
+    if not runs:
         return Drilldown(pair, None, (), (), "no block has a run of both")
-    bare = difference_over_blocks("timed", "", "bare step", a["timed_s"], b["timed_s"])
+    names = [[both[side].folder.name for both in runs] for side in (0, 1)]
+    a, b = (run_phases.loc[side].reset_index(drop=True) for side in names)
+    records = tuple(record.folder.name for both in runs for record in both)
+    timed = difference_over_blocks("timed", "", "timed step", a["timed_s"], b["timed_s"])
     groups = comparable_phase_groups(pair.a, measured_phases(a), pair.b, measured_phases(b))
     if not groups:
-        end = "the steps of one of them were not taken apart"
-        return Drilldown(pair, bare, (), (), end, rests_on)
-    search = _Search(pair, groups, operators)
-    search.run(bare, a, b)
-    return Drilldown(
-        pair, bare, tuple(search.parts), tuple(search.path), search.stop_reason, rests_on
-    )
+        reason = "the phases of one system were not measured"
+        return Drilldown(pair, timed, (), (), reason, records)
+    search = _Search(pair, operators)
+    search.run(timed, a, b, groups)
+    parts, path = tuple(search.parts), tuple(search.path)
+    return Drilldown(pair, timed, parts, path, search.stop_reason, records)
 
 
 @dataclass
 class _Search:
-    """The way down, as far as it goes."""
+    """The descent from the step to an operator, along dominant parts."""
 
     pair: Pair
-    groups: list[tuple[str, ...]]
     operators: pd.DataFrame | None
     parts: list[Difference] = field(default_factory=list)
     path: list[Difference] = field(default_factory=list)
     stop_reason: str = ""
 
-    def run(self, timed: Difference, a: pd.DataFrame, b: pd.DataFrame) -> None:
-        """Go down as far as one part stands out."""
-        every = [part for group in self.groups for part in group]
-        step = difference_over_blocks(
-            "step", "", "step", a[every].sum(axis=1), b[every].sum(axis=1)
-        )
-        kinds, phases = self._levels(a, b)
+    def run(
+        self, timed: Difference, a: pd.DataFrame, b: pd.DataFrame, groups: list[tuple[str, ...]]
+    ) -> None:
+        """Descend as long as one part is dominant."""
+
+        def compare(level: str, parent: str, part: str, columns: Iterable[str]) -> Difference:
+            a_s, b_s = (side[list(columns)].sum(axis=1) for side in (a, b))
+            return difference_over_blocks(level, parent, part, a_s, b_s)
+
+        local = [group for group in groups if not is_remote(group)]
+        step = compare("step", "", "step", [phase for group in groups for phase in group])
+        kinds = [compare("kind", "step", group_label(g), g) for g in groups if is_remote(g)]
+        kinds.append(compare("kind", "step", LOCAL, [phase for group in local for phase in group]))
+        phases = [compare("phase", LOCAL, group_label(group), group) for group in local]
         self.parts = [step, *kinds, *phases]
-        self.stop_reason = _reason_not_to_explain(timed, step)
+        self.stop_reason = _reason_not_to_split(timed, step)
         if self.stop_reason:
             return
-        cause = self._follow(step, kinds)
-        if cause is None or cause.part != LOCAL:
-            return
-        phase = self._follow(cause, phases)
-        self._descend_into_operators(cause, phase)
-
-    def _levels(self, a: pd.DataFrame, b: pd.DataFrame) -> tuple[list[Difference], ...]:
-        """Compare what has to do with other processes, and the phases of local work."""
-
-        def compared(level: str, within: str, part: str, group: Sequence[str]) -> Difference:
-            columns = list(group)
-            return difference_over_blocks(
-                level, within, part, a[columns].sum(axis=1), b[columns].sum(axis=1)
-            )
-
-        remote = [group for group in self.groups if is_remote(group)]
-        own = [group for group in self.groups if not is_remote(group)]
-        kinds = [compared("kind", "step", group_label(group), group) for group in remote]
-        kinds.append(compared("kind", "step", LOCAL, [part for group in own for part in group]))
-        return kinds, [compared("phase", LOCAL, group_label(group), group) for group in own]
+        kind = self._follow(step, kinds)
+        if kind is not None and kind.part == LOCAL:
+            self._descend_into_operators(kind, self._follow(kind, phases))
 
     def _follow(self, whole: Difference, parts: list[Difference]) -> Difference | None:
-        """Name the part that stands out."""
-        found = dominant_part(whole, parts)
-        if found is None:
-            self.stop_reason = f"inside {_part_label(whole)} no part stands out"
-        elif found.part == OUTSIDE_OPERATORS:
-            self.stop_reason = f"the operators do not explain {_part_label(whole)}"
-            found = None
+        """Append the dominant part to the path and return it, if there is one."""
+        label = f"{LOCAL} work" if whole.part == LOCAL else whole.part
+        part = dominant_part(whole, parts)
+        if part is None:
+            self.stop_reason = f"within {label} no part is dominant"
+        elif part.part == OUTSIDE_OPERATORS:
+            self.stop_reason = f"the operators do not explain {label}"
+            part = None
         else:
-            self.path.append(found)
+            self.path.append(part)
             self.stop_reason = "nothing finer was measured"
-        return found
+        return part
 
     def _descend_into_operators(self, local: Difference, phase: Difference | None) -> None:
-        """Go on with the operators of the phase, or of all local work if phases are not known."""
-        names = (self.pair.a, self.pair.b)
-        if self.operators is None or not are_profiled(self.operators, names):
+        """Continue with the operators of a phase, or of all local work if phases are unknown."""
+        a, b = names = (self.pair.a, self.pair.b)
+        if self.operators is None or not set(names) <= set(self.operators["system"]):
             if phase is not None:
-                self.stop_reason = "no profile of operators is there"
+                self.stop_reason = "there is no operator profile"
             return
-        inside: Sequence[str] | None = phase.part.split(GROUP_SEPARATOR) if phase else None
-        if phase is None or not has_phases(self.operators, names):
-            phase, inside = local, None
-        classes = differences_by_class(self.operators, *names, phase, inside)
+        operators, whole = self.operators[self.operators["system"].isin(names)], local
+        if phase is not None and operators["phase"].notna().all():
+            operators = operators[operators["phase"].isin(phase.part.split(GROUP_SEPARATOR))]
+            whole = phase
+        classes = _differences_by_class(operators, a, b, whole)
         self.parts += classes
-        kind = self._follow(phase, classes)
-        if kind is None:
+        operator_class = self._follow(whole, classes)
+        if operator_class is None:
             return
-        operators = differences_by_operator(self.operators, *names, kind, inside)
-        self.parts += operators
-        leading = dominant_operator(kind, operators, *names)
-        if leading is None:
-            self.stop_reason = f"inside {kind.part} no operator stands out"
+        operators = operators[operators["operator_class"] == operator_class.part]
+        differences = _differences_by(operators, a, b, "operator", operator_class.part)
+        self.parts += differences
+        dominant = _dominant_operator(operator_class, differences, a, b)
+        if dominant is None:
+            self.stop_reason = f"within {operator_class.part} no operator is dominant"
         else:
-            self.path.append(leading)
+            self.path.append(dominant)
             self.stop_reason = ""
 
 
-def _part_label(part: Difference) -> str:
-    return f"{part.part} work" if part.part == LOCAL else part.part
-
-
-def _reason_not_to_explain(timed: Difference, step: Difference) -> str:
-    """Tell why a difference is not to be taken apart; nothing if it is."""
+def _reason_not_to_split(timed: Difference, step: Difference) -> str:
+    """Return why a difference must not be split; empty if it may be."""
     if timed.difference_s * step.difference_s <= 0:
-        return "the instrumented steps do not show the difference of the bare ones"
+        return "the instrumented steps do not show the difference of the timed ones"
     if not step.is_significant:
-        return "the difference of the instrumented steps is not certain"
+        return "the difference of the instrumented steps is not significant"
     return ""

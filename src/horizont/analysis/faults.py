@@ -1,70 +1,18 @@
-"""What came of the incidents: a row a system and incident."""
+"""Outcomes of injected faults."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.runs import system_order
+from horizont.analysis.runs import records_of_system, systems_of
 from horizont.records.record import Record
 from horizont.records.results import FaultReport, ProcessOutcome
 
-
-def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
-    """Build the table of incidents.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a run, in the order of systems and of the settings: ``system``, ``fault``,
-        ``block``; ``steps`` that the slowest of the untouched had made in the end, and
-        ``planned``; ``detected_after_s``, from the incident to the first error elsewhere, NaN if there
-        was none, and ``first_error``: that error, ``went on``, or ``hang``; ``survivors``, the processes
-        that had not ended badly; ``weight_holders``, who of them still held all weights; ``outcome``:
-        ``goes on`` to its end, ``aborts`` or ``hangs``; ``rejoined``, whether a process that was
-        started again was taken in; ``reason`` of a run to which nothing could happen; ``record``.
-    """
-    order = {
-        name: place for place, name in enumerate(system_order(r.run.system.name for r in records))
-    }
-    wanted = [record for record in records if record.run.fault is not None]
-    wanted.sort(key=lambda record: (order[record.run.system.name], record.run.block))
-    return pd.DataFrame([_fault_row(record) for record in wanted])
-
-
-def _fault_row(record: Record) -> dict[str, Any]:
-    run, found = record.run, record.fault_report()
-    assert run.fault is not None
-    told = (
-        _outcome_columns(record, found) if found is not None else {"reason": record.result.reason}
-    )
-    return {
-        "system": run.system.name,
-        "fault": run.fault.name,
-        "block": run.block,
-        "planned": run.steps.total,
-        **told,
-        "record": record.folder.name,
-    }
-
-
-def _outcome_columns(record: Record, report: FaultReport) -> dict[str, Any]:
-    noticed = report.first_failure
-    return {
-        "steps": surviving_steps(report),
-        "detected_after_s": noticed.detected_after_s if noticed else float("nan"),
-        "first_error": _first_error(report),
-        "survivors": ", ".join(fate.process for fate in survivors(record, report)),
-        "weight_holders": ", ".join(weight_holders_left(record, report)),
-        "outcome": OUTCOME_BY_END_REASON[report.end_reason],
-        "rejoined": report.rejoined,
-        "reason": "",
-    }
-
-
-#: Why the launcher stopped waiting -> what that means for the training.
+#: Why the launcher stopped waiting -> the outcome of the training.
 OUTCOME_BY_END_REASON = {
     "completed": "completes",
     "all_exited": "aborts",
@@ -73,44 +21,90 @@ OUTCOME_BY_END_REASON = {
 }
 
 
-def surviving_steps(report: FaultReport) -> int:
-    """Tell the steps that the slowest worker beside the victim had made in the end.
+def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
+    """Build the table of injected faults.
 
-    A leading process that counts for its workers is taken as one; where only the victim counts,
-    its own steps are told.
+    Returns
+    -------
+    pandas.DataFrame
+        One row per run, in the order of systems and blocks: ``system``, ``fault``, ``block``;
+        ``steps`` completed by the slowest worker other than the target, of ``planned``;
+        ``detected_after_s``, from the fault to the first error in another process, NaN without
+        one, and ``first_error``: that error, ``completed`` or ``no error``; ``survivors``, the
+        processes that did not fail; ``weight_holders``, the survivors that still hold all
+        weights; ``outcome``: ``completes``, ``aborts`` or ``hangs``; ``rejoined``, whether a
+        restarted process took part again; ``reason`` of a run without a report; ``record``.
     """
-    counted = [
-        fate for fate in report.processes if fate.steps_before is not None and fate.incarnation == 1
-    ]
-    others = [fate for fate in counted if fate.process != report.target] or counted
-    return min(((f.steps_before or 0) + (f.steps_after or 0) for f in others), default=0)
+    injected = [record for record in records if record.run.fault is not None]
+    rows = []
+    for record in (
+        r for system in systems_of(injected) for r in records_of_system(injected, system)
+    ):
+        run, report = record.run, record.fault_report()
+        assert run.fault is not None
+        rows.append(
+            {
+                "system": run.system.name,
+                "fault": run.fault.name,
+                "block": run.block,
+                "planned": run.steps.total,
+                **(
+                    {"reason": record.result.reason} if report is None else _outcome(record, report)
+                ),
+                "record": record.folder.name,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
-def _first_error(report: FaultReport) -> str:
-    if report.first_failure is not None:
-        return report.first_failure.error or f"{report.first_failure.process} ended without a word"
-    return "completed" if report.end_reason == "completed" else "no error"
+def _outcome(record: Record, report: FaultReport) -> dict[str, Any]:
+    failure = report.first_failure
+    first_error = "completed" if report.end_reason == "completed" else "no error"
+    if failure is not None:
+        first_error = failure.error or f"{failure.process} exited without an error message"
+    survivors = _survivors(record, report)
+    return {
+        "steps": _surviving_steps(report),
+        "detected_after_s": failure.detected_after_s if failure else nan,
+        "first_error": first_error,
+        "survivors": ", ".join(outcome.process for outcome in survivors),
+        "weight_holders": ", ".join(_weight_holders_left(record, survivors)),
+        "outcome": OUTCOME_BY_END_REASON[report.end_reason],
+        "rejoined": report.rejoined,
+        "reason": "",
+    }
 
 
-def survivors(record: Record, report: FaultReport) -> list[ProcessOutcome]:
-    """List the processes that had not ended badly; one that is frozen for good is none."""
-    incident = record.run.fault
-    assert incident is not None
-    lost = incident.kind in ("pause", "disconnect") and incident.duration_s is None
+def _surviving_steps(report: FaultReport) -> int:
+    """Return the steps completed by the slowest worker other than the target.
+
+    A coordinator that counts for its workers is one process; where only the target counts steps,
+    its own are returned.
+    """
+    counted = [p for p in report.processes if p.steps_before is not None and p.incarnation == 1]
+    others = [outcome for outcome in counted if outcome.process != report.target] or counted
+    return min(((p.steps_before or 0) + (p.steps_after or 0) for p in others), default=0)
+
+
+def _survivors(record: Record, report: FaultReport) -> list[ProcessOutcome]:
+    """List the processes that did not fail; one that is paused for good did not survive."""
+    fault = record.run.fault
+    assert fault is not None
+    lost = fault.kind in ("pause", "disconnect") and fault.duration_s is None
     return [
-        fate
-        for fate in report.processes
-        if fate.outcome in ("completed", "running") and not (lost and fate.process == report.target)
+        outcome
+        for outcome in report.processes
+        if outcome.outcome in ("completed", "running")
+        and not (lost and outcome.process == report.target)
     ]
 
 
-def weight_holders_left(record: Record, report: FaultReport) -> list[str]:
-    """Tell which survivors hold all weights: any one worker, or all of the servers."""
-    alive = survivors(record, report)
-    names = []
+def _weight_holders_left(record: Record, survivors: Sequence[ProcessOutcome]) -> list[str]:
+    """List the survivors that hold all weights: any one worker, or all of the servers."""
+    holders = []
     for role in record.run.system.info.weight_holders:
-        own = [fate.process for fate in alive if fate.role == role and fate.incarnation == 1]
-        enough = record.run.topology.servers if role == "server" else 1
-        if len(own) >= enough:
-            names += own
-    return names
+        alive = [p.process for p in survivors if p.role == role and p.incarnation == 1]
+        needed = record.run.topology.servers if role == "server" else 1
+        if len(alive) >= needed:
+            holders += alive
+    return holders

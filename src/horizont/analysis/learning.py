@@ -1,4 +1,4 @@
-"""How the loss fell, and how good the network was in the end."""
+"""Loss curves, evaluation metrics, time to a loss."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from horizont.analysis.runs import (
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
 
+#: Evaluation metric -> its field in a result and its column in an evaluation table.
+EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
+
 
 def losses(records: Sequence[Record]) -> pd.DataFrame:
-    """Collect the losses of all runs that went well.
+    """Collect the losses of all successful runs.
 
     Returns
     -------
     pandas.DataFrame
-        A row a run and step number: ``loss``, the mean over the workers that measured it;
-        ``examples``, how many the run had seen by then if its workers kept pace; ``time_s`` of
-        training since the first step of the run began, in which the pause between the warm-up
-        and the bare steps does not count: there workers may wait for the launcher.
+        One row per run and step number: ``loss``, the mean over the workers that measured it;
+        ``examples`` seen by the run until then if its workers advance at the same rate;
+        ``time_s`` of training since the start of the first step, without the pause between the
+        warm-up and the timed steps, in which workers may wait for the launcher.
     """
     tables = [_run_losses(record) for record in _successful(records)]
     tables = [table for table in tables if len(table)]
@@ -35,8 +38,22 @@ def losses(records: Sequence[Record]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def _run_losses(record: Record) -> pd.DataFrame:
+    steps = steps_of(record)
+    if steps.empty:
+        return steps
+    known = steps[steps["loss"].notna()]
+    start_s = _training_time_s(steps, known["worker"], known["start_s"])
+    ends = known.assign(time_s=start_s + known["step_s"])
+    table = ends.groupby("step", as_index=False).agg(
+        loss=("loss", "mean"), time_s=("time_s", "max")
+    )
+    table["examples"] = (table["step"] - steps["step"].min() + 1) * record.run.global_batch
+    return table.assign(**run_columns(record))
+
+
 def _successful(records: Sequence[Record]) -> list[Record]:
-    """Pick the runs that went well, in the order of systems and blocks."""
+    """Select the successful runs, in the order of systems and blocks."""
     return [
         record
         for system in systems_of(records)
@@ -45,126 +62,103 @@ def _successful(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def _run_losses(record: Record) -> pd.DataFrame:
-    steps = steps_of(record)
-    if steps.empty:
-        return steps
-    known = steps[steps["loss"].notna()]
-    ends = known.assign(time_s=_training_time_s(steps, known["worker"], known["start_s"]))
-    ends["time_s"] += ends["step_s"]
-    table = ends.groupby("step", as_index=False).agg(
-        loss=("loss", "mean"), time_s=("time_s", "max")
-    )
-    table["examples"] = (table["step"] - steps["step"].min() + 1) * record.run.global_batch
-    return table.assign(**run_columns(record))
-
-
 def _training_time_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) -> pd.Series:
-    """Tell how long a run had trained at some moments of its workers, without their pauses."""
-    warmup, bare = (steps[steps["kind"] == kind] for kind in ("warmup", "timed"))
-    resumed_s = bare.groupby("worker")["start_s"].min()
+    """Compute the training time of a run at moments of its workers, without their pauses."""
+    warmup, timed = (steps[steps["kind"] == kind] for kind in ("warmup", "timed"))
+    resumed_s = timed.groupby("worker")["start_s"].min()
     paused_s = resumed_s - (warmup["start_s"] + warmup["step_s"]).groupby(warmup["worker"]).max()
     is_after = time_s >= worker.map(resumed_s)
-    trained_s: pd.Series = time_s - steps["start_s"].min()
-    return trained_s - worker.map(paused_s).where(is_after, 0.0)
+    elapsed_s: pd.Series = time_s - steps["start_s"].min()
+    return elapsed_s - worker.map(paused_s).where(is_after, 0.0)
 
 
 def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
-    """Lay a running median over the loss of each run.
+    """Compute ``smoothed_loss``, the running median of the loss of each run.
 
-    The loss of a single batch says more about the batch than about the network.
+    The loss of a single batch depends more on the batch than on the network.
 
     Parameters
     ----------
     window
-        Steps under the median, the present one in the middle.
+        Steps under the median, centred on the present one.
     """
-    groups = table.sort_values("step").groupby(["system", "block"], sort=False)["loss"]
-    smooth = groups.transform(
-        lambda loss: loss.rolling(window, center=True, min_periods=1).median()
+    runs = table.sort_values("step").groupby(["system", "block"], sort=False)["loss"]
+    return table.assign(
+        smoothed_loss=runs.transform(
+            lambda loss: loss.rolling(window, center=True, min_periods=1).median()
+        )
     )
-    return table.assign(smooth=smooth)
-
-
-#: How good a network is, by the name of its measure in a result.
-EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
 
 
 def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
-    """List how good the network of every run was in the end, if that was measured.
+    """List the evaluation metrics of every run after its last step, where measured.
 
     Returns
     -------
     pandas.DataFrame
-        ``experiment, workload, system, block, measure`` (accuracy or perplexity) and ``value``.
+        ``experiment, workload, system, block, metric`` (accuracy or perplexity) and ``value``.
     """
     rows = [
-        {**run_columns(record), "metric": measure, "value": getattr(record.result, column)}
+        {**run_columns(record), "metric": metric, "value": getattr(record.result, field)}
         for record in _successful(records)
-        for measure, column in EVALUATION_METRICS.items()
-        if getattr(record.result, column) is not None
+        for metric, field in EVALUATION_METRICS.items()
+        if getattr(record.result, field) is not None
     ]
     columns = ["experiment", "workload", "system", "block", "metric", "value"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def evaluations(records: Sequence[Record]) -> pd.DataFrame:
-    """List how good the networks were on their way, of all runs that looked.
+    """List the evaluations of checkpoints during training, of all runs that made any.
 
     Returns
     -------
     pandas.DataFrame
-        A row a look: ``system, block, measure, value``; ``examples`` that the run had seen if its
-        workers kept pace; ``time_s`` of training, as of `losses`.
+        One row per checkpoint: ``system, block, metric, value``; ``examples`` seen by the run if
+        its workers advance at the same rate; ``time_s`` of training, see `losses`.
     """
-    tables = [_run_evaluations(record) for record in _successful(records)]
-    tables = [table for table in tables if len(table)]
+    tables = []
+    for record in _successful(records):
+        evaluation = record.evaluation()
+        if evaluation is None or not len(evaluation):
+            continue
+        table = evaluation.to_pandas()
+        metric = next(name for name, column in EVALUATION_METRICS.items() if column in table)
+        evaluator = pd.Series(0, index=table.index)  # the first worker or the coordinator
+        values = {
+            "value": table[EVALUATION_METRICS[metric]],
+            "examples": table["step"] * record.run.global_batch,
+            "time_s": _training_time_s(steps_of(record), evaluator, table["time_s"]),
+        }
+        tables.append(pd.DataFrame(values).assign(metric=metric, **run_columns(record)))
     if not tables:
         columns = ["system", "block", "metric", "value", "examples", "time_s"]
         return pd.DataFrame(columns=columns)
     return pd.concat(tables, ignore_index=True)
 
 
-def _run_evaluations(record: Record) -> pd.DataFrame:
-    told = record.evaluation()
-    if told is None:
-        return pd.DataFrame()
-    table = told.to_pandas()
-    measure = next(name for name, column in EVALUATION_METRICS.items() if column in table)
-    looker = pd.Series(0, index=table.index)  # the first worker, or who leads it
-    return pd.DataFrame(
-        {
-            "value": table[EVALUATION_METRICS[measure]],
-            "examples": table["step"] * record.run.global_batch,
-            "time_s": _training_time_s(steps_of(record), looker, table["time_s"]),
-        }
-    ).assign(measure=measure, **run_columns(record))
-
-
 def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
-    """Tell how soon each system came to a loss, from its first step.
+    """Estimate the training time that each system takes to reach a loss.
 
     Parameters
     ----------
-    goal
-        The smoothed loss to come to; nothing takes the lowest that every run came to.
+    target_loss
+        The smoothed loss to reach; by default the lowest that every run reached.
 
     Returns
     -------
     pandas.DataFrame
-        A row a system: ``target_loss``, ``time_s`` with ``low``, ``high`` and ``level`` (median over
-        runs), ``examples`` that it took (median), ``reached`` of ``planned`` runs.
+        One row per system: ``target_loss``, ``time_s`` with ``time_low_s``, ``time_high_s`` and
+        ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs.
     """
     table = smoothed(losses(records))
     if target_loss is None:
         target_loss = float(table.groupby(["system", "block"])["smoothed_loss"].min().max())
+    below = table[table["smoothed_loss"] <= target_loss]
     rows = []
     for system in system_order(table["system"].unique()):
-        runs = [run for _, run in table[table["system"] == system].groupby("block")]
-        there = [run[run["smoothed_loss"] <= target_loss].head(1) for run in runs]
-        times = [float(first["time_s"].iloc[0]) for first in there if len(first)]
-        examples = [float(first["examples"].iloc[0]) for first in there if len(first)]
-        time = median_interval(times)
+        first = below[below["system"] == system].groupby("block").head(1)
+        time = median_interval(first["time_s"])
         rows.append(
             {
                 "system": system,
@@ -173,8 +167,8 @@ def time_to_loss(records: Sequence[Record], target_loss: float | None = None) ->
                 "time_low_s": time.low,
                 "time_high_s": time.high,
                 "level": time.level,
-                "examples": median_interval(examples).value,
-                "reached": len(times),
+                "examples": median_interval(first["examples"]).value,
+                "reached": len(first),
                 "planned": len(records_of_system(records, system)),
             }
         )

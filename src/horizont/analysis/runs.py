@@ -1,4 +1,4 @@
-"""Records as data frames, and the columns by which their rows are told apart."""
+"""Records as data frames: the run table, start-up times, steps and resource samples."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.config.input import READERS
 from horizont.config.run import Run
-from horizont.config.system import GradientExchange, all_systems
-from horizont.monitoring.step_log import PHASES
+from horizont.config.system import READERS, GradientExchange, all_systems
 from horizont.records.record import Record
+from horizont.records.schema import PHASES
 
-#: The interface of an emulated host; what goes by the loopback stays on the host.
+#: The interface of an emulated host; loopback traffic stays on the host.
 HOST_INTERFACE = "eth0"
 
-#: The phases and what is left of a step.
+#: The phases of a step and the rest of it.
 PHASES_AND_OTHER = (*PHASES, "other")
+
+#: The phases of start-up in the order in which they happen.
+STARTUP_PHASES = ("interpreter", "framework", "data", "network", "input_batches", "first_step")
+
+#: A status for all systems, or one per framework and variant: ``verified`` or
+#: ``not comparable: <reason>``.
+CertificateStatus = str | Mapping[str, str]
+
+NO_CERTIFICATE_GIVEN = "not comparable: no equivalence certificate"
 
 
 def run_columns(record: Record) -> dict[str, Any]:
-    """Tell which run a row is about, as the first columns of every table."""
+    """Return the columns that identify a run, the first of every table of runs."""
     return {
         "experiment": record.run.experiment,
         "workload": record.run.workload_name,
@@ -31,66 +39,61 @@ def run_columns(record: Record) -> dict[str, Any]:
 
 
 def resources_label(run: Run) -> str:
-    """Tell in a few words what a run had of threads, processors and links."""
-    shape = run.topology
-    said = [f"{shape.threads} threads"] if shape.threads > 1 else []
-    said += [f"{shape.cpus_per_host:g} processors a host"] if shape.cpus_per_host else []
-    rate = shape.link.rate_mbit
-    return ", ".join([*said, f"{rate:g} Mbit/s" if rate else "no limit"])
+    """Return threads, CPU quota and link rate of a run as a phrase."""
+    topology = run.topology
+    rate = topology.link.rate_mbit
+    parts = [f"{topology.threads} threads"] if topology.threads > 1 else []
+    parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
+    return ", ".join([*parts, f"{rate:g} Mbit/s" if rate else "no limit"])
 
 
 def steps_of(record: Record) -> pd.DataFrame:
-    """Read the steps of a record; an empty frame if the run did not get so far."""
+    """Read the steps of a record; empty if the run wrote none."""
     if not (record.folder / "steps.parquet").exists():
         return pd.DataFrame(columns=["step", "worker", "kind", "examples", "start_s", "step_s"])
-    return _to_frame(record.steps())
+    frame: pd.DataFrame = record.steps().to_pandas()
+    return frame
 
 
 def samples_of(record: Record) -> pd.DataFrame:
-    """Read the resource samples of a record; an empty frame if the sampler did not run."""
+    """Read the resource samples of a record; empty if the sampler did not run."""
     if not (record.folder / "samples.parquet").exists():
         return pd.DataFrame(columns=["time_s", "scope", "name", "pid"])
-    return _to_frame(record.samples())
-
-
-def _to_frame(table: Any) -> pd.DataFrame:
-    frame: pd.DataFrame = table.to_pandas()
+    frame: pd.DataFrame = record.samples().to_pandas()
     return frame
 
 
 def system_order(systems: Iterable[str]) -> list[str]:
-    """Order systems as the table of systems has them, so that all figures agree."""
+    """Sort systems in the order of the registry, which all tables and figures share."""
     present = set(systems)
     return [name for name in all_systems() if name in present]
 
 
+def sort_by_system(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort rows by system in the order of the registry, stably."""
+    position = {name: index for index, name in enumerate(system_order(table["system"]))}
+    return table.sort_values(
+        "system", key=lambda column: column.map(position), kind="stable", ignore_index=True
+    )
+
+
 def systems_of(records: Sequence[Record]) -> list[str]:
-    """List the systems that were planned, whether or not their runs went well."""
+    """List the planned systems, whether or not their runs succeeded."""
     return system_order(record.run.system.name for record in records)
 
 
 def records_of_system(records: Sequence[Record], system: str) -> list[Record]:
-    """Pick the records of a system, ordered by block."""
-    own = (record for record in records if record.run.system.name == system)
-    return sorted(own, key=lambda record: record.run.block)
-
-
-#: A status for all systems, or one for each framework and each of its builds: ``verified`` or
-#: ``not comparable: ...``.
-CertificateStatus = str | Mapping[str, str]
-
-NO_CERTIFICATE_GIVEN = "not comparable: no equivalence certificate"
-
-#: The parts of a start-up in the order in which they happen.
-STARTUP_PHASES = ("interpreter", "framework", "data", "network", "input_batches", "first_step")
+    """Select the records of a system, ordered by block."""
+    selected = (record for record in records if record.run.system.name == system)
+    return sorted(selected, key=lambda record: record.run.block)
 
 
 def comparability(record: Record, certificate: CertificateStatus) -> str:
-    """Tell whether a run's times may be compared with the others'."""
+    """Return ``verified``, or why the times of a run must not be compared."""
     if record.run.gradient_exchange != GradientExchange():
-        return "not comparable: workers that spare messages train another way"
+        return "not comparable: a reduced gradient exchange trains differently"
     if record.run.record_updates != "none":
-        return "not comparable: its updates were recorded, which slows it"
+        return "not comparable: recording its updates slows it down"
     if not uses_shared_order(record.run):
         return "not comparable: it reads the examples in the order of their files"
     if isinstance(certificate, str):
@@ -108,29 +111,27 @@ def uses_shared_order(run: Run) -> bool:
 def run_table(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> pd.DataFrame:
-    """Build the table of runs.
+    """Build the table of runs, one row per run in the order of systems and blocks.
 
     Parameters
     ----------
     records
         Of all planned runs, failed and skipped ones included.
-    proof
-        Whether the frameworks were shown to train the same network.
+    certificate
+        Whether the frameworks were verified to train the same network.
 
     Returns
     -------
     pandas.DataFrame
-        A row a run in the order of systems and blocks. Times in seconds; ``record`` is the name
-        of the folder that everything else about the run can be looked up in.
+        Times in seconds; ``record`` is the name of the run's folder.
     """
-    rows = [_run_row(record, certificate) for record in records]
-    frame = pd.DataFrame(rows)
-    if frame.empty:
-        return frame
-    order = {name: place for place, name in enumerate(system_order(frame["system"]))}
+    if not records:
+        return pd.DataFrame()
+    frame = pd.DataFrame([_run_row(record, certificate) for record in records])
+    position = {name: index for index, name in enumerate(system_order(frame["system"]))}
     return frame.sort_values(
         ["experiment", "workload", "system", "block"],
-        key=lambda column: column.map(order) if column.name == "system" else column,
+        key=lambda column: column.map(position) if column.name == "system" else column,
         ignore_index=True,
     )
 
@@ -158,28 +159,26 @@ def _run_row(record: Record, certificate: CertificateStatus) -> dict[str, object
 
 
 def startup_times(records: Sequence[Record]) -> pd.DataFrame:
-    """Build the table of start-up times.
+    """Compute the mean start-up time of every system by phase.
 
     Returns
     -------
     pandas.DataFrame
-        A row a system and part, in the order in which the parts happen: ``system, part,
-        mean_s, runs``; seconds, mean over the runs that went well, so that parts add up.
+        One row per system and phase, in the order in which the phases happen: ``system``,
+        ``phase``, ``mean_s``, ``runs``. Means over the successful runs, so that phases add up.
     """
     rows = [
-        {**run_columns(record), "phase": part, "phase_s": spent_s}
+        (record.run.system.name, phase, phase_s)
         for record in records
         if record.ok
-        for part, spent_s in record.result.startup_s.items()
+        for phase, phase_s in record.result.startup_s.items()
     ]
     if not rows:
         return pd.DataFrame(columns=["system", "phase", "mean_s", "runs"])
-    frame = pd.DataFrame(rows)
-    others = [part for part in frame["phase"].unique() if part not in STARTUP_PHASES]
-    place = {
-        name: i for i, name in enumerate([*system_order(frame["system"]), *STARTUP_PHASES, *others])
-    }
+    frame = pd.DataFrame(rows, columns=["system", "phase", "phase_s"])
+    order = dict.fromkeys([*system_order(frame["system"]), *STARTUP_PHASES, *frame["phase"]])
+    position = {name: index for index, name in enumerate(order)}
     grouped = frame.groupby(["system", "phase"])["phase_s"].agg(mean_s="mean", runs="count")
     return grouped.reset_index().sort_values(
-        ["system", "phase"], key=lambda column: column.map(place), ignore_index=True
+        ["system", "phase"], key=lambda column: column.map(position), ignore_index=True
     )

@@ -1,4 +1,4 @@
-"""The published tables of frameworks, and what ran of the systems by the records at hand."""
+"""The published comparisons of frameworks, and which systems ran here."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from importlib.resources import files
 import pandas as pd
 import yaml
 
-from horizont.analysis.runs import system_order
+from horizont.analysis.runs import systems_of
 from horizont.config.base import ConfigModel, parse_config
 from horizont.records.record import Record
 
 
 class Criterion(ConfigModel):
-    """A criterion of the 2018 study, with what it found."""
+    """A criterion of the 2018 study and its results."""
 
     label: str
     priority: str
@@ -24,17 +24,16 @@ class Criterion(ConfigModel):
 
 
 class SurveyEntry(ConfigModel):
-    """What the 2021 study had of a framework."""
+    """A framework in the 2021 study."""
 
     version: str
     sync: str
-    # `async` is a word of Python's own.
+    asynchronous: str  # `async` is a keyword of Python
     backend: str
-    asynchronous: str
 
 
 class Historical(ConfigModel):
-    """Where a framework stands today, and which page says so."""
+    """The present state of a framework, with its sources."""
 
     state: str
     source: str
@@ -55,35 +54,27 @@ def read_surveys() -> Surveys:
     """Read the published tables."""
     path = files("horizont.analysis").joinpath("published", "frameworks.yaml")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for row in values["entries"].values():
-        row["asynchronous"] = row.pop("async")
-    return parse_config(
-        Surveys, {**values, "checked_on": str(values["checked_on"])}, "frameworks.yaml"
-    )
+    for entry in values["entries"].values():
+        entry["asynchronous"] = entry.pop("async")
+    values["checked_on"] = str(values["checked_on"])
+    return parse_config(Surveys, values, "frameworks.yaml")
 
 
 def run_outcomes(records: Sequence[Record]) -> pd.DataFrame:
-    """Count what became of the runs of each system to which nothing was done.
+    """Count the successful runs of each system, without those with an injected fault.
 
     Returns
     -------
     pandas.DataFrame
-        A row a system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that gave
-        nothing, ``record``, the name of one that went well.
+        One row per system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that
+        did not succeed, ``record``, the name of the first that did.
     """
-    own = [record for record in records if record.run.fault is None]
+    unfaulted = [record for record in records if record.run.fault is None]
     rows = []
-    for system in system_order(record.run.system.name for record in own):
-        runs = [record for record in own if record.run.system.name == system]
-        good = [record.folder.name for record in runs if record.ok]
+    for system in systems_of(unfaulted):
+        runs = [record for record in unfaulted if record.run.system.name == system]
+        names = [record.folder.name for record in runs if record.ok]
         reasons = [record.result.reason for record in runs if not record.ok]
-        rows.append(
-            {
-                "system": system,
-                "ok": len(good),
-                "planned": len(runs),
-                "reason": reasons[0] if reasons else "",
-                "record": good[0] if good else "",
-            }
-        )
+        reason, name = (values[0] if values else "" for values in (reasons, names))
+        rows.append((system, len(names), len(runs), reason, name))
     return pd.DataFrame(rows, columns=["system", "ok", "planned", "reason", "record"])

@@ -1,10 +1,11 @@
-"""What was published: the claims, the table of times, and where they come from."""
+"""Published claims, their sources, and the rules that decide them (data in ``published/``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from math import nan
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -15,7 +16,7 @@ from horizont.config.base import ConfigModel, parse_config
 
 _FOLDER = files("horizont.analysis").joinpath("published")
 
-#: The columns of the published table that the parts of a claim are about, added up.
+#: Quantity -> the columns of the published table whose sum it is.
 PUBLISHED_COLUMNS: dict[str, tuple[str, ...]] = {
     "total_s": ("total_s",),
     "load_s": ("load_s",),
@@ -25,18 +26,12 @@ PUBLISHED_COLUMNS: dict[str, tuple[str, ...]] = {
     "network_s": ("network_s",),
 }
 
-#: What one process does of it: everything but the network.
+#: The columns whose sum is the total of a single process: all but the network.
 SINGLE_PROCESS_COLUMNS = ("load_s", "forward_s", "backward_s")
 
 
 class Claim(ConfigModel):
-    """A sentence that somebody published and that measurements can settle.
-
-    Attributes
-    ----------
-    statistic
-        What decides it, in words.
-    """
+    """A published claim that measurements can decide; `statistic` describes how."""
 
     id: str
     source: str
@@ -47,7 +42,7 @@ class Claim(ConfigModel):
 
 
 class Source(ConfigModel):
-    """A publication and its set-up."""
+    """A publication and its experimental setup."""
 
     author: str
     title: str
@@ -60,26 +55,26 @@ class Source(ConfigModel):
 def read_claims() -> tuple[Claim, ...]:
     """Read the claims, in the order of their publications."""
     with _FOLDER.joinpath("claims.csv").open(encoding="utf-8") as file:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    rows = table.to_dict(orient="records")
+        rows = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict(orient="records")
     return tuple(parse_config(Claim, row, f"claims.csv.{row['id']}") for row in rows)
 
 
 @cache
 def read_sources() -> dict[str, Source]:
-    """Read the publications by the name that claims give them."""
+    """Read the publications, by the name that claims use."""
     values = yaml.safe_load(_FOLDER.joinpath("sources.yaml").read_text(encoding="utf-8"))
     return {name: parse_config(Source, value, f"sources.{name}") for name, value in values.items()}
 
 
+@cache
 def published_times() -> pd.DataFrame:
     """Read the published times of the 2021 study.
 
     Returns
     -------
     pandas.DataFrame
-        A row a workload and distributed system: ``workload``, ``system`` as they are called here,
-        ``table``, and in seconds for ten epochs ``total_s, load_s, forward_s, backward_s,
+        One row per workload and distributed system: ``workload``, ``system`` in this project's
+        names, ``table``, and in seconds for ten epochs ``total_s, load_s, forward_s, backward_s,
         network_s``.
     """
     with _FOLDER.joinpath("ntua_2021_times.csv").open(encoding="utf-8") as file:
@@ -92,23 +87,23 @@ def published_times() -> pd.DataFrame:
 
 
 def published_seconds(workload: str, system: str, quantity: str) -> float:
-    """Look a published time up; NaN if there is none.
+    """Return a published time, NaN if there is none.
 
-    A single process has no row of its own: its times are those of its framework's synchronous
-    row without the network, as the study itself has them.
+    A single process has no row of its own: as in the study, its times are those of its
+    framework's synchronous row without the network.
     """
     table = published_times()
-    own = table[table["workload"] == workload]
-    wanted = PUBLISHED_COLUMNS.get(quantity, ())
+    rows = table[table["workload"] == workload]
+    columns = PUBLISHED_COLUMNS.get(quantity, ())
     if system.endswith("/local"):
-        rows = own[own["system"].str.startswith(f"{system.partition('/')[0]}/sync/")]
-        wanted = SINGLE_PROCESS_COLUMNS if quantity == "total_s" else wanted
-        wanted = () if quantity == "network_s" else wanted
+        rows = rows[rows["system"].str.startswith(f"{system.partition('/')[0]}/sync/")]
+        special = {"total_s": SINGLE_PROCESS_COLUMNS, "network_s": ()}
+        columns = special.get(quantity, columns)
     else:
-        rows = own[own["system"] == system]
-    if rows.empty or not wanted:
-        return float("nan")
-    return float(rows.iloc[0][list(wanted)].sum())
+        rows = rows[rows["system"] == system]
+    if rows.empty or not columns:
+        return nan
+    return float(rows.iloc[0][list(columns)].sum())
 
 
 Expectation = Literal["above", "below", "equal"]
@@ -116,16 +111,16 @@ Count = int | Literal["min", "max"]
 
 
 class CurvePoint(ConfigModel):
-    """Where on a curve a quantity is looked up.
+    """A point of a curve at which a quantity is measured.
 
     Attributes
     ----------
     workload
-        Another one than the rule's.
+        Another one than that of the rule.
     batch, workers
-        A number, or the ``min`` or ``max`` that the records hold; nothing takes any.
-    least_workers
-        With fewer the point says nothing about the claim.
+        A number, or the ``min`` or ``max`` among the records; by default any.
+    min_workers
+        With fewer workers the point does not test the claim.
     """
 
     workload: str = ""
@@ -140,13 +135,13 @@ class Check(ConfigModel):
     Attributes
     ----------
     workloads
-        Each of them must bear the claim out; with ``any_workload`` the first that can is taken.
+        All of them must support the claim; with ``any_workload`` the first that can be tested.
     experiments
-        Where to look, in order of preference.
+        Names of the experiments to search, in order of preference.
     batch
         Examples of a worker in a step.
     expect, threshold
-        Which side of the threshold the interval must lie on; nothing takes the square root of
+        The side of the threshold on which the interval must lie; by default the square root of
         the published factor, or 1 where none was published.
     """
 
@@ -165,7 +160,7 @@ class Check(ConfigModel):
 
 
 class Ratio(Check):
-    """Two systems' quantities, one over the other; with ``all_settings`` at every point recorded."""
+    """The ratio of two systems' quantities; with ``all_settings`` at every recorded setting."""
 
     kind: Literal["ratio"]
     over: str
@@ -174,7 +169,7 @@ class Ratio(Check):
 
 
 class Ordering(Check):
-    """One system has the least (``lowest``) or the most (``highest``) of a quantity."""
+    """The system with the ``lowest`` or the ``highest`` quantity."""
 
     kind: Literal["ordering"]
     lowest: str = ""
@@ -183,7 +178,7 @@ class Ordering(Check):
 
 
 class Trend(Check):
-    """One system's quantity at a point over that at another; with ``per_worker``, for each worker."""
+    """The ratio of one system's quantity between two points; ``per_worker`` divides by workers."""
 
     kind: Literal["trend"]
     system: str
@@ -193,7 +188,7 @@ class Trend(Check):
 
 
 class Growth(Check):
-    """By which factor a ratio of two systems grows from a point to another."""
+    """The factor by which a ratio of two systems grows from one point to another."""
 
     kind: Literal["growth"]
     over: str
@@ -203,14 +198,14 @@ class Growth(Check):
 
 
 class Fraction(Check):
-    """A share of one system, held against a threshold."""
+    """A fraction measured on one system, compared with a threshold."""
 
     kind: Literal["fraction"]
     system: str
 
 
 class SurvivesFault(Check):
-    """What becomes of a training when one of its workers is killed."""
+    """The outcome of a training in which a worker is killed."""
 
     kind: Literal["survives_fault"]
     completes: bool
@@ -218,7 +213,7 @@ class SurvivesFault(Check):
 
 
 class Learns(Check):
-    """Whether a system learns anything: test accuracy above twice chance in most runs."""
+    """Whether a system learns: test accuracy above twice chance in most runs."""
 
     kind: Literal["learns"]
     system: str
@@ -228,7 +223,7 @@ class Learns(Check):
 
 
 class NotTestable(Check):
-    """Something that no experiment of this project can settle."""
+    """A claim that no experiment of this project can decide."""
 
     kind: Literal["not_testable"]
     reason: str
@@ -237,20 +232,20 @@ class NotTestable(Check):
 AnyCheck = Ratio | Ordering | Trend | Growth | Fraction | SurvivesFault | Learns | NotTestable
 Rules = Mapping[str, tuple[AnyCheck, ...]]
 
-_RULES_ADAPTER: TypeAdapter[
+_RULES_ADAPTER: TypeAdapter[Any] = TypeAdapter(
     dict[str, tuple[Annotated[AnyCheck, Field(discriminator="kind")], ...]]
-] = TypeAdapter(dict[str, tuple[Annotated[AnyCheck, Field(discriminator="kind")], ...]])
+)
 
 
 def parse_rules(values: Mapping[str, Any]) -> Rules:
-    """Check rules; keys that begin with an underscore hold what YAML's anchors point to."""
-    return _RULES_ADAPTER.validate_python(
-        {k: v for k, v in values.items() if not k.startswith("_")}
+    """Validate rules; keys with a leading underscore hold YAML anchors."""
+    rules: Rules = _RULES_ADAPTER.validate_python(
+        {name: checks for name, checks in values.items() if not name.startswith("_")}
     )
+    return rules
 
 
 @cache
 def read_rules() -> Rules:
     """Read the rules of all claims."""
-    text = files("horizont.analysis").joinpath("published", "rules.yaml")
-    return parse_rules(yaml.safe_load(text.read_text(encoding="utf-8")))
+    return parse_rules(yaml.safe_load(_FOLDER.joinpath("rules.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,93 @@
+"""Throughput and speed-up over the number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from horizont.analysis.runs import sort_by_system
+from horizont.analysis.throughput import throughput_by_run
+from horizont.config.run import Run
+from horizont.records.record import Record
+from horizont.statistics.intervals import median_interval, paired_ratio
+
+#: The columns that identify a scaling curve.
+_CURVE_COLUMNS = ["system", "servers", "batch"]
+
+
+def scaling(records: Sequence[Record]) -> pd.DataFrame:
+    """Compute throughput and speed-up of every system over the number of workers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per system, number of servers, ``batch`` and number of ``workers``:
+        ``batches_per_s`` of all workers (a worker's batch counts as one) and
+        ``examples_per_s``, medians over the runs, with ``low`` and ``high`` of the latter;
+        ``speedup`` over one worker of the same curve, paired by block, ``speedup_low``,
+        ``speedup_high`` and ``efficiency`` = speedup / workers; ``oversubscribed``, see
+        `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first without a
+        throughput. ``batch`` is that of each worker (weak scaling) or, if it is the same for all
+        numbers of workers, the global one (strong).
+    """
+    if not records:
+        return pd.DataFrame()
+    runs = [record.run for record in records]
+    strong = is_strong_scaling(runs)
+    table = throughput_by_run(records).assign(
+        workers=[run.topology.workers for run in runs],
+        servers=[run.topology.servers for run in runs],
+        oversubscribed=[is_oversubscribed(record) for record in records],
+        batch=[run.global_batch if strong else run.local_batch for run in runs],
+        local_batch=[run.local_batch for run in runs],
+    )
+    rows = []
+    for _, curve in table.groupby(_CURVE_COLUMNS, sort=False):
+        single_worker = curve[curve["workers"] == 1].set_index("block")["examples_per_s"]
+        rows += [_scaling_row(point, single_worker) for _, point in curve.groupby("workers")]
+    return sort_by_system(pd.DataFrame(rows).sort_values(["servers", "batch", "workers"]))
+
+
+def is_strong_scaling(runs: Sequence[Run]) -> bool:
+    """Whether the global batch does not depend on the number of workers."""
+    by_workers: dict[int, set[int]] = {}
+    for run in runs:
+        by_workers.setdefault(run.topology.workers, set()).add(run.global_batch)
+    batches = list(by_workers.values())
+    return len(batches) > 1 and all(batch == batches[0] for batch in batches)
+
+
+def is_oversubscribed(record: Record) -> bool:
+    """Whether the processes of a run demand more CPUs than the machine has."""
+    affinity = record.environment.get("cpu", {}).get("affinity") or []
+    topology = record.run.topology
+    demand = float((topology.workers + topology.servers) * topology.threads)
+    if topology.cpus_per_host is not None:
+        demand = min(demand, len(topology.all_hosts) * topology.cpus_per_host)
+    return bool(affinity) and demand > len(affinity)
+
+
+def _scaling_row(point: pd.DataFrame, single_worker: pd.Series) -> dict[str, object]:
+    first = point.iloc[0]
+    rate = median_interval(point["examples_per_s"])
+    by_block = point.set_index("block")["examples_per_s"]
+    both = by_block.index.intersection(single_worker.index)
+    ratio = paired_ratio(by_block.loc[both], single_worker.loc[both])
+    workers = int(first["workers"])
+    return {
+        **{name: first[name] for name in _CURVE_COLUMNS},
+        "workers": workers,
+        "batches_per_s": rate.value / first["local_batch"],
+        "examples_per_s": rate.value,
+        "low": rate.low,
+        "high": rate.high,
+        "speedup": ratio.value,
+        "speedup_low": ratio.low,
+        "speedup_high": ratio.high,
+        "efficiency": ratio.value / workers,
+        "oversubscribed": bool(first["oversubscribed"]),
+        "ok": rate.n,
+        "planned": len(point),
+        "reason": next((reason for reason in point["reason"] if reason), ""),
+    }
