@@ -14,7 +14,7 @@ from tests.conftest import assert_nothing_left, small_run
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, all_systems, installed_version, parse_system
 from horizont.launchers.execute import RunPaths, execute
-from horizont.monitoring.step_log import PHASES
+from horizont.records.schema import PHASES
 from horizont.records.record import Record
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Carr
     @functools.cache
     def carry_out(name: str, rule: str) -> Record:
         workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
-        asked = {"evaluate_examples": 64, "sampler_hz": 5, "save_weights": True}
+        asked = {"evaluation": {"examples": 64}, "sampler_hz": 5, "save_weights": True}
         record = carried_out(small_run(name, workload=workload, **asked), store, small_cifar)
         assert_nothing_left(store)
         return record

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.launchers.chaos import Case, carry_out
 from tests.conftest import small_run
+from tests.launchers.chaos import Case, carry_out
 
 from horizont.config.system import SYSTEMS
 from horizont.launchers.execute import RunPaths, execute

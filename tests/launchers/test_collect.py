@@ -3,7 +3,7 @@ import math
 import pyarrow as pa
 
 from horizont.launchers.collect import split_waiting_from_transfer
-from horizont.monitoring.step_log import BACKWARD, COMMUNICATION, StepLog
+from horizont.training.step_log import BACKWARD, COMMUNICATION, StepLog
 
 
 def step_table(worker, *steps):

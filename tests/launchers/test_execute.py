@@ -77,7 +77,7 @@ def test_an_error_in_a_worker_is_the_reason(tmp_path: Path, small_cifar: Path) -
         small_run(), "key", RunPaths(tmp_path, tmp_path / "empty", {}), lambda done, planned: None
     )
     assert record.result.status == "failed"
-    assert "about.json" in record.result.reason
+    assert "description.json" in record.result.reason
 
 
 def test_a_port_in_use_starts_nothing(tmp_path: Path, small_cifar: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.launchers.chaos import until
 from tests.conftest import small_run
+from tests.launchers.chaos import until
 
 from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec

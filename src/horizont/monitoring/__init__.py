@@ -1,4 +1,4 @@
-"""Where time and resources go: the clock, the step log, the sampler, facts of the machine.
+"""Where time and resources go: the clock, the sampler, facts of the machine.
 
 The sampler itself, `horizont.monitoring.sampler`, is run and never imported.
 """
@@ -13,31 +13,13 @@ from horizont.monitoring.environment import describe_environment
 from horizont.monitoring.handle import SamplerClient, SamplerResult, start_sampler
 from horizont.monitoring.progress import StepCount, StepCounter, read_step_count
 from horizont.monitoring.samples import read_samples, with_rates
-from horizont.monitoring.step_log import (
-    BACKWARD,
-    COMMUNICATION,
-    FORWARD,
-    LOAD,
-    PHASES,
-    UPDATE,
-    WAITING,
-    StepLog,
-)
 
 __all__ = [
-    "BACKWARD",
-    "COMMUNICATION",
-    "FORWARD",
-    "LOAD",
-    "PHASES",
-    "UPDATE",
-    "WAITING",
     "BackgroundLoad",
     "StepCount",
     "StepCounter",
     "SamplerClient",
     "SamplerResult",
-    "StepLog",
     "background_from_samples",
     "describe_environment",
     "now_s",

@@ -1,1 +1,1 @@
-"""The process that trains: a job file in, one framework, its part of a record out."""
+"""The process that trains: reads a job file, loads one framework, writes its part of a record."""

@@ -1,4 +1,4 @@
-"""``python -m horizont.worker JOB.json``: do one job in this process."""
+"""``python -m horizont.training JOB.json``: run one job in this process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Everything that one process of a run works with, and its diary."""
+"""What the process of a run works with: setup, data, progress and event log."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from horizont.frameworks.base import (
     InMemoryImages,
     Normalisation,
     TextWindows,
+    TrainingData,
     TrainingSetup,
 )
 from horizont.monitoring.progress import StepCounter
@@ -27,57 +29,59 @@ from horizont.networks.catalogue import network_for
 from horizont.networks.weights import initial_statistics, initial_weights
 from horizont.records.files import append_event
 
-#: How often one that waits for others looks up.
+#: Seconds between two checks of the start barrier.
 _POLL_INTERVAL_S = 0.01
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """The work of one process that trains or leads.
+    """The work of one process that trains or coordinates.
 
     Attributes
     ----------
+    examples
+        The training data in the order in which this worker reads it.
     examples_bytes
-        The memory that the examples took before there was a pipeline, if it was looked at.
+        Memory of the examples without an input pipeline; None if it was not measured.
     """
 
     job: WorkerJob
     adapter: FrameworkAdapter
     setup: TrainingSetup
     data: ImageData | TextData
-    examples: InMemoryImages | TextWindows | ImagesOnDisk
+    examples: TrainingData
     progress: StepCounter
     examples_bytes: int | None = None
 
     def log_event(self, event: str) -> None:
-        """Note that something has just been reached."""
+        """Log an event of this process."""
         log_event(self.job, event)
 
     def wait_at_start_barrier(self) -> None:
-        """Begin with the bare steps when the launcher says so.
+        """Wait until the launcher releases the timed steps.
 
-        Without it, one that is quick to start up would have made its steps before the others
-        make theirs, on a machine that is busy with starting them; or with more of a processor
-        than its host's share, because the launcher only looks now and then.
+        Otherwise a process that starts up quickly would run its steps while others load the
+        machine with starting up, or before the CPU quota applies, as the launcher checks progress
+        only now and then.
         """
         while self.job.start_barrier is not None and not self.job.start_barrier.exists():
             time.sleep(_POLL_INTERVAL_S)
 
 
-def log_event(job: WorkerJob, event: str) -> None:
-    """Note an event of this process. Those of the start-up name the part that has just ended."""
-    append_event(job.folder / "events.jsonl", event)
+def log_event(job: WorkerJob, event: str, **details: Any) -> None:
+    """Log an event of a process; an event of start-up ends the phase of the same name."""
+    append_event(job.folder / "events.jsonl", event, **details)
 
 
 def training_setup(
-    workload: Workload, data: ImageData | TextData, seed: int, build: Variant = DEFAULT
+    workload: Workload, data: ImageData | TextData, seed: int, variant: Variant = DEFAULT
 ) -> TrainingSetup:
-    """Describe the training of a workload, the same for every framework."""
-    about = data.description
-    network = network_for(workload, about.shape, about.classes)
+    """Return network, initial weights and optimizer of a workload, equal in all frameworks."""
+    description = data.description
+    network = network_for(workload, description.shape, description.classes)
     normalisation = None
     if isinstance(data, ImageData):
-        mean, std = (np.array(values) for values in (about.mean, about.std))
+        mean, std = np.array(description.mean), np.array(description.std)
         normalisation = Normalisation(mean, std, workload.upscale)
     return TrainingSetup(
         network=network,
@@ -86,35 +90,34 @@ def training_setup(
         optimizer=workload.optimizer,
         normalisation=normalisation,
         seed=seed,
-        variant=build,
+        variant=variant,
     )
 
 
-def dataset_for(
-    job: WorkerJob, data: ImageData | TextData
-) -> InMemoryImages | TextWindows | ImagesOnDisk:
-    """Load the examples, or find their files, and lay down the order in which they are seen."""
+def dataset_for(job: WorkerJob, data: ImageData | TextData) -> TrainingData:
+    """Load the examples, or open their files, with the order in which this worker reads them."""
     order = worker_example_order(job, data.description)
     if job.files_folder is not None:
         reader = job.run.input.reader_of(job.run.system.framework)
-        return ImagesOnDisk(
-            open_files(data.description, job.files_folder), order, job.run.input, reader
-        )
+        files = open_files(data.description, job.files_folder)
+        return ImagesOnDisk(files, order, job.run.input, reader)
     if isinstance(data, TextData):
         return TextWindows(np.array(data.train_tokens), job.run.workload.time_steps, order)
     return InMemoryImages(np.array(data.train_images), np.array(data.train_labels), order)
 
 
-def worker_example_order(job: WorkerJob, about: DatasetDescription) -> list[NDArray[np.int64]]:
-    """Tell the examples of each batch of this worker.
+def worker_example_order(
+    job: WorkerJob, description: DatasetDescription
+) -> list[NDArray[np.int64]]:
+    """Return the indices of the examples of this worker, batch by batch.
 
-    Batches that are taken from the pipeline alone come first, in an order of their own: the
-    training sees the same examples whether or not there are any.
+    Batches for the input pipeline alone come first, in an order of their own, so that training
+    sees the same examples with and without them.
     """
     run = job.run
-    training = list(example_order(run, job.rank, about))
+    training = list(example_order(run, job.rank, description))
     if not run.steps.input_batches:
         return training
-    alone = {"timed": run.steps.input_batches, "warmup": 0, "instrumented": 0, "profiled": 0}
-    before = run.model_copy(update={"steps": run.steps.model_copy(update=alone)})
-    return [*example_order(before, job.rank, about), *training]
+    input_only = {"timed": run.steps.input_batches, "warmup": 0, "instrumented": 0, "profiled": 0}
+    measured = run.model_copy(update={"steps": run.steps.model_copy(update=input_only)})
+    return [*example_order(measured, job.rank, description), *training]

@@ -1,4 +1,4 @@
-"""The chief of passive workers: hands out the steps and writes their rows for them."""
+"""The coordinator of workers without a loop of their own: schedules their steps, writes them."""
 
 from __future__ import annotations
 
@@ -13,73 +13,76 @@ from numpy.typing import NDArray
 
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import RemoteStep
-from horizont.monitoring.step_log import PHASES
 from horizont.records.files import write_table
+from horizont.records.schema import PHASES
 from horizont.training.context import WorkerContext
 from horizont.training.evaluation import CheckpointedEvaluation, write_summary
 
 
 def run_coordinator(context: WorkerContext) -> None:
-    """Lead the run, segment by segment, and leave its steps and its summary."""
-    job = context.job
+    """Run all segments of a run, and write its steps and its summary."""
+    job, workers = context.job, context.job.run.topology.workers
     coordinator = context.adapter.coordinator(context.setup, job, context.examples)
     context.log_event("network")
     rows: list[tuple[str, RemoteStep]] = []
-    looks = CheckpointedEvaluation(context)
-    for kind, steps, looked in _segments(job, looks):
+    evaluation = CheckpointedEvaluation(context)
+    for kind, steps, is_evaluated in _segments(job, evaluation):
         if kind == "timed":
             context.wait_at_start_barrier()
-        made = coordinator.run(kind, steps, _progress_callback(context, len(rows)))
+        on_progress = _progress_callback(context, len(rows) // workers)
+        remote_steps = coordinator.run(kind, steps, on_progress)
         if not rows:
             context.log_event("first_step")
-        rows += [(kind, step) for step in made]
-        if looked:
-            looks.checkpoint(len(rows) // job.run.topology.workers, coordinator)
+        rows += [(kind, step) for step in remote_steps]
+        if is_evaluated:
+            evaluation.checkpoint(len(rows) // workers, coordinator)
     context.log_event("trained")
     write_table(job.folder / "steps.parquet", coordinator_step_table(rows, job.run.local_batch))
-    # The servers' last weights are evaluated in this process alone.
-    last = replace(
-        context.setup, weights=coordinator.weights(), running_statistics=coordinator.running_statistics()
+    # The final weights of the servers are evaluated in this process alone.
+    final_setup = replace(
+        context.setup,
+        weights=coordinator.weights(),
+        running_statistics=coordinator.running_statistics(),
     )
-    write_summary(context, context.adapter.trainer(last), rows[-1][1].loss)
-    looks.evaluate_and_write()
+    write_summary(context, context.adapter.trainer(final_setup), rows[-1][1].loss)
+    evaluation.evaluate_and_write()
     coordinator.close()
     context.log_event("closed")
 
 
-def _progress_callback(context: WorkerContext, steps_done: int) -> Callable[[int], None]:
-    """Count on from the rows already made; progress is in steps of each worker."""
-    before = steps_done // context.job.run.topology.workers
+def _progress_callback(context: WorkerContext, steps_before: int) -> Callable[[int], None]:
+    """Return a function that adds to the steps before; both are steps per worker."""
 
-    def done(steps: int) -> None:
-        context.progress.set(before + steps)
+    def on_progress(steps: int) -> None:
+        context.progress.set(steps_before + steps)
 
-    return done
+    return on_progress
 
 
 def _segments(job: WorkerJob, evaluation: CheckpointedEvaluation) -> list[tuple[str, int, bool]]:
-    """Part the first warm-up step from the others, and the bare ones at the looks.
+    """Split the steps into segments: (kind, steps, whether a checkpoint follows).
 
-    The first step carries tracing and connecting.
+    The first warm-up step, with tracing and connecting, is a segment of its own.
     """
     steps = job.run.steps
     segments = [("warmup", 1, False), ("warmup", steps.warmup - 1, False)]
-    segments += [("timed", count, looked) for count, looked in evaluation.segments(steps.timed)]
+    timed = evaluation.segments(steps.timed)
+    segments += [("timed", count, is_evaluated) for count, is_evaluated in timed]
     segments += [("instrumented", steps.instrumented, False)]
     return [segment for segment in segments if segment[1]]
 
 
 def coordinator_step_table(rows: list[tuple[str, RemoteStep]], examples: int) -> pa.Table:
-    """Lay the steps out as a worker's own log would.
+    """Return the steps in the columns of a worker's `StepLog`.
 
-    The workers' wall clocks are moved to the monotonic clock of this machine.
+    Times on the wall clock of the workers are converted to the monotonic clock of this machine.
     """
     offset_s = time.monotonic() - time.time()
-    numbers: dict[int, int] = {}
+    steps_by_worker: dict[int, int] = {}
     step = []
     for _, row in rows:
-        step.append(numbers.get(row.worker, 0))
-        numbers[row.worker] = step[-1] + 1
+        step.append(steps_by_worker.get(row.worker, 0))
+        steps_by_worker[row.worker] = step[-1] + 1
     columns: dict[str, NDArray[Any]] = {
         "step": np.array(step, dtype=np.int64),
         "worker": np.array([row.worker for _, row in rows], dtype=np.int64),
@@ -91,5 +94,5 @@ def coordinator_step_table(rows: list[tuple[str, RemoteStep]], examples: int) ->
     for phase in PHASES:
         columns[f"{phase}_s"] = np.array([row.phases_s.get(phase, np.nan) for _, row in rows])
     columns["loss"] = np.array([row.loss for _, row in rows])
-    columns["gradients_ready_s"] = np.full(len(rows), np.nan)  # nobody waits for the slowest
+    columns["gradients_ready_s"] = np.full(len(rows), np.nan)  # no worker waits for the slowest
     return pa.table(columns)

@@ -1,4 +1,4 @@
-"""What a run came to, as its leading process found it out."""
+"""Evaluation of the network, at checkpoints and at the end, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
 
 EVALUATION_BATCH = 500
-#: Streams into which a text is cut for evaluation.
+#: Streams into which a text is split for evaluation.
 TEXT_STREAMS = 20
 
 
@@ -31,17 +31,15 @@ def write_summary(
     input_measurement: InputMeasurement | None = None,
     communication_stats: CommunicationStats | None = None,
 ) -> None:
-    """Leave the last loss, how good the network is, and the weights if they are asked for.
+    """Write final loss and evaluation metric, and the final weights if they are to be saved.
 
     Parameters
     ----------
-    needs
-        What the input pipeline needed, if it was looked at alone.
-    exchanged
-        In a bare step, if the framework tells.
+    communication_stats
+        Of a timed step, if the framework measures it.
     """
     job = context.job
-    found = {
+    summary = {
         "final_loss": final_loss,
         "parameters": sum(weight.size for weight in context.setup.weights.values()),
         **evaluate(trainer, context.data, job.run),
@@ -49,14 +47,14 @@ def write_summary(
         "exchange_s": communication_stats and communication_stats.exchange_s,
         "overlap_s": communication_stats and communication_stats.overlap_s,
     }
-    write_json(job.folder / "summary.json", found)
+    write_json(job.folder / "summary.json", summary)
     if job.run.save_weights:
         np.savez(job.folder / "weights.npz", **trainer.weights())
 
 
 def evaluate(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str, float]:
-    """Tell how good a network is: ``test_accuracy`` or ``test_perplexity``, if it is asked for."""
-    count = run.evaluate_examples
+    """Compute ``test_accuracy`` or ``test_perplexity``, if the run is to be evaluated."""
+    count = run.evaluation.examples
     if not count:
         return {}
     if isinstance(data, ImageData):
@@ -66,20 +64,20 @@ def evaluate(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str
 
 
 def accuracy(trainer: Trainer, data: ImageData, count: int) -> float:
-    """Tell the share of the first `count` test images whose class has the best score."""
+    """Compute the top-1 accuracy on the first `count` test images."""
     images = data.test_images[:count]
     labels = np.asarray(data.test_labels[:count])
-    best = [
+    predicted = [
         trainer.predict(np.asarray(images[start : start + EVALUATION_BATCH])).argmax(axis=1)
         for start in range(0, len(images), EVALUATION_BATCH)
     ]
-    return float(np.mean(np.concatenate(best) == labels))
+    return float(np.mean(np.concatenate(predicted) == labels))
 
 
 def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_steps: int) -> float:
-    """Tell how many words the network hesitates between: exp of the mean loss of a word.
+    """Compute the perplexity, exp of the mean loss per word, on at most `count` windows.
 
-    The text is read in streams, each from a state of zeros, `count` windows in all at most.
+    The text is read in parallel streams, each from a zero state.
     """
     from scipy.special import logsumexp
 
@@ -99,26 +97,27 @@ def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_ste
     for starts in order:
         inputs, targets = text.inputs_and_targets(starts)
         scores = trainer.predict(inputs).astype(np.float64)
-        found = np.take_along_axis(scores, targets[..., None].astype(np.int64), axis=-1)[..., 0]
-        losses.append(np.mean(logsumexp(scores, axis=-1) - found))
+        indices = targets[..., None].astype(np.int64)
+        target_scores = np.take_along_axis(scores, indices, axis=-1)[..., 0]
+        losses.append(np.mean(logsumexp(scores, axis=-1) - target_scores))
     return float(np.exp(np.mean(losses)))
 
 
 class WeightSource(Protocol):
-    """Whoever can tell what the network is like now: a trainer or a coordinator."""
+    """A trainer or a coordinator."""
 
     def weights(self) -> Weights:
         """Read the weights."""
         ...
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics."""
+        """Read the running statistics of batch norm."""
         ...
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network as it was after some steps; `time_s` is of the monotonic clock."""
+    """The network after some steps; `time_s` is on the monotonic clock."""
 
     step: int
     time_s: float
@@ -128,42 +127,37 @@ class Checkpoint:
 
 @dataclass
 class CheckpointedEvaluation:
-    """The looks of one process at its network."""
+    """Checkpoints taken between timed steps, evaluated after training."""
 
     context: WorkerContext
     checkpoints: list[Checkpoint] = field(default_factory=list)
 
     def segments(self, steps: int) -> Iterator[tuple[int, bool]]:
-        """Part the bare steps at the looks: steps of each piece, and whether a look follows."""
-        every = self.context.job.run.evaluate_every or steps
+        """Split the timed steps at the checkpoints: (steps, whether a checkpoint follows)."""
+        every = self.context.job.run.evaluation.every
         while steps:
-            piece = min(every, steps)
-            steps -= piece
-            yield piece, bool(self.context.job.run.evaluate_every)
+            segment = min(every or steps, steps)
+            steps -= segment
+            yield segment, bool(every)
 
     def checkpoint(self, step: int, source: WeightSource) -> None:
-        """Copy what there is after so many steps."""
+        """Save a copy of the weights after `step` steps."""
         self.checkpoints.append(
             Checkpoint(step, time.monotonic(), source.weights(), source.running_statistics())
         )
 
     def evaluate_and_write(self) -> None:
-        """Evaluate the copies, and leave a table of them if there are any."""
+        """Write ``evaluation.parquet`` with a row per checkpoint, if there are any."""
         if not self.checkpoints:
             return
-        session = self.context
-        rows = [
-            {
-                "step": look.step,
-                "time_s": look.time_s,
-                **evaluate(self._trainer(look), session.data, session.job.run),
-            }
-            for look in self.checkpoints
-        ]
-        write_table(session.job.folder / "evaluation.parquet", pa.Table.from_pylist(rows))
-
-    def _trainer(self, checkpoint: Checkpoint) -> Trainer:
-        recipe = replace(
-            self.context.setup, weights=checkpoint.weights, running_statistics=checkpoint.running_statistics
-        )
-        return self.context.adapter.trainer(recipe)
+        context = self.context
+        rows = []
+        for checkpoint in self.checkpoints:
+            setup = replace(
+                context.setup,
+                weights=checkpoint.weights,
+                running_statistics=checkpoint.running_statistics,
+            )
+            metric = evaluate(context.adapter.trainer(setup), context.data, context.job.run)
+            rows.append({"step": checkpoint.step, "time_s": checkpoint.time_s, **metric})
+        write_table(context.job.folder / "evaluation.parquet", pa.Table.from_pylist(rows))

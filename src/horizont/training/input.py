@@ -1,4 +1,4 @@
-"""The memory of a process and its children, in which what they share counts once."""
+"""The input pipeline: its start, its measurement alone, and the page cache of its files."""
 
 from __future__ import annotations
 
@@ -20,34 +20,90 @@ from horizont.records.files import write_table
 from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
 
+#: Short name of the working directory of this process. Loader processes exchange batches through
+#: sockets in the folder for temporary files, and the name of a socket is limited to about 100
+#: bytes: with a longer one the loader fails without an error in its parent, which waits forever.
+WORKING_FOLDER = "/proc/self/cwd"
 
-def process_tree_pss_bytes() -> int:
-    """Sum the proportional set sizes of this process and its children, in bytes.
-
-    A page that n processes map counts as a n-th in each. Forked loader processes share most of
-    their pages with their parent, so that resident sets would count them again and again.
-    """
-    this = psutil.Process()
-    return sum(_pss_bytes(each.pid) for each in [this, *this.children(recursive=True)])
-
-
-def _pss_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended
-        return 0
-
-
-#: Bytes that are read at once.
 _READ_BYTES = 2**20
 
 
-def evict_from_page_cache(paths: Sequence[Path]) -> None:
-    """Ask the system to forget the pages of some files; they are written out first.
+def open_input_pipeline(
+    context: WorkerContext, trainer: Trainer
+) -> tuple[Iterator[Any], InputMeasurement | None]:
+    """Start the input pipeline and measure it alone, if the run asks for that.
 
-    The system may decline: a file system that lies in memory, for one, has nowhere else to keep
-    them. See :func:`resident_share`.
+    Returns
+    -------
+    tuple
+        The batches for training, and the measurement.
+    """
+    run = context.job.run
+    if run.input.workers:
+        tempfile.tempdir = WORKING_FOLDER
+    input_batches = run.steps.input_batches
+    bytes_before = process_tree_pss_bytes() if input_batches else 0
+    batches = trainer.batches(context.examples)
+    # A cold run before this one may have evicted the files.
+    load_into_page_cache(_dataset_files(context, "warm"))
+    cold_files = _dataset_files(context, "cold")
+    evict_from_page_cache(cold_files)
+    cached_fraction = page_cache_fraction(cold_files)
+    if not input_batches:
+        return batches, None
+    # Only single processes are measured, so the local batch is the global one.
+    batches_per_epoch = max(1, context.data.description.splits["train"] // run.local_batch)
+    table = measure_input_pipeline(batches, input_batches, batches_per_epoch)
+    write_table(context.job.folder / "input_batches.parquet", table)
+    memory_bytes = process_tree_pss_bytes() - bytes_before + (context.examples_bytes or 0)
+    # Listed again: reading may have converted the files.
+    evict_from_page_cache(_dataset_files(context, "cold"))
+    context.log_event("input_batches")
+    return batches, InputMeasurement(memory_bytes=memory_bytes, page_cache_fraction=cached_fraction)
+
+
+def measure_input_pipeline(batches: Iterator[Any], count: int, batches_per_epoch: int) -> pa.Table:
+    """Read `count` batches as fast as possible and time each.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``batch`` and ``epoch``, counted from 0, and ``batch_s``, the seconds for the batch.
+    """
+    batch_s = np.empty(count)
+    for number in range(count):
+        start_s = now_s()
+        next(batches)
+        batch_s[number] = now_s() - start_s
+    numbers = np.arange(count)
+    epochs = numbers // batches_per_epoch
+    return pa.table({"batch": numbers, "epoch": epochs, "batch_s": batch_s})
+
+
+def close_input_pipeline(batches: Iterator[Any]) -> None:
+    """Stop the threads and processes of an input pipeline."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
+
+
+def _dataset_files(context: WorkerContext, page_cache: str) -> list[Path]:
+    """List the files of the data set if the run reads them with this state of the page cache.
+
+    Files that a framework has converted them to are included.
+    """
+    examples = context.examples
+    if not isinstance(examples, ImagesOnDisk) or examples.input.page_cache != page_cache:
+        return []
+    folder = examples.files.paths[0].parent
+    return [path for path in sorted(folder.iterdir()) if path.is_file()]
+
+
+def evict_from_page_cache(paths: Sequence[Path]) -> None:
+    """Remove the pages of files from the page cache; dirty pages are written first.
+
+    The kernel may ignore this: a file system in memory has no other place for the pages. See
+    `page_cache_fraction`.
     """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -59,7 +115,7 @@ def evict_from_page_cache(paths: Sequence[Path]) -> None:
 
 
 def load_into_page_cache(paths: Sequence[Path]) -> None:
-    """Read some files once, so that the system keeps what it has room for."""
+    """Read files once, so that the kernel caches what it has memory for."""
     for path in paths:
         with path.open("rb", buffering=0) as file:
             while file.read(_READ_BYTES):
@@ -67,13 +123,7 @@ def load_into_page_cache(paths: Sequence[Path]) -> None:
 
 
 def page_cache_fraction(paths: Sequence[Path]) -> float | None:
-    """Tell the share of the pages of some files that is in memory.
-
-    Returns
-    -------
-    float or None
-        0 to 1; nothing where the system does not tell (``mincore``).
-    """
+    """Return the fraction of the pages of files that is cached, by ``mincore``; None if unknown."""
     counts = [_count_resident_pages(path) for path in paths if path.stat().st_size]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or not known:
@@ -82,7 +132,7 @@ def page_cache_fraction(paths: Sequence[Path]) -> float | None:
 
 
 def _count_resident_pages(path: Path) -> tuple[int, int] | None:
-    """Count the pages of a file that are in memory, and all of them."""
+    """Return the pages of a file that are cached, and all of its pages."""
     size = path.stat().st_size
     pages = -(-size // mmap.PAGESIZE)
     vector = (ctypes.c_ubyte * pages)()
@@ -100,100 +150,20 @@ def _count_resident_pages(path: Path) -> tuple[int, int] | None:
     return int(np.count_nonzero(np.frombuffer(bytes(vector), np.uint8) & 1)), pages
 
 
-#: This process's own folder, by a short name. Loader processes hand batches over through sockets
-#: in the folder for temporary files, and the name of a socket may have some hundred bytes only:
-#: with a longer one the loader fails without a word to its parent, which waits for ever.
-WORKING_FOLDER = "/proc/self/cwd"
+def process_tree_pss_bytes() -> int:
+    """Sum the proportional set sizes of this process and its descendants, in bytes.
 
-
-def open_input_pipeline(
-    context: WorkerContext, trainer: Trainer
-) -> tuple[Iterator[Any], InputMeasurement | None]:
-    """Start the pipeline and take from it what is to be taken before the first step.
-
-    Returns
-    -------
-    tuple
-        The batches of the training, and what the pipeline needed, if it was drained.
+    A page that n processes map counts as an n-th in each. Forked loader processes share most of
+    their pages with their parent, so resident set sizes would count these again and again.
     """
-    if context.job.run.input.workers:
-        tempfile.tempdir = WORKING_FOLDER
-    drained = context.job.run.steps.input_batches
-    before = process_tree_pss_bytes() if drained else 0
-    batches = trainer.batches(context.examples)
-    warm_page_cache(context)
-    resident = evict_page_cache(context)
-    if not drained:
-        return batches, None
-    write_table(
-        context.job.folder / "input_batches.parquet",
-        measure_input_pipeline(batches, drained, _batches_per_epoch(context)),
-    )
-    grown = process_tree_pss_bytes() - before + (context.examples_bytes or 0)
-    evict_page_cache(context)
-    context.log_event("input_batches")
-    return batches, InputMeasurement(memory_bytes=grown, page_cache_fraction=resident)
+    process = psutil.Process()
+    processes = [process, *process.children(recursive=True)]
+    return sum(_pss_bytes(process.pid) for process in processes)
 
 
-def measure_input_pipeline(batches: Iterator[Any], count: int, epoch: int) -> pa.Table:
-    """Take batches as fast as they come.
-
-    Parameters
-    ----------
-    count, epoch
-        How many; how many make an epoch.
-
-    Returns
-    -------
-    pyarrow.Table
-        A row a batch: ``batch``, ``epoch``, counted from 0, and ``batch_s``, the seconds it took.
-    """
-    batch_s = np.empty(count)
-    for number in range(count):
-        before_s = now_s()
-        next(batches)
-        batch_s[number] = now_s() - before_s
-    numbers = np.arange(count)
-    return pa.table({"batch": numbers, "epoch": numbers // epoch, "batch_s": batch_s})
-
-
-def _batches_per_epoch(context: WorkerContext) -> int:
-    """Count the batches of an epoch; a single process trains, so they are the whole epoch's."""
-    return max(1, context.data.description.splits["train"] // context.job.run.local_batch)
-
-
-def close_input_pipeline(batches: Iterator[Any]) -> None:
-    """Let a pipeline go, with its threads and processes."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()
-
-
-def warm_page_cache(context: WorkerContext) -> None:
-    """Have the files in the operating system's memory, if the run is to read them from there.
-
-    A cold run before this one may have left none of them.
-    """
-    load_into_page_cache(_dataset_files(context, "warm"))
-
-
-def evict_page_cache(context: WorkerContext) -> float | None:
-    """Have the files forgotten by the operating system, if the run is to read them so.
-
-    Returns
-    -------
-    float or None
-        The share of their pages that stayed.
-    """
-    paths = _dataset_files(context, "cold")
-    evict_from_page_cache(paths)
-    return page_cache_fraction(paths)
-
-
-def _dataset_files(context: WorkerContext, page_cache: str) -> list[Path]:
-    """List the files of a set, those that a framework made of them, too, if they are read so."""
-    examples = context.examples
-    if not isinstance(examples, ImagesOnDisk) or examples.input.page_cache != page_cache:
-        return []
-    folder = examples.files.paths[0].parent
-    return [path for path in sorted(folder.iterdir()) if path.is_file()]
+def _pss_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
+        return 0

@@ -1,4 +1,4 @@
-"""The training loop that all frameworks share, and the clock around it."""
+"""The training loop of all frameworks, with its timing, and the profiled steps."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from horizont.frameworks.base import CommunicationStats, EngineQueuedTrainer, Ph
 from horizont.frameworks.operators import check_profile, operator_table, write_trace
 from horizont.monitoring.clock import now_s
 from horizont.monitoring.progress import StepCounter
-from horizont.monitoring.step_log import LOAD, PHASES, StepLog
 from horizont.records.files import write_table
+from horizont.records.schema import PHASES
 from horizont.training.context import WorkerContext
 from horizont.training.evaluation import CheckpointedEvaluation
+from horizont.training.step_log import LOAD, StepLog
 
 PHASE_INDEX = {name: index for index, name in enumerate(PHASES)}
 
+#: Steps before the profiled ones: tracing, compiling and first use of memory.
+PROFILER_WARMUP_STEPS = 3
+
+TRACES_FOLDER = "traces"
+
 
 class TrainingLoop:
-    """Warm-up, bare and instrumented steps of one worker.
+    """Warm-up, timed and instrumented steps of one worker.
 
-    Losses stay promises until the segment is over, so that reading them costs no step any time.
+    Losses are read at the end of training, because reading one waits for its step.
 
     Attributes
     ----------
-    exchanged
-        Of a bare step, if the framework tells.
+    communication_stats
+        Of a timed step, if the framework measures it.
     """
 
     def __init__(
@@ -46,37 +52,37 @@ class TrainingLoop:
         on_warmed_up: Callable[[], None] = lambda: None,
         evaluation: CheckpointedEvaluation | None = None,
     ) -> None:
-        """Make all steps in their order; the first worker takes the looks."""
-        self._timed(batches, 1, "warmup")
+        """Run all segments; worker 0 takes the checkpoints."""
+        steps, trainer = self.steps, self.trainer
+        self._run_uninstrumented(batches, 1, "warmup")
         on_first_step()
-        self._timed(batches, self.steps.warmup - 1, "warmup")
+        self._run_uninstrumented(batches, steps.warmup - 1, "warmup")
         on_warmed_up()
-        before = self.trainer.communication_stats()
-        for count, looked in (
-            evaluation.segments(self.steps.timed) if evaluation else [(self.steps.timed, False)]
-        ):
-            self._timed(batches, count, "timed")
-            if evaluation and looked and self.log.worker == 0:
-                evaluation.checkpoint(len(self.losses), self.trainer)
-        after = self.trainer.communication_stats()
+        before = trainer.communication_stats()
+        segments = evaluation.segments(steps.timed) if evaluation else [(steps.timed, False)]
+        for count, is_evaluated in segments:
+            self._run_uninstrumented(batches, count, "timed")
+            if evaluation and is_evaluated and self.log.worker == 0:
+                evaluation.checkpoint(len(self.losses), trainer)
+        after = trainer.communication_stats()
         self.communication_stats = after.mean_since(before) if before and after else None
-        if isinstance(self.trainer, EngineQueuedTrainer):
-            self._engine_queued(self.trainer, batches, self.steps.instrumented)
+        if isinstance(trainer, EngineQueuedTrainer):
+            self._run_queued(trainer, batches, steps.instrumented)
         else:
-            self._instrumented(batches, self.steps.instrumented)
+            self._run_instrumented(batches, steps.instrumented)
         for step, loss in enumerate(self.losses):
-            self.log.set_loss(step, self.trainer.loss_value(loss))
+            self.log.set_loss(step, trainer.loss_value(loss))
 
     def final_loss(self) -> float:
-        """Read the loss of the last step."""
+        """Return the loss of the last step."""
         return self.trainer.loss_value(self.losses[-1])
 
-    def _timed(self, batches: Iterator[Any], count: int, kind: str) -> None:
-        """Make steps with no instrument but the clock after their load and at their ends.
+    def _run_uninstrumented(self, batches: Iterator[Any], count: int, kind: str) -> None:
+        """Run steps with the clock read after loading and at the end of a step only.
 
-        A step ends when the one before it is known to be over: a framework that computes
-        behind the loop's back is kept busy, and still every second is booked on some step. The
-        last step of the segment waits for itself.
+        A step ends when the previous one has finished: a framework that computes asynchronously
+        always has work, and still all time belongs to some step. The last step of the segment
+        ends when it has finished itself.
         """
         trainer, log, losses = self.trainer, self.log, self.losses
         pending = None
@@ -94,8 +100,8 @@ class TrainingLoop:
             log.end(len(batch[1]), kind=kind)
             self.progress.set(len(losses))
 
-    def _instrumented(self, batches: Iterator[Any], count: int) -> None:
-        """Make steps of which each phase is timed."""
+    def _run_instrumented(self, batches: Iterator[Any], count: int) -> None:
+        """Run steps with all phases timed."""
         log = self.log
 
         def mark(phase: str, end_s: float | None = None) -> None:
@@ -110,67 +116,59 @@ class TrainingLoop:
             log.end(len(batch[1]), kind="instrumented")
             self.progress.set(len(self.losses))
 
-    def _engine_queued(
-        self, trainer: EngineQueuedTrainer, batches: Iterator[Any], count: int
-    ) -> None:
-        """Make steps of which each phase is timed, each queued before the one before is over.
+    def _run_queued(self, trainer: EngineQueuedTrainer, batches: Iterator[Any], count: int) -> None:
+        """Run steps with all phases timed, each queued before the previous one has finished.
 
-        A step is what lies between the end of the one before it and its own; it loads while
-        there is nothing to work on.
+        A step lasts from the end of the previous one to its own. Its load phase is the time in
+        which the framework has no work.
         """
         log = self.log
-        free_s = now_s()  # since when the framework has nothing to do
-        before: tuple[float, int, PhaseEnds] | None = None
+        idle_since_s = now_s()
+        previous: tuple[float, int, PhaseEnds] | None = None
         for number in range(count + 1):
             queued = None
             if number < count:
                 batch = next(batches)
                 loaded_s = now_s()
-                loss, ends = trainer.enqueue_instrumented_step(batch)
+                loss, phase_ends = trainer.enqueue_instrumented_step(batch)
                 self.losses.append(loss)
-                queued = loaded_s, len(batch[1]), ends
-            if before is not None:
-                free_s = self._write_queued_step(free_s, *before)
+                queued = loaded_s, len(batch[1]), phase_ends
+            if previous is not None:
+                idle_since_s = self._write_queued_step(idle_since_s, *previous)
                 self.progress.set(log.steps)
-            before = queued
+            previous = queued
 
     def _write_queued_step(
-        self, start_s: float, loaded_s: float, examples: int, ends: PhaseEnds
+        self, start_s: float, loaded_s: float, examples: int, phase_ends: PhaseEnds
     ) -> float:
-        """Wait for the end of a step, write its row, and tell when it ended."""
+        """Wait for the end of a step, write its row, and return the end."""
         log = self.log
         log.begin(start_s)
         end_s = max(start_s, loaded_s)
         log.mark(LOAD, end_s)
-        for phase, end_s in ends():
+        for phase, end_s in phase_ends():
             log.mark(PHASE_INDEX[phase], end_s)
         log.end(examples, kind="instrumented", at_s=end_s)
         return end_s
 
 
-#: Steps before the profiled ones: tracing, compiling and the first touch of all memory.
-PROFILER_WARMUP_STEPS = 3
-
-TRACES_FOLDER = "traces"
-
-
 def profile_operators(context: WorkerContext, log: StepLog) -> None:
-    """Make the profiled steps with a network of their own, and leave operators and trace.
+    """Run the profiled steps, and write the operators and a trace.
 
-    A fresh trainer, because some frameworks must be told before they build that their operators
-    are to be seen one by one. The batches are fetched beforehand: loading is no operator of the
-    network. The steps wait for their end one by one.
+    They use a trainer of their own, because some frameworks expose single operators only if this
+    is requested before the network is built. Batches are loaded beforehand, because loading is
+    not an operator of the network. Each step is synchronized.
     """
-    job, adapter, recipe = context.job, context.adapter, context.setup
+    job, adapter, setup = context.job, context.adapter, context.setup
     steps = job.run.steps.profiled
-    trainer = adapter.profiling_trainer(recipe)
+    trainer = adapter.profiling_trainer(setup)
     batches = trainer.batches(context.examples)
     for _ in range(PROFILER_WARMUP_STEPS):
         trainer.synchronize(trainer.step(next(batches)))
-    ready = [next(batches) for _ in range(steps)]
+    loaded = [next(batches) for _ in range(steps)]
 
-    def work() -> None:
-        for batch in ready:
+    def run_steps() -> None:
+        for batch in loaded:
             log.begin()
             trainer.synchronize(trainer.step(batch))
             log.end(len(batch[1]), kind="profiled")
@@ -178,9 +176,9 @@ def profile_operators(context: WorkerContext, log: StepLog) -> None:
 
     folder = job.folder / TRACES_FOLDER
     folder.mkdir()
-    operations = adapter.profile(work, trainer, recipe, folder)
-    check_profile(operations)
+    calls = adapter.profile(run_steps, trainer, setup, folder)
+    check_profile(calls)
     trainer.close()
-    write_table(job.folder / "operators.parquet", operator_table(operations, steps, job.rank))
-    about = {"process": f"{job.run.system.name}, {job.run.workload_name}", "steps": str(steps)}
-    write_trace(operations, folder / f"worker-{job.rank}.trace.json.gz", about)
+    write_table(job.folder / "operators.parquet", operator_table(calls, steps, job.rank))
+    metadata = {"process": f"{job.run.system.name}, {job.run.workload_name}", "steps": str(steps)}
+    write_trace(calls, folder / f"worker-{job.rank}.trace.json.gz", metadata)

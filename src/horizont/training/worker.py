@@ -1,10 +1,11 @@
-"""One process of a run: build or join, make the steps, leave its part of the record."""
+"""One process of a run: join the others, train, write this process's part of the record."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from horizont.config.base import parse_config
 from horizont.config.jobs import TraceJob, WorkerJob
@@ -24,60 +25,17 @@ from horizont.training.input import (
 )
 from horizont.training.loop import TrainingLoop, profile_operators
 
-
-def train(job: WorkerJob) -> None:
-    """Do the work of one process of a run."""
-    log_event(job, "interpreter")
-    adapter = load_adapter(job.run.system.framework)
-    adapter.configure(job.run.topology.threads)
-    log_event(job, "framework")
-    if job.role in job.run.system.info.service_roles:
-        adapter.serve(job)
-        return
-    data = load(job.data_folder)
-    recipe = training_setup(job.run.workload, data, job.run.seed, job.run.system.variant)
-    before = process_tree_pss_bytes() if job.run.steps.input_batches else None
-    examples = dataset_for(job, data)
-    grown = process_tree_pss_bytes() - before if before is not None else None
-    log_event(job, "data")
-    with StepCounter(job.progress, job.run.steps.total) as progress:
-        session = WorkerContext(job, adapter, recipe, data, examples, progress, grown)
-        lead = run_coordinator if job.role == "chief" else run_worker
-        lead(session)
-
-
-def run_worker(context: WorkerContext) -> None:
-    """Train as a worker that has its own loop."""
-    job, adapter, recipe = context.job, context.adapter, context.setup
-    alone = job.run.system.is_local
-    trainer = adapter.trainer(recipe) if alone else adapter.worker(recipe, job)
-    if job.run.steps.instrumented:
-        trainer.compile_instrumented_step(job.run.local_batch)
-    context.log_event("network")
-    loop = TrainingLoop(trainer, job.run.steps, job.rank, context.progress)
-    looks = CheckpointedEvaluation(context)
-    batches, needs = open_input_pipeline(context, trainer)
-    loop.run(batches, lambda: context.log_event("first_step"), context.wait_at_start_barrier, looks)
-    context.log_event("trained")
-    close_input_pipeline(batches)
-    if job.rank == 0:
-        write_summary(context, trainer, loop.final_loss(), needs, loop.communication_stats)
-        looks.evaluate_and_write()
-    if job.run.steps.profiled:
-        context.log_event("evaluated")
-        profile_operators(context, loop.log)
-    write_table(job.folder / "steps.parquet", loop.log.table())
-    trainer.close()
-    context.log_event("closed")
+#: Length to which the message of an error is shortened in the event log.
+MAX_ERROR_LENGTH = 500
 
 
 def main(argv: list[str]) -> int:
-    """Do the job that the named file describes.
+    """Run the job in a file.
 
     Returns
     -------
     int
-        0 if it was done, 2 for a user's mistake; other errors end with a traceback in the log.
+        0 after success, 2 after a user error; other errors end with a traceback in the log.
     """
     exit_with_parent()
     hide_reporting_modules()
@@ -89,22 +47,72 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def dispatch(job: dict[str, object]) -> None:
-    """Do a job of either kind; imports follow the kind, so that start-up pays for what it uses."""
+def dispatch(job: dict[str, Any]) -> None:
+    """Run a job of either kind."""
     if job["kind"] == "trace":
+        # A worker must not spend its start-up on importing the comparator.
         from horizont.training.trace import record_trace
 
         record_trace(parse_config(TraceJob, job, "job"))
-    else:
-        from horizont.records.files import append_event
+        return
+    worker_job = parse_config(WorkerJob, job, "job")
+    try:
+        train(worker_job)
+    except BaseException as error:
+        # Logged at once: a framework may take long to shut down.
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        log_event(worker_job, "error", error=message[:MAX_ERROR_LENGTH])
+        raise
 
-        pass  # import of own module dropped
 
-        described = parse_config(WorkerJob, job, "job")
-        try:
-            train(described)
-        except BaseException as error:
-            # Here and now: a framework may take long to take itself down.
-            words = " ".join(f"{type(error).__name__}: {error}".split())
-            append_event(described.folder / "events.jsonl", "error", words=words[:500])
-            raise
+def train(job: WorkerJob) -> None:
+    """Run one process of a run, in its role."""
+    log_event(job, "interpreter")
+    adapter = load_adapter(job.run.system.framework)
+    adapter.configure(job.run.topology.threads)
+    log_event(job, "framework")
+    if job.role in job.run.system.info.service_roles:
+        adapter.serve(job)
+        return
+    data = load(job.data_folder)
+    setup = training_setup(job.run.workload, data, job.run.seed, job.run.system.variant)
+    bytes_before = process_tree_pss_bytes() if job.run.steps.input_batches else None
+    examples = dataset_for(job, data)
+    examples_bytes = None if bytes_before is None else process_tree_pss_bytes() - bytes_before
+    log_event(job, "data")
+    with StepCounter(job.progress, job.run.steps.total) as progress:
+        context = WorkerContext(job, adapter, setup, data, examples, progress, examples_bytes)
+        if job.role == "chief":
+            run_coordinator(context)
+        else:
+            run_worker(context)
+
+
+def run_worker(context: WorkerContext) -> None:
+    """Train with a loop of this process, alone or as one of several workers."""
+    job, adapter, setup = context.job, context.adapter, context.setup
+    trainer = adapter.trainer(setup) if job.run.system.is_local else adapter.worker(setup, job)
+    if job.run.steps.instrumented:
+        trainer.compile_instrumented_step(job.run.local_batch)
+    context.log_event("network")
+    loop = TrainingLoop(trainer, job.run.steps, job.rank, context.progress)
+    evaluation = CheckpointedEvaluation(context)
+    batches, input_measurement = open_input_pipeline(context, trainer)
+    loop.run(
+        batches,
+        on_first_step=lambda: context.log_event("first_step"),
+        on_warmed_up=context.wait_at_start_barrier,
+        evaluation=evaluation,
+    )
+    context.log_event("trained")
+    close_input_pipeline(batches)
+    if job.rank == 0:
+        loss, stats = loop.final_loss(), loop.communication_stats
+        write_summary(context, trainer, loss, input_measurement, stats)
+        evaluation.evaluate_and_write()
+    if job.run.steps.profiled:
+        context.log_event("evaluated")
+        profile_operators(context, loop.log)
+    write_table(job.folder / "steps.parquet", loop.log.table())
+    trainer.close()
+    context.log_event("closed")

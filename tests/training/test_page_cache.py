@@ -1,4 +1,4 @@
-"""Pages of files come and go as asked, and are counted."""
+"""Files are loaded into and evicted from the page cache; memory of a process tree."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from horizont.training.input import (
 )
 
 
-def test_pages_are_dropped(tmp_path: Path) -> None:
+def test_pages_are_evicted_and_loaded(tmp_path: Path) -> None:
     path, empty = tmp_path / "content", tmp_path / "empty"
     path.write_bytes(os.urandom(2**22))
     empty.touch()
     assert page_cache_fraction([path, empty]) == 1.0
     evict_from_page_cache([path, empty])
-    share = page_cache_fraction([path, empty])
-    if share == 1.0:
-        pytest.skip("this file system keeps its pages")
-    assert share is not None
-    assert share < 0.1
+    fraction = page_cache_fraction([path, empty])
+    if fraction == 1.0:
+        pytest.skip("this file system is in memory")
+    assert fraction is not None
+    assert fraction < 0.1
     load_into_page_cache([path, empty])
     assert page_cache_fraction([path]) == 1.0
 
 
-def test_memory_of_this_process_is_seen() -> None:
+def test_allocated_memory_is_measured() -> None:
     before = process_tree_pss_bytes()
-    held = bytearray(os.urandom(1)) * 2**26
-    grown = process_tree_pss_bytes() - before
-    assert 0.9 * len(held) < grown < 1.5 * len(held)
+    allocated = bytearray(os.urandom(1)) * 2**26
+    growth = process_tree_pss_bytes() - before
+    assert 0.9 * len(allocated) < growth < 1.5 * len(allocated)
     assert before < psutil.virtual_memory().total

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from horizont.monitoring.step_log import (
+from horizont.training.step_log import (
     BACKWARD,
     COMMUNICATION,
     FORWARD,
@@ -20,7 +20,7 @@ def column(log, name):
     return log.table()[name].to_numpy()
 
 
-def test_a_bare_step_has_no_phases_and_no_loss():
+def test_an_uninstrumented_step_has_no_phases_and_no_loss():
     log = StepLog(4, worker=3)
     log.begin()
     log.end(42)
@@ -46,21 +46,21 @@ def test_marked_phases_fill_the_step_and_the_others_stay_nan():
     assert (row["loss"], row["kind"]) == (0.5, "instrumented")
 
 
-def test_a_phase_may_come_in_parts(monkeypatch):
+def test_a_phase_may_be_marked_in_parts(monkeypatch):
     ticks = iter([10.0, 11.0, 13.0, 16.0, 25.0])
-    monkeypatch.setattr("horizont.monitoring.step_log.now_s", lambda: next(ticks))
+    monkeypatch.setattr("horizont.training.step_log.now_s", lambda: next(ticks))
     log = StepLog(1)
     log.begin()
     log.mark(WAITING)  # 1
     log.mark(COMMUNICATION)  # 2
     log.mark(WAITING)  # 3 more
-    log.end(1)  # 9 to nobody
+    log.end(1)  # 9 of no phase
     row = log.table().to_pylist()[0]
     assert (row["waiting_s"], row["communication_s"]) == (4.0, 2.0)
     assert (row["start_s"], row["step_s"]) == (10.0, 15.0)
 
 
-def test_what_another_clock_has_read_is_taken_as_told():
+def test_times_can_be_given():
     log = StepLog(2)
     log.begin(5.0)
     for phase, end_s in ((LOAD, 5.0), (FORWARD, 5.5), (BACKWARD, 7.0), (COMMUNICATION, 10.0)):
@@ -68,11 +68,11 @@ def test_what_another_clock_has_read_is_taken_as_told():
     log.end(1, at_s=10.25)
     log.begin(10.25)
     log.end(1, at_s=11.0)
-    row, bare = log.table().to_pylist()
+    row, unmarked = log.table().to_pylist()
     assert (row["load_s"], row["forward_s"], row["backward_s"]) == (0.0, 0.5, 1.5)
     assert (row["start_s"], row["step_s"], row["communication_s"]) == (5.0, 5.25, 3.0)
     assert row["gradients_ready_s"] == 7.0
-    assert math.isnan(bare["gradients_ready_s"])
+    assert math.isnan(unmarked["gradients_ready_s"])
 
 
 def test_a_phase_does_not_leak_into_the_next_step():
@@ -85,7 +85,7 @@ def test_a_phase_does_not_leak_into_the_next_step():
     assert np.isnan(column(log, "load_s")).tolist() == [False, True]
 
 
-def test_more_steps_than_planned_are_kept():
+def test_more_steps_than_expected_are_recorded():
     log = StepLog(2)
     for step in range(9):
         log.begin()
@@ -96,7 +96,7 @@ def test_more_steps_than_planned_are_kept():
     assert not np.isnan(column(log, "load_s")).any()
 
 
-def test_a_loss_may_come_later_but_only_for_an_ended_step():
+def test_a_loss_can_be_set_later_for_an_ended_step_only():
     log = StepLog(2)
     log.begin()
     log.end(1)
