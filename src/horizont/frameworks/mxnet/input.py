@@ -1,4 +1,4 @@
-"""Gluon's own input pipeline: a Dataset whose items are whole batches, behind a DataLoader."""
+"""MXNet's input pipelines: Gluon's DataLoader over data sets of whole batches, and NDArrayIter."""
 
 from __future__ import annotations
 
@@ -17,71 +17,72 @@ from horizont.frameworks.base import (
     InMemoryImages,
     Normalisation,
     TextWindows,
+    TrainingData,
     TrainingSetup,
     lazily,
 )
 
-#: What a network takes and what it is to find, as NDArrays.
+#: Inputs and targets as NDArrays.
 Batch = tuple[Any, Any]
 
-#: From what is stored to what a network takes.
+#: Stored examples to network inputs.
 Convert = Callable[[npt.NDArray[Any]], Any]
 
 
 class BatchDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
-    """Images in memory; an item is the batch of the given indices, normalised as it is fetched.
+    """Images in memory; an item is the batch of the given indices, normalised.
 
-    Normalising in NumPy ends before the batch is handed over. As MXNet operators it would only
-    be queued, and its time would appear in the forward pass.
+    Normalising in NumPy ends before the batch is returned. With MXNet's operators it would only be
+    queued, and its time would be part of the forward pass.
     """
 
-    def __init__(self, examples: InMemoryImages, convert: Convert) -> None:
-        self.images = examples.images
-        self.labels = examples.labels
+    def __init__(self, data: InMemoryImages, convert: Convert) -> None:
+        self.images = data.images
+        self.labels = data.labels
         self.convert = convert
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
         return len(self.labels)
 
     def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
-        """Fetch a batch at once, so that no example passes through Python on its own."""
+        """Return a batch at once, without Python code per example."""
         images = self.convert(self.images[indices])
         return images, to_index_tensor(self.labels[indices])
 
 
 class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
-    """A text in memory; an item is the batch of the windows that begin at given places."""
+    """A text in memory; an item is the batch of the windows with the given starts."""
 
     def __init__(self, windows: TextWindows) -> None:
         self.windows = windows
 
     def __len__(self) -> int:
-        """Count the places where a window may begin."""
+        """Return the number of positions where a window can start."""
         return len(self.windows.tokens) - self.windows.time_steps
 
     def __getitem__(self, starts: npt.NDArray[np.int64]) -> Batch:
-        """Cut out a batch at once."""
-        words, targets = self.windows.inputs_and_targets(starts)
-        return to_index_tensor(words), to_index_tensor(targets)
+        """Return a batch at once."""
+        inputs, targets = self.windows.inputs_and_targets(starts)
+        return to_index_tensor(inputs), to_index_tensor(targets)
 
 
 def to_index_tensor(values: npt.NDArray[Any]) -> Any:
-    """Put the numbers of words or classes into an NDArray."""
+    """Convert indices of words or classes to an NDArray."""
     return wrap_without_copy(values, "int32")
 
 
 def wrap_without_copy(values: npt.NDArray[Any], dtype: str) -> Any:
-    """Make an NDArray of the very memory of an array, which nobody may write to any more.
+    """Return an NDArray that shares the memory of an array, which must not be written any more.
 
-    The usual `nd.array` copies by the engine, and so waits until all that was queued before is
-    computed: a step's computing would be booked on its load, and nothing loaded meanwhile.
+    `nd.array` copies through the engine and so waits for everything that was queued before: a
+    step's computation would be measured as its load phase, and loading would not overlap with it.
     """
     return mx.nd.from_numpy(np.ascontiguousarray(values, dtype=dtype), zero_copy=True)
 
 
 class Normaliser:
-    """From bytes to normalised numbers."""
+    """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: Normalisation, dtype: str) -> None:
         self.dtype = dtype
@@ -100,18 +101,23 @@ class Normaliser:
 
 
 def input_converter(setup: TrainingSetup) -> Convert:
-    """Tell how what is stored becomes what the network takes."""
+    """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return to_index_tensor
     return Normaliser(setup.normalisation, setup.dtype)
 
 
-def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iterator[Batch]:
-    """Yield batches in the given order."""
-    if isinstance(data, TextWindows):
-        dataset = WindowDataset(data)
-    else:
-        dataset = BatchDataset(data, convert)
+def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+    """Return an iterator over the batches, in the order of the data.
+
+    With files, worker processes start when the first batch is requested, and end when the iterator
+    is closed.
+    """
+    if isinstance(data, ImagesOnDisk):
+        if data.reader == "NDArrayIter":
+            return _epoch_batches(data, convert)
+        return lazily(_load_batches(_file_dataset(data, convert), data))
+    dataset = WindowDataset(data) if isinstance(data, TextWindows) else BatchDataset(data, convert)
     loader = mx.gluon.data.DataLoader(
         dataset,
         batch_sampler=[[indices] for indices in data.order],
@@ -122,20 +128,20 @@ def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iter
 
 
 def unwrap_batch(items: list[Batch]) -> Batch:
-    """Take the one item of a batch: it is a batch already."""
+    """Return the only item of a list, which is a whole batch."""
     (batch,) = items
     return batch
 
 
-#: Images that are converted at once.
+#: Images converted per chunk.
 CONVERSION_CHUNK = 1000
 
 
 def write_recordio(files: ImageFiles) -> Path:
-    """Write the images as RecordIO beside their files, unless that was done; tell the path.
+    """Write the images as RecordIO next to their files, if that is missing; return the path.
 
-    A record is the bytes of an image behind MXNet's header, with the number of the image as its
-    key. Images of this size are stored as they are: compressing them would be another experiment.
+    A record is MXNet's header and the bytes of an image, with the index of the image as its key.
+    The images are not compressed, for the decoding would be another experiment.
     """
     target = files.paths[0].parent / "train.rec"
     if target.exists():
@@ -143,11 +149,11 @@ def write_recordio(files: ImageFiles) -> Path:
     temporary = target.with_name(f".train.{os.getpid()}")
     index, records = (temporary.with_suffix(f".{end}") for end in ("idx", "rec"))
     writer = mx.recordio.MXIndexedRecordIO(str(index), str(records), "w")
-    for first in range(0, len(files), CONVERSION_CHUNK):
-        numbers = np.arange(first, min(first + CONVERSION_CHUNK, len(files)))
-        for number, image in zip(numbers, files.read(numbers), strict=True):
-            header = mx.recordio.IRHeader(0, float(files.labels[number]), int(number), 0)
-            writer.write_idx(int(number), mx.recordio.pack(header, image.tobytes()))
+    for start in range(0, len(files), CONVERSION_CHUNK):
+        indices = np.arange(start, min(start + CONVERSION_CHUNK, len(files)))
+        for key, image in zip(indices.tolist(), files.read(indices), strict=True):
+            header = mx.recordio.IRHeader(0, float(files.labels[key]), key, 0)
+            writer.write_idx(key, mx.recordio.pack(header, image.tobytes()))
     writer.close()
     os.replace(index, target.with_suffix(".idx"))
     os.replace(records, target)
@@ -155,13 +161,13 @@ def write_recordio(files: ImageFiles) -> Path:
 
 
 def open_records(path: Path, shape: tuple[int, ...]) -> ImageReader:
-    """Make the function that reads images from a RecordIO file by their numbers."""
+    """Return a function that reads images from a RecordIO file by their indices."""
     records = mx.recordio.MXIndexedRecordIO(str(path.with_suffix(".idx")), str(path), "r")
 
     def read(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         images = np.empty((len(indices), *shape), np.uint8)
-        for image, number in zip(images, indices, strict=True):
-            _, content = mx.recordio.unpack(records.read_idx(int(number)))
+        for image, index in zip(images, indices, strict=True):
+            _, content = mx.recordio.unpack(records.read_idx(int(index)))
             image[:] = np.frombuffer(content, np.uint8).reshape(shape)
         return images
 
@@ -177,76 +183,68 @@ class FileDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
         self.convert = convert
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
         return len(self.labels)
 
     def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
-        """Fetch a batch at once."""
+        """Return a batch at once."""
         return self.convert(self.read(indices)), to_index_tensor(self.labels[indices])
 
 
-def file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
-    """Yield batches in the given order.
-
-    Loader processes start when the first batch is asked for. They leave when this is closed.
-    """
-    if data.reader == "NDArrayIter":
-        return epoch_batches(data, convert)
-    files, given = data.files, data.input
+def _file_dataset(data: ImagesOnDisk, convert: Convert) -> FileDataset:
+    files = data.files
     read: ImageReader = files.read
     if data.reader == "RecordIO":
         read = open_records(write_recordio(files), files.shape)
-    if given.cache:
+    if data.input.cache:
         read = DecodedImageCache(len(files), files.shape, read)
-    return lazily(load_batches(FileDataset(files.labels, read, convert), data))
+    return FileDataset(files.labels, read, convert)
 
 
-def load_batches(dataset: FileDataset, examples: ImagesOnDisk) -> Iterator[Batch]:
-    """Read by Gluon's loader; what comes from another process is moved into memory of our own."""
-    given = examples.input
+def _load_batches(dataset: FileDataset, data: ImagesOnDisk) -> Iterator[Batch]:
+    """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
     loader = mx.gluon.data.DataLoader(
         dataset,
-        batch_sampler=[[indices] for indices in examples.order],
+        batch_sampler=[[indices] for indices in data.order],
         batchify_fn=unwrap_batch,
-        num_workers=given.workers,
-        prefetch=given.prefetch,
+        num_workers=data.input.workers,
+        prefetch=data.input.prefetch,
     )
-    if not given.workers:
+    if not data.input.workers:
         yield from loader
         return
     for batch in loader:
         inputs, labels = (part.as_in_context(mx.cpu()) for part in batch)
-        inputs.wait_to_read()  # else the copy would be a part of the forward pass
+        inputs.wait_to_read()  # otherwise the copy would be part of the forward pass
         yield inputs, labels
 
 
-def epoch_batches(examples: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
-    """Read everything, put it in the order of an epoch, and let NDArrayIter deal it out.
+def _epoch_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+    """Read all images, arrange them in the order of an epoch, and iterate with NDArrayIter.
 
-    NDArrayIter has its own random order or none, so it is given the examples in order already.
+    NDArrayIter has its own random order or none, so it receives the examples in their order.
     """
-    files = examples.files
+    files = data.files
     images = files.read(np.arange(len(files)))
-    order = [np.asarray(indices) for indices in examples.order]
+    order = [np.asarray(indices) for indices in data.order]
     length = max(1, len(files) // len(order[0]))
-    for first in range(0, len(order), length):
-        yield from _iterate_epoch(images, files, order[first : first + length], examples, convert)
+    for start in range(0, len(order), length):
+        yield from _iterate_epoch(images, order[start : start + length], data, convert)
 
 
 def _iterate_epoch(
     images: npt.NDArray[np.uint8],
-    files: ImageFiles,
     order: list[npt.NDArray[np.int64]],
-    examples: ImagesOnDisk,
+    data: ImagesOnDisk,
     convert: Convert,
 ) -> Iterator[Batch]:
     indices = np.concatenate(order)
-    dealt: Any = mx.io.NDArrayIter(
+    iterator: Any = mx.io.NDArrayIter(
         mx.nd.array(images[indices], dtype="uint8"),
-        to_index_tensor(files.labels[indices]),
+        to_index_tensor(data.files.labels[indices]),
         batch_size=len(order[0]),
     )
-    if examples.input.prefetch:
-        dealt = mx.io.PrefetchingIter(dealt)
-    for batch in dealt:
+    if data.input.prefetch:
+        iterator = mx.io.PrefetchingIter(iterator)
+    for batch in iterator:
         yield convert(batch.data[0].asnumpy()), batch.label[0]

@@ -1,4 +1,4 @@
-"""Joining and leaving MXNet's parameter servers."""
+"""Distributed training with MXNet: workers, servers and the scheduler of a KVStore."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from horizont.frameworks.updates import push_recorder, record_applied
 
 
 def connect(job: WorkerJob) -> Any:
-    """Wait for all processes of the job and return the KVStore they form.
+    """Wait for all processes of the job and return their KVStore.
 
-    A worker that fails must not wait for the others while its interpreter ends: they wait for
-    its gradients, and nobody would ever hear of the failure. So the store is told not to, until
-    :func:`wait_for_all_at_exit` says otherwise.
+    A worker that fails must not wait for the others while its interpreter exits: they wait for its
+    gradients, and the failure would never be reported. So the barrier at exit is disabled until
+    `wait_for_workers_at_exit`.
     """
     set_role(job)
     store = mx.kv.create("dist_sync" if job.run.system.sync == "sync" else "dist_async")
@@ -32,28 +32,28 @@ def connect(job: WorkerJob) -> Any:
 
 
 def wait_for_workers_at_exit(store: Any) -> None:
-    """Have the store wait for the other workers and let the servers go when it is freed."""
+    """Make the store wait for the other workers, and stop the servers, when it is freed."""
     _set_barrier_before_exit(store, True)
 
 
-def _set_barrier_before_exit(store: Any, wanted: bool) -> None:
-    """Reach for a setting that MXNet's library has and its Python lost."""
+def _set_barrier_before_exit(store: Any, enabled: bool) -> None:
+    """Set an option of MXNet's library that its Python interface does not offer."""
     call = mx.base._LIB.MXKVStoreSetBarrierBeforeExit
-    mx.base.check_call(call(store.handle, ctypes.c_int(wanted)))
+    mx.base.check_call(call(store.handle, ctypes.c_int(enabled)))
 
 
-#: From so many numbers on MXNet cuts a weight among several servers, if it is not told otherwise.
+#: By default MXNet splits a weight of at least so many elements among several servers.
 DEFAULT_BIGARRAY_BOUND = 1_000_000
 
 
 class RecordingOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """An update rule that notes each of its updates.
+    """An optimizer that records each of its updates.
 
     Parameters
     ----------
-    rule
-        The rule that changes the weights.
-    parts
+    optimizer
+        The optimizer that updates the weights.
+    weight_names
         The names of the weights, by their keys.
     """
 
@@ -64,11 +64,11 @@ class RecordingOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         self.aggregate_num = optimizer.aggregate_num
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
-        """Make what the rule keeps of a weight."""
+        """Return the initial state of a weight."""
         return self.optimizer.create_state_multi_precision(index, weight)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Change a weight, or each of a list, and note it."""
+        """Update a weight, or each one of a list, and record it."""
         several = isinstance(index, list | tuple)
         indices, weights, grads = (index, weight, grad) if several else ([index], [weight], [grad])
         before = [value.asnumpy() for value in weights]
@@ -79,7 +79,7 @@ class RecordingOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 
 
 def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:
-    """Refuse to record weights that are cut: a worker does not see where.
+    """Check that no weight is split among servers: a worker does not know where.
 
     Raises
     ------
@@ -89,46 +89,46 @@ def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:
     bound = int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", DEFAULT_BIGARRAY_BOUND))
     largest = max(value.size for value in setup.weights.values())
     if job.run.topology.servers > 1 and largest >= bound:
-        allowed = f"none with several servers and a weight of {largest} numbers, which MXNet cuts"
+        allowed = f"none with several servers and a weight of {largest} numbers, which MXNet splits"
         raise UserError("record_updates", job.run.record_updates, allowed)
 
 
 class ParameterServerTrainer(LocalTrainer):
-    """A worker whose weights are kept and changed by servers."""
+    """A worker whose weights are held and updated by servers."""
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         if setup.dtype != "float32":
-            # The servers take float64 without a word and hand back what float32 leaves of it.
+            # The servers accept float64 silently and return it rounded to float32.
             raise UserError("dtype", setup.dtype, "float32 with MXNet's servers")
         self.job = job
         self.recorder = push_recorder(job)
         super().__init__(setup)
 
     def _prepare_update(self) -> None:
-        """Join the servers, hand them the update rule and the initial weights.
+        """Connect to the servers and send them the optimizer and the initial weights.
 
-        The KVStore numbers the workers as it likes and takes the weights of its number 0; all
-        workers hold the same ones. Gluon's Trainer would do this at its first step, and could
-        not let go of the store: :meth:`close` must.
+        The KVStore assigns its own ranks to the workers and takes the weights of its rank 0; all
+        workers hold the same ones. Gluon's Trainer would do this at its first step, and would not
+        release the store, which `close` has to.
         """
         self.store: Any = connect(self.job)
         run = self.job.run
-        share = 1.0 / run.topology.workers if run.system.sync == "sync" else 1.0
-        rule = build_optimizer(self.setup, rescale=share)
+        rescale = 1.0 / run.topology.workers if run.system.sync == "sync" else 1.0
+        optimizer = build_optimizer(self.setup, rescale)
         if self.recorder is not None:
             check_unsharded(self.setup, self.job)
-            rule = RecordingOptimizer(rule, tuple(self.parameters))
-        self.store.set_optimizer(rule)
+            optimizer = RecordingOptimizer(optimizer, tuple(self.parameters))
+        self.store.set_optimizer(optimizer)
         for key, weight in enumerate(self.weight_arrays):
             self.store.broadcast(key, weight, out=weight)
         mx.nd.waitall()
-        self.marked_weights = self.weight_arrays  # each comes back on its own
+        self.marked_weights = self.weight_arrays  # each is pulled by an operation of its own
 
     def update(self) -> None:
-        """Queue the way of the gradients to the servers and of the new weights back.
+        """Queue the push of the gradients to the servers and the pull of the new weights.
 
-        The first layers come first, since the next forward pass begins with them. A worker clips
-        its own gradients: the servers see one weight at a time and cannot.
+        The first layers have the highest priority, since the next forward pass begins with them. A
+        worker clips its own gradients: a server receives one weight at a time.
         """
         self.clip_gradients()
         if self.recorder is not None:
@@ -139,37 +139,37 @@ class ParameterServerTrainer(LocalTrainer):
             self.store.pushpull(key, gradient, out=weight, priority=-key)
 
     def _record_push(self) -> None:
-        """Note what is about to be sent. Reading the numbers waits for them."""
+        """Record the gradients before they are sent. Reading them waits for the engine."""
         assert self.recorder is not None
-        for part, gradient, weight in zip(
+        for name, gradient, weight in zip(
             self.parameters, self.gradients, self.weight_arrays, strict=True
         ):
-            self.recorder.record(part, weight.asnumpy(), gradient.asnumpy())
+            self.recorder.record(name, weight.asnumpy(), gradient.asnumpy())
 
     def enqueue_instrumented_step(self, batch: Batch) -> tuple[PendingLoss, PhaseEnds]:
-        """Queue one training step with the ends of its phases.
+        """Queue one training step with timestamps.
 
-        Each gradient leaves as soon as it is there, as in a bare step; the backward pass has
-        ended when all are.
+        As in an uninstrumented step, each gradient is sent as soon as it is available; the backward
+        pass ends when all are.
         """
-        step = EngineTimestamps()
-        losses = self.enqueue_forward(batch, step)
+        timestamps = EngineTimestamps()
+        losses = self.enqueue_forward(batch, timestamps)
         self.backward(losses)
-        step.end_phase("backward", after=self.gradients)
+        timestamps.end_phase("backward", after=self.gradients)
         self.update()
-        step.end_phase("communication", blocking=self.weight_arrays)
-        return PendingLoss(losses, []), step.phase_ends
+        timestamps.end_phase("communication", blocking=self.weight_arrays)
+        return PendingLoss(losses, []), timestamps.phase_ends
 
     def close(self) -> None:
-        """Leave together: wait for the other workers, upon which the servers end."""
+        """Wait for the other workers, after which the servers stop."""
         mx.nd.waitall()
         if self.recorder is not None:
             self.recorder.write(self._pull_server_weights())
         wait_for_workers_at_exit(self.store)
-        self.store = None  # the last reference: MXNet leaves the job when it frees the store
+        self.store = None  # the last reference: MXNet disconnects when it frees the store
 
     def _pull_server_weights(self) -> Weights:
-        """Fetch the weights that the servers have when all workers have made their steps."""
+        """Return the weights of the servers after the last step of all workers."""
         self.store._barrier()
         for key, weight in enumerate(self.weight_arrays):
             self.store.pull(key, out=weight)
@@ -177,13 +177,11 @@ class ParameterServerTrainer(LocalTrainer):
 
 
 def serve(job: WorkerJob) -> None:
-    """Serve until the workers have left.
+    """Run the scheduler or a server until the workers have left.
 
-    With a role in its environment MXNet serves while it is being imported, and ends the
-    process. Here it was imported without one, and is asked to serve afterwards: the same loop,
-    but one that returns.
+    With a role in its environment MXNet would serve while it is being imported, and end the
+    process. Here it was imported without a role and serves afterwards: the same loop, but it
+    returns.
     """
-    if job.role not in ("scheduler", "server"):
-        raise UserError("role", job.role, ["scheduler", "server"])
     set_role(job)
     mx.kvstore.kvstore_server.KVStoreServer(mx.kv.create("dist")).run()

@@ -1,8 +1,8 @@
-"""The input of a worker that is led by a coordinator: it reads the examples on its own side.
+"""Distributed training with TensorFlow: MultiWorkerMirroredStrategy and ParameterServerStrategy.
 
-The worker lays down the order in which it sees the examples in a file of its working directory
-before it serves. The coordinator sends the pipeline, as a graph, to run there: it opens the
-worker's file and the worker's copy of the data set. No example crosses the network.
+A worker that a coordinator controls reads its examples itself. Before it serves, it writes their
+order to a file in its working directory. The coordinator sends the input pipeline as a graph, which
+opens that file and the worker's copy of the data set: no example crosses the network.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ from horizont.frameworks.tensorflow.model import FusedCrossEntropy, build_model
 from horizont.frameworks.tensorflow.optimizer import Optimizer
 from horizont.frameworks.tensorflow.train import LocalTrainer, after_last_timestamp, timestamp_after
 
-#: The worker's rank and then the indices of its batches, int64. Without a folder: a worker's
-#: working directory is its own.
+#: A worker's rank, followed by the indices of its batches, int64; in its working directory.
 ORDER_FILE = "order.int64"
 
 
 def write_order(job: WorkerJob) -> None:
-    """Lay down which examples this worker sees, batch by batch."""
+    """Write the order of the examples of this worker."""
     order = example_order(job.run, job.rank, read_description(job.data_folder))
     np.concatenate([[job.rank], *order]).astype(np.int64).tofile(ORDER_FILE)
 
 
 def remote_dataset(job: WorkerJob, convert: Convert) -> Any:
-    """Describe the pipeline of whichever worker this is called for.
+    """Return the input pipeline of the worker on which it runs.
 
-    A worker that is faster than the others makes more than its share of the steps; it then
-    starts with its order anew.
+    A worker that is faster than the others runs more than its share of the steps; it then repeats
+    its order.
 
     Returns
     -------
@@ -53,84 +52,84 @@ def remote_dataset(job: WorkerJob, convert: Convert) -> Any:
         Elements are (rank, inputs, labels).
     """
     if read_description(job.data_folder).kind == "text":
-        words = _read_array(job.data_folder / "train_tokens.npy")
-        fetch = window_fetcher(words, job.run.workload.time_steps)
+        tokens = _read_array(job.data_folder / "train_tokens.npy")
+        fetch = window_fetcher(tokens, job.run.workload.time_steps)
     else:
         images = tf.transpose(_read_array(job.data_folder / "train_images.npy"), (0, 2, 3, 1))
         fetch = fetcher(images, _read_array(job.data_folder / "train_labels.npy"), convert)
-    numbers = tf.io.decode_raw(tf.io.read_file(ORDER_FILE), tf.int64)
-    order = tf.data.Dataset.from_tensor_slices(tf.reshape(numbers[1:], (-1, job.run.local_batch)))
-    return limit_threads(order.map(lambda indices: (numbers[0], *fetch(indices))).repeat())
+    content = tf.io.decode_raw(tf.io.read_file(ORDER_FILE), tf.int64)
+    order = tf.data.Dataset.from_tensor_slices(tf.reshape(content[1:], (-1, job.run.local_batch)))
+    return limit_threads(order.map(lambda indices: (content[0], *fetch(indices))).repeat())
 
 
 def _read_array(path: Path) -> Any:
-    """Read a NumPy file with TensorFlow's means; its header is known from the copy that is here."""
-    known = np.load(path, mmap_mode="r")
-    content = tf.strings.substr(tf.io.read_file(str(path)), known.offset, known.nbytes)
-    return tf.reshape(tf.io.decode_raw(content, known.dtype), known.shape)
+    """Read a NumPy file with TensorFlow's operators; its header is read from the local copy."""
+    local = np.load(path, mmap_mode="r")
+    content = tf.strings.substr(tf.io.read_file(str(path)), local.offset, local.nbytes)
+    return tf.reshape(tf.io.decode_raw(content, local.dtype), local.shape)
 
 
-#: What an instrumented step does one after the other.
+#: The phases that an instrumented step runs one after the other.
 INSTRUMENTED_STAGES = ("load", "communication", "forward", "backward", "communication")
 
 
 def read_from_server(variable: Any) -> Any:
-    """Bring a variable from its server to where this is built."""
+    """Return a copy of a variable on the device where this is built."""
     return tf.identity(variable.read_value())
 
 
 def pack_report(rank: Any, loss: Any, times: Sequence[Any]) -> Any:
-    """Pack what a worker tells of a step into one small tensor, float64."""
+    """Return rank, loss and times of a step as one tensor, float64."""
     return tf.stack([tf.cast(value, tf.float64) for value in (rank, loss, *times)])
 
 
 def remote_steps(reports: Sequence[Any]) -> list[RemoteStep]:
-    """Lay out the reports of a segment as rows, in the order in which the steps began.
+    """Convert the reports of a segment to steps, in the order in which they began.
 
-    A worker's step begins with the end of its step before, as in a worker that has its own
-    loop: what passes until the coordinator's next word has come is a part of the step, outside
-    its phases. The first step of the segment begins when the worker begins it.
+    A worker's step begins at the end of its previous one, as in a worker with its own loop: the
+    delay until the coordinator schedules the next step is part of the step, outside its phases. The
+    first step of a segment begins when the worker starts it.
 
     Parameters
     ----------
     reports
-        Each is rank, loss, and two times or one more than there are stages, in seconds.
+        Rank, loss, and the times in seconds: start and end, or start and the end of each stage.
     """
-    rows = []
-    free_s: dict[int, float] = {}
+    steps = []
+    previous_end_s: dict[int, float] = {}
     for rank, loss, *times in sorted(reports, key=lambda report: float(report[2])):
         worker = int(rank)
-        rows.append(
+        steps.append(
             RemoteStep(
                 worker=worker,
-                start_unix_s=free_s.get(worker, float(times[0])),
+                start_unix_s=previous_end_s.get(worker, float(times[0])),
                 end_unix_s=float(times[-1]),
                 phases_s=_phases(times) if len(times) > 2 else {},
                 loss=float(loss),
             )
         )
-        free_s[worker] = float(times[-1])
-    return rows
+        previous_end_s[worker] = float(times[-1])
+    return steps
 
 
 def _phases(times: Sequence[float]) -> dict[str, float]:
-    """Sum the stages by phase."""
+    """Sum the durations of the stages by phase."""
     phases: dict[str, float] = {}
-    for stage, begun, ended in zip(INSTRUMENTED_STAGES, times[:-1], times[1:], strict=True):
-        phases[stage] = phases.get(stage, 0.0) + float(ended - begun)
+    for stage, start, end in zip(INSTRUMENTED_STAGES, times[:-1], times[1:], strict=True):
+        phases[stage] = phases.get(stage, 0.0) + float(end - start)
     return phases
 
 
 #: TensorFlow's names of the roles.
 TASKS = {"worker": "worker", "server": "ps", "chief": "chief"}
 
-#: Threads between operators where the operators of several processes wait for each other. With
-#: fewer, waiting ones can take all threads and the awaited one never runs.
+#: Threads between operators where operators of several processes wait for each other. With fewer,
+#: waiting operators can occupy all threads, and the one they wait for never runs.
 MIN_INTER_OP_THREADS = 4
 
 
 class AllReduceTrainer(LocalTrainer):
-    """A worker among equals that average their gradients: MultiWorkerMirroredStrategy, ring."""
+    """A worker that averages gradients with the others: MultiWorkerMirroredStrategy, ring."""
 
     stages = ("forward", "backward", "communication", "update")
 
@@ -145,12 +144,12 @@ class AllReduceTrainer(LocalTrainer):
             super().__init__(setup)
 
     def _compile(self, setup: TrainingSetup) -> None:
-        """Compile the meeting, too."""
+        """Compile the barrier, too."""
         super()._compile(setup)
         self.compiled_barrier = tf.function(self.barrier, autograph=False, input_signature=[])
 
     def train(self, inputs: Any, labels: Any) -> Any:
-        """Make one training step on the average of the workers' gradients."""
+        """Run one training step on the mean gradients of the workers."""
         _, loss, gradients = self.differentiate(inputs, labels)
         self.update(self.all_reduce(gradients))
         return loss
@@ -158,50 +157,52 @@ class AllReduceTrainer(LocalTrainer):
     def all_reduce(self, gradients: list[Any]) -> list[Any]:
         """Average the gradients over the workers."""
         averaged: list[Any] = self.strategy.run(_all_reduce_mean, args=(gradients,))
-        # Through identities, because a function may not hand out what a collective left.
+        # Identities, because a function must not return the output of a collective operation.
         return [tf.identity(gradient) for gradient in averaged]
 
     def barrier(self) -> Any:
-        """Come together: no worker leaves before the last has come."""
+        """Block until all workers have reached this point."""
         return self.strategy.run(_all_reduce_mean, args=([tf.constant(1.0)],))[0]
 
     def all_reduce_with_timestamp(self, gradients: list[Any], times: list[Any]) -> list[Any]:
-        """Average the gradients over the workers, as soon as each is there; read the clock."""
+        """Average each gradient as soon as it is available; append the time of the last."""
         averaged = self.all_reduce(gradients)
         times.append(timestamp_after(averaged))
         return averaged
 
     def close(self) -> None:
-        """Leave together: a worker that goes early is an error to the others."""
+        """Leave together: the others fail if one worker leaves early."""
         self.compiled_barrier()
 
 
 def _all_reduce_mean(values: list[Any]) -> Any:
-    """Average tensors over the workers, called on each of them by the strategy.
+    """Average tensors over the workers; the strategy calls it on each of them.
 
-    The identities are made here, on the replica's device: the exchange wants to know where its
-    tensors lie, and a constant or an argument of a function does not say.
+    The identities place the tensors on the replica's device: all_reduce needs to know their
+    device, which a constant or an argument of a function does not have.
     """
     placed = [tf.identity(value) for value in values]
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, placed)
 
 
 def cluster_spec(job: WorkerJob) -> Any:
-    """Tell TensorFlow who listens where."""
+    """Return the addresses of all tasks."""
     endpoints = job.endpoints
     tasks = {"worker": endpoints.worker, "ps": endpoints.server, "chief": endpoints.chief}
-    return tf.train.ClusterSpec({task: list(where) for task, where in tasks.items() if where})
+    return tf.train.ClusterSpec(
+        {task: list(addresses) for task, addresses in tasks.items() if addresses}
+    )
 
 
 def cluster_resolver(job: WorkerJob) -> Any:
-    """Tell TensorFlow the cluster and this process's place in it, as TF_CONFIG would."""
+    """Return the cluster and the task of this process, as TF_CONFIG would describe them."""
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         cluster_spec(job), task_type=TASKS[job.role], task_id=job.rank, rpc_layer="grpc"
     )
 
 
 def serve(job: WorkerJob) -> None:
-    """Do what a coordinator says, until the process is ended from outside."""
+    """Run what a coordinator schedules, until the launcher terminates the process."""
     if job.role == "worker":
         write_order(job)
     config = tf.compat.v1.ConfigProto(
@@ -218,12 +219,12 @@ def serve(job: WorkerJob) -> None:
     server.join()
 
 
-#: How often a segment tells how far it is.
+#: Progress reports per segment.
 PROGRESS_REPORTS = 20
 
 
 class ParameterServerCoordinator:
-    """The process that hands out steps; the weights lie on the servers."""
+    """The coordinator of ParameterServerStrategy; the servers hold the weights."""
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(MIN_INTER_OP_THREADS)
@@ -247,52 +248,52 @@ class ParameterServerCoordinator:
         self.compiled_instrumented_step = tf.function(self._instrumented_step, autograph=False)
 
     def run(self, kind: str, steps: int, on_progress: Callable[[int], None]) -> list[RemoteStep]:
-        """Hand out all steps at once; each worker takes the next when it is free."""
+        """Schedule all steps at once; a worker takes the next one when it has finished its last."""
         step = self.compiled_instrumented_step if kind == "instrumented" else self.compiled_step
         total = steps * self.workers
-        promises = [self.cluster.schedule(step, args=(self.iterators,)) for _ in range(total)]
-        # Reading a result costs a message, so only some are awaited on the way.
+        pending = [self.cluster.schedule(step, args=(self.iterators,)) for _ in range(total)]
+        # Fetching a result takes a message, so only some are awaited before the end.
         stride = max(1, total // PROGRESS_REPORTS)
         for number in range(stride - 1, total, stride):
-            promises[number].get()
+            pending[number].get()
             on_progress((number + 1) // self.workers)
         self.cluster.join()
         on_progress(steps)
-        return remote_steps(self.cluster.fetch(promises))
+        return remote_steps(self.cluster.fetch(pending))
 
     def _step(self, iterator: Any) -> Any:
-        """Make a step on the worker where this runs.
+        """Run a step on the worker that executes it.
 
         Returns
         -------
         tensor
-            Rank, loss, and the wall clock at the start and the end, float64.
+            Rank, loss, and the wall clock at start and end, float64.
         """
         start = tf.timestamp()
         with tf.control_dependencies([start]):
             rank, inputs, labels = next(iterator)
-        before = self.states.read(rank)
+        states = self.states.read(rank)
         # A loop over time steps would fetch its weights from the server at each of them.
-        values = [read_from_server(variable) for variable in self.model.variables] if before else []
+        values = [read_from_server(variable) for variable in self.model.variables] if states else []
         with tf.GradientTape() as tape:
             tape.watch(values)
-            if before:
-                scores, states, _ = self.model.stateless_score(values, inputs, before)
+            if states:
+                scores, states, _ = self.model.stateless_score(values, inputs, states)
             else:
-                scores, states = self.model.score(inputs, before, training=True)
+                scores, states = self.model.score(inputs, states, training=True)
             loss = self.loss(scores, labels)
         gradients = _to_dense(tape.gradient(loss, values or self.model.variables))
         self.states.assign(rank, states)
         return pack_report(rank, loss, [start, timestamp_after(self.optimizer.apply(gradients))])
 
     def _instrumented_step(self, iterator: Any) -> Any:
-        """Make the same step, each pass after the end of the stage before.
+        """Run the same step, each pass after the end of the previous stage.
 
         Returns
         -------
         tensor
-            Rank, loss, and the wall clock at the start and after each of
-            :data:`horizont.frameworks.tensorflow.distributed.STAGES`, float64.
+            Rank, loss, and the wall clock at the start and at the end of each of
+            `INSTRUMENTED_STAGES`, float64.
         """
         times = [tf.timestamp()]
         with after_last_timestamp(times):
@@ -304,32 +305,32 @@ class ParameterServerCoordinator:
         times.append(timestamp_after([*values, *states]))
         with tf.GradientTape() as tape, after_last_timestamp(times):
             tape.watch(values)
-            logits, states, tracked = self.model.stateless_score(values, inputs, states)
+            logits, states, statistics = self.model.stateless_score(values, inputs, states)
             loss = self.loss(logits, labels)
-            self.model.assign_non_trainable(tracked)
+            self.model.assign_non_trainable(statistics)
         times.append(timestamp_after([loss]))
         with after_last_timestamp(times):
             gradients = _to_dense(tape.gradient(loss, values))
         times.append(timestamp_after(gradients))
-        # As in a bare step each gradient leaves when it is there, before the last is.
+        # As in an uninstrumented step, each gradient is sent before the last one is available.
         self.states.assign(rank, states)
         pushed = self.optimizer.apply(gradients)
         times.append(timestamp_after([times[-1], *pushed]))
         return pack_report(rank, loss, times)
 
     def weights(self) -> Weights:
-        """Read the weights from the servers."""
+        """Return the weights of the servers."""
         return self.model.weights()
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics from the servers."""
+        """Return the running statistics of the servers."""
         return self.model.running_statistics()
 
     def close(self) -> None:
-        """See that no step is under way; the passive processes are ended by their launcher."""
+        """Wait for pending steps; the launcher terminates workers and servers."""
         self.cluster.join()
 
 
 def _to_dense(gradients: list[Any]) -> list[Any]:
-    """Fill up the gradient of a table of words, which comes as the rows that were looked up."""
+    """Convert the sparse gradient of an embedding table, the rows looked up, to a dense one."""
     return [tf.convert_to_tensor(gradient) for gradient in gradients]

@@ -1,4 +1,4 @@
-"""TensorFlow's own input pipeline: tf.data that gathers whole batches from memory."""
+"""TensorFlow's input pipeline: tf.data from memory, with whole batches gathered, or from files."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from horizont.config.input import InputPipeline
 from horizont.data.files import ImageFiles
 from horizont.frameworks.base import (
     ImagesOnDisk,
-    InMemoryImages,
     Normalisation,
     TextWindows,
+    TrainingData,
     TrainingSetup,
     lazily,
 )
 
 Batch = tuple[Any, Any]
 
-#: From what is stored to what a network takes.
+#: Stored examples to network inputs.
 Convert = Callable[[Any], Any]
 
 
 class Normaliser:
-    """From bytes to normalised numbers."""
+    """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: Normalisation, dtype: str) -> None:
         self.dtype = dtype
         self.upscale = normalisation.upscale
-        # NumPy, so that the same object serves in any graph, a remote worker's too.
+        # NumPy arrays, so that the object fits any graph, including that of a remote worker.
         self.scale = normalisation.scale.astype(dtype)
         self.offset = normalisation.offset.astype(dtype)
 
@@ -45,24 +45,29 @@ class Normaliser:
 
 
 def to_index_tensor(indices: Any) -> Any:
-    """Make numbers of words what TensorFlow looks up and compares fastest."""
+    """Convert word indices to the type that TensorFlow looks up and compares fastest."""
     return tf.cast(indices, tf.int64)
 
 
 def input_converter(setup: TrainingSetup) -> Convert:
-    """Tell how what is stored becomes what the network takes."""
+    """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return to_index_tensor
     return Normaliser(setup.normalisation, setup.dtype)
 
 
 def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
-    """Lay out images with the channels last; texts stay as they are."""
+    """Return images with the channels last; texts are unchanged."""
     return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
 
 
-def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iterator[Batch]:
-    """Yield batches in the given order."""
+def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+    """Return an iterator over the batches, in the order of the data.
+
+    `FixedLengthRecordDataset` ignores that order and reads in the order of the files.
+    """
+    if isinstance(data, ImagesOnDisk):
+        return lazily(_file_dataset(data, convert))
     flat, dataset = flatten_order(data.order)
     if isinstance(data, TextWindows):
         fetch = window_fetcher(tf.constant(data.tokens), data.time_steps)
@@ -73,14 +78,12 @@ def memory_batches(data: InMemoryImages | TextWindows, convert: Convert) -> Iter
 
 
 def flatten_order(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
-    """Lay the order of all batches out as one long list.
-
-    The batches may differ in length, so each is a stretch of the list.
+    """Concatenate the orders of all batches, which may differ in length.
 
     Returns
     -------
     tuple
-        The list, a tensor of int64, and a data set of where each batch starts and stops in it.
+        The indices, int64, and a data set of the start and stop of each batch in them.
     """
     lengths = np.array([len(indices) for indices in order], dtype=np.int64)
     stops = np.cumsum(lengths)
@@ -89,24 +92,24 @@ def flatten_order(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
 
 
 def window_fetcher(tokens: Any, time_steps: int) -> Callable[[Any], Batch]:
-    """Make the function that cuts the windows that begin at given places out of a text.
+    """Return a function that cuts the windows with given starts out of a text.
 
     Parameters
     ----------
-    words
+    tokens
         Tensor of int32, (words,).
     """
-    places = tf.range(time_steps + 1, dtype=tf.int64)
+    offsets = tf.range(time_steps + 1, dtype=tf.int64)
 
     def fetch(starts: Any) -> Batch:
-        cut = to_index_tensor(tf.gather(tokens, starts[:, tf.newaxis] + places))
-        return cut[:, :-1], cut[:, 1:]
+        windows = to_index_tensor(tf.gather(tokens, starts[:, tf.newaxis] + offsets))
+        return windows[:, :-1], windows[:, 1:]
 
     return fetch
 
 
 def fetcher(images: Any, labels: Any, convert: Convert) -> Callable[[Any], Batch]:
-    """Make the function that fetches the examples with given indices, all at once.
+    """Return a function that gathers the examples with given indices.
 
     Parameters
     ----------
@@ -123,13 +126,12 @@ def fetcher(images: Any, labels: Any, convert: Convert) -> Callable[[Any], Batch
 
 
 def limit_threads(dataset: Any) -> Any:
-    """Hold a pipeline to the threads that the process was given.
+    """Limit a pipeline to the threads of the process.
 
-    With one thread nothing is fetched ahead: a prefetching thread would compute beside the
-    training, on a second core if there is one, or take turns with it if there is none. The
-    whole pipeline then runs inside ``next``, where its time is seen. With more threads two
-    batches are fetched ahead, as one would do. tf.data is kept from adding threads and buffers
-    of its own.
+    With one thread nothing is prefetched: a prefetching thread would compute besides the training,
+    on a second core if there is one, or compete with it if there is none. The whole pipeline then
+    runs inside ``next``, where its time is measured. With more threads two batches are prefetched,
+    as usual. tf.data must not add threads and buffers of its own.
     """
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     if threads > 1:
@@ -138,107 +140,105 @@ def limit_threads(dataset: Any) -> Any:
 
 
 def dataset_options(threads: int) -> Any:
-    """Hold tf.data to a number of threads, and keep it from adding what was not asked for."""
-    chosen = tf.data.Options()
-    chosen.autotune.enabled = False
-    chosen.experimental_optimization.inject_prefetch = False
-    chosen.threading.private_threadpool_size = threads
-    chosen.threading.max_intra_op_parallelism = threads
-    return chosen
+    """Return options that limit tf.data to a number of threads and disable its autotuning."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    options.threading.private_threadpool_size = threads
+    options.threading.max_intra_op_parallelism = threads
+    return options
 
 
-def file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
-    """Yield batches: in the given order, or in that of the files if the reader knows no other."""
-    given = data.input
+def _file_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
     if data.reader == "FixedLengthRecordDataset":
-        dataset = sequential_dataset(data, convert)
-    elif given.cache:
-        dataset = cached_dataset(data, convert)
+        dataset = _sequential_dataset(data, convert)
+    elif data.input.cache:
+        dataset = _cached_dataset(data, convert)
     else:
-        dataset = random_access_dataset(data, convert)
-    if given.prefetch:
-        dataset = dataset.prefetch(given.prefetch)
+        dataset = _random_access_dataset(data, convert)
+    if data.input.prefetch:
+        dataset = dataset.prefetch(data.input.prefetch)
     threads = tf.config.threading.get_intra_op_parallelism_threads()
-    return lazily(dataset.with_options(dataset_options(max(threads, given.workers))))
+    return dataset.with_options(dataset_options(max(threads, data.input.workers)))
 
 
-def random_access_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
-    """Read each example of a batch where it lies.
+def _random_access_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+    """Read the examples of a batch from the files by Python.
 
-    TensorFlow has no operator that reads from the middle of a file, so Python does it.
+    TensorFlow has no operator that reads from the middle of a file.
     """
-    files, labels = examples.files, tf.constant(examples.files.labels)
+    files, labels = data.files, tf.constant(data.files.labels)
 
     def fetch(indices: Any) -> Batch:
         images = tf.numpy_function(files.read, [indices], tf.uint8, stateful=False)
         images = to_channels_last(tf.ensure_shape(images, (None, *files.shape)))
         return convert(images), tf.gather(labels, indices)
 
-    flat, dataset = flatten_order(examples.order)
-    return dataset.map(lambda start, stop: fetch(flat[start:stop]), **map_options(examples.input))
+    flat, dataset = flatten_order(data.order)
+    return dataset.map(lambda start, stop: fetch(flat[start:stop]), **_map_options(data.input))
 
 
-def cached_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
-    """Keep the whole set as the one element of a cached data set, and gather from it.
+def _cached_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+    """Cache the whole set as a single element, and gather from it.
 
-    ``cache()`` gives its elements back in the order in which they came. An order that differs
-    from epoch to epoch is only to be had inside an element.
+    ``cache()`` yields its elements in the order of the first epoch. An order that differs between
+    epochs is possible only inside an element.
     """
-    files, labels = examples.files, tf.constant(examples.files.labels)
+    files, labels = data.files, tf.constant(data.files.labels)
     whole = (
-        record_dataset(files).batch(len(files)).map(lambda raw: decode_images(raw, files)).cache()
+        _record_dataset(files).batch(len(files)).map(lambda raw: _decode_images(raw, files)).cache()
     )
-    flat, order = flatten_order(examples.order)
+    flat, order = flatten_order(data.order)
 
-    def fetch(images: Any, place: Any) -> Batch:
-        return fetcher(images, labels, convert)(flat[place[0] : place[1]])
+    def fetch(images: Any, bounds: Any) -> Batch:
+        return fetcher(images, labels, convert)(flat[bounds[0] : bounds[1]])
 
-    return tf.data.Dataset.zip((whole.repeat(), order.map(lambda *place: place))).map(
-        fetch, **map_options(examples.input)
+    return tf.data.Dataset.zip((whole.repeat(), order.map(lambda *bounds: bounds))).map(
+        fetch, **_map_options(data.input)
     )
 
 
-def sequential_dataset(examples: ImagesOnDisk, convert: Convert) -> Any:
-    """Read example after example, from the first to the last and again."""
-    files, given = examples.files, examples.input
-    images = record_dataset(files).map(
-        lambda raw: decode_images(raw[None], files)[0], **map_options(given)
+def _sequential_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+    """Read the examples in the order of the files, repeatedly."""
+    files = data.files
+    images = _record_dataset(files).map(
+        lambda raw: _decode_images(raw[None], files)[0], **_map_options(data.input)
     )
-    if given.cache:
+    if data.input.cache:
         images = images.cache()
     labels = tf.data.Dataset.from_tensor_slices(files.labels)
     dataset = tf.data.Dataset.zip((images, labels)).repeat()
-    dataset = dataset.batch(len(examples.order[0])).take(len(examples.order))
+    dataset = dataset.batch(len(data.order[0])).take(len(data.order))
     return dataset.map(lambda images, labels: (convert(images), labels))
 
 
-def record_dataset(files: ImageFiles) -> Any:
-    """List the images of all files as strings of bytes, in the order of the files."""
+def _record_dataset(files: ImageFiles) -> Any:
+    """Return a data set of the images of all files as byte strings, in the order of the files."""
     size = files.image_bytes
-    each = [
+    datasets = [
         tf.data.FixedLengthRecordDataset(
-            str(stretch.path),
+            str(segment.path),
             record_bytes=size,
-            header_bytes=stretch.offset,
-            footer_bytes=stretch.file_bytes - stretch.offset - stretch.count * size,
+            header_bytes=segment.offset,
+            footer_bytes=segment.file_bytes - segment.offset - segment.count * size,
         )
-        for stretch in files.segments
+        for segment in files.segments
     ]
-    return reduce(lambda before, after: before.concatenate(after), each)
+    return reduce(lambda joined, dataset: joined.concatenate(dataset), datasets)
 
 
-def decode_images(raw: Any, files: ImageFiles) -> Any:
-    """Turn strings of bytes into images, uint8 (examples, height, width, channels)."""
+def _decode_images(raw: Any, files: ImageFiles) -> Any:
+    """Decode byte strings to images, uint8 (examples, height, width, channels)."""
     return to_channels_last(tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, *files.shape)))
 
 
 def to_channels_last(images: Any) -> Any:
-    """Lay out images as TensorFlow's networks take them."""
+    """Transpose images to the layout of the networks."""
     return tf.transpose(images, (0, 2, 3, 1))
 
 
-def map_options(pipeline: InputPipeline) -> dict[str, Any]:
-    """Tell how a map is spread over threads; the order stays."""
+def _map_options(pipeline: InputPipeline) -> dict[str, Any]:
+    """Return the options that spread a map over threads without changing the order."""
     if not pipeline.workers:
         return {}
     return {"num_parallel_calls": pipeline.workers, "deterministic": True}

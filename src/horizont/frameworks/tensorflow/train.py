@@ -1,7 +1,7 @@
-"""Reading the clock inside a graph.
+"""Training with TensorFlow in a single process, with timestamps inside the graph.
 
-An operation runs when its inputs are there, in whatever order; only control dependencies say
-what comes before what. The clock is the wall clock of the process that runs the graph.
+An operation of a graph runs as soon as its inputs are available; only control dependencies order
+it otherwise. The clock is the wall clock of the process that runs the graph.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from horizont.frameworks.base import (
+    BaseTrainer,
     ForwardBackward,
-    ImagesOnDisk,
-    InMemoryImages,
     PhaseMark,
-    TextWindows,
+    TrainingData,
     TrainingSetup,
     Weights,
 )
-from horizont.frameworks.tensorflow import input
-from horizont.frameworks.tensorflow import input as pipeline
+from horizont.frameworks.tensorflow.input import Batch, batches, input_converter, to_native_layout
 from horizont.frameworks.tensorflow.layers import RecurrentState
 from horizont.frameworks.tensorflow.model import (
     GRADIENTS_SCOPE,
@@ -37,28 +35,28 @@ from horizont.frameworks.tensorflow.optimizer import Optimizer
 
 
 def after_last_timestamp(times: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Let nothing that is built inside start before the last of the times was read."""
+    """Make everything that is built inside start after the last timestamp."""
     context: AbstractContextManager[Any] = tf.control_dependencies([times[-1]])
     return context
 
 
 def timestamp_after(tensors: Sequence[Any]) -> Any:
-    """Read the clock once all of the tensors are there."""
+    """Return a timestamp that is taken when all tensors are available."""
     with tf.control_dependencies(list(tensors)):
         return tf.timestamp()
 
 
-class LocalTrainer:
-    """A network, its loss and its update rule, compiled in two ways.
+class LocalTrainer(BaseTrainer):
+    """A network with its loss and update rule, compiled in two ways.
 
-    A bare step is one compiled function. An instrumented step is another, which reads the clock
-    between its stages; so it is a call of one function, too, and lasts as long. On a processor
-    such a call returns when everything in it has been computed.
+    A step is one compiled function. An instrumented step is another one, which takes timestamps
+    between its stages; it is a single call, too, and takes as long. On a CPU such a call returns
+    when everything in it has been computed.
 
     Attributes
     ----------
     stages
-        What an instrumented step does one after the other.
+        The phases that an instrumented step runs one after the other.
     """
 
     stages: tuple[str, ...] = ("forward", "backward", "update")
@@ -69,16 +67,16 @@ class LocalTrainer:
         self.loss = FusedCrossEntropy(setup.loss_reduction)
         self.gradient_factors = setup.gradient_factors
         self.states = RecurrentState(setup.network.state_shapes(), setup.dtype)
-        self.convert = pipeline.input_converter(setup)
+        self.convert = input_converter(setup)
         self.optimizer = Optimizer(setup, self.model)
         self._compile(setup)
 
     def _compile(self, setup: TrainingSetup) -> None:
-        """Wrap steps in compiled functions that fit any size of batch.
+        """Wrap the steps in compiled functions for any batch size.
 
-        No Python here branches on a tensor, so none has to be rewritten first (autograph). XLA
-        compiles a function once more for each size of batch, when it is called with it. It has no
-        clock: the instrumented step calls the parts that it has compiled.
+        No Python code here branches on a tensor, so autograph has nothing to rewrite. XLA compiles
+        a function again for each batch size that it is called with. XLA has no clock: the
+        instrumented step takes its timestamps between parts that XLA compiles separately.
         """
         self.jit = setup.variant == "xla"
         self.eager = setup.variant == "eager"
@@ -98,7 +96,7 @@ class LocalTrainer:
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
     def _function(self, body: Callable[..., Any], signature: Sequence[Any], jit: bool) -> Any:
-        """Wrap a part of a training step as the recipe builds it; eager is not to wrap it."""
+        """Wrap a part of a training step for the variant; the eager one is not wrapped."""
         if self.eager:
             return body
         return tf.function(
@@ -106,14 +104,14 @@ class LocalTrainer:
         )
 
     def step_graph(self) -> Any:
-        """Tell the graph of a bare step, as it was traced; None if there is none to look into."""
+        """Return the traced graph of an uninstrumented step; None for the eager variant."""
         return None if self.eager else self.compiled_step.get_concrete_function().graph
 
     def score(self, inputs: Any, training: bool = False) -> Any:
-        """Compute scores; a recurrent network goes on from the batch before."""
-        before = self.states.read(tf.shape(inputs)[0])
-        scores, after = self.model.score(inputs, before, training=training)
-        self.states.assign(after)
+        """Compute scores; a recurrent network continues from the previous batch."""
+        initial = self.states.read(tf.shape(inputs)[0])
+        scores, final = self.model.score(inputs, initial, training=training)
+        self.states.assign(final)
         return scores
 
     def forward(self, inputs: Any, labels: Any) -> Any:
@@ -133,34 +131,36 @@ class LocalTrainer:
     def _apply_gradient_factors(self, gradients: list[Any]) -> list[Any]:
         """Multiply the gradients that have a factor.
 
-        That of a table of words comes as the rows that were looked up; the update rules of the
-        other frameworks see the whole table, so it is filled up here, too.
+        The gradient of an embedding table is sparse, the rows that were looked up. It is converted
+        to a dense one, as the update rules of the other frameworks receive it.
         """
         with tf.name_scope(GRADIENTS_SCOPE):
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         if not self.gradient_factors:
             return gradients
         named = zip(self.model.layouts, gradients, strict=True)
-        return [gradient * self.gradient_factors.get(slot.name, 1.0) for slot, gradient in named]
+        return [
+            gradient * self.gradient_factors.get(layout.name, 1.0) for layout, gradient in named
+        ]
 
     def update(self, gradients: Sequence[Any]) -> Any:
-        """Change the weights; gives a tensor that is there as soon as that is done."""
+        """Apply the gradients; return a tensor that is available when that is done."""
         with tf.name_scope(UPDATE_SCOPE), tf.control_dependencies(self.optimizer.apply(gradients)):
             return tf.constant(True)
 
     def train(self, inputs: Any, labels: Any) -> Any:
-        """Make one training step; the body of the bare step."""
+        """Run one training step; the body of the compiled step."""
         _, loss, gradients = self.differentiate(inputs, labels)
         self.update(gradients)
         return loss
 
     def train_with_timestamps(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
-        """Make one training step, each stage after the end of the one before.
+        """Run one training step, each stage after the end of the previous one.
 
         Returns
         -------
         tuple
-            The loss, and the wall clock after each stage: (stages,) seconds.
+            The loss, and the wall clock at the end of each stage: (stages,) seconds.
         """
         with tf.GradientTape() as tape:
             loss = self.forward_function(inputs, labels)
@@ -170,94 +170,83 @@ class LocalTrainer:
         times.append(timestamp_after(gradients))
         gradients = self.all_reduce_with_timestamp(gradients, times)
         with after_last_timestamp(times):
-            changed = self.update_function(gradients)
-        times.append(timestamp_after([changed]))
+            updated = self.update_function(gradients)
+        times.append(timestamp_after([updated]))
         return loss, tf.stack(times)
 
     def all_reduce_with_timestamp(self, gradients: list[Any], times: list[Any]) -> list[Any]:
-        """Do nothing: nobody else is there."""
+        """Return the gradients: there are no other workers."""
         del times
         return gradients
 
     def compile_instrumented_step(self, batch_size: int) -> None:
-        """Compile the timed step; nothing is learned from it."""
-        touched = [*self.variables, *self.optimizer.variables]
-        before = [variable.numpy() for variable in touched]
-        tracked = self.model.running_statistics()
+        """Compile the instrumented step by running it, and restore everything it changed."""
+        changed = [*self.variables, *self.optimizer.variables]
+        values = [variable.numpy() for variable in changed]
+        statistics = self.model.running_statistics()
         shape, dtype = _input_spec(self.model.network)
         rows = batch_size if self.jit else 1
         inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
         self.compiled_instrumented_step(tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
-        for variable, value in zip(touched, before, strict=True):
+        for variable, value in zip(changed, values, strict=True):
             variable.assign(value)
-        self.model.set_running_statistics(tracked)
+        self.model.set_running_statistics(statistics)
         self.reset_recurrent_state()
 
-    def batches(
-        self, data: InMemoryImages | TextWindows | ImagesOnDisk
-    ) -> Iterator[pipeline.Batch]:
+    def batches(self, data: TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
-        if isinstance(data, ImagesOnDisk):
-            return input.file_batches(data, self.convert)
-        return pipeline.memory_batches(data, self.convert)
+        return batches(data, self.convert)
 
-    def step(self, batch: pipeline.Batch) -> Any:
-        """Make one training step."""
+    def step(self, batch: Batch) -> Any:
+        """Run one training step."""
         return self.compiled_step(*batch)
 
-    def instrumented_step(self, batch: pipeline.Batch, mark: PhaseMark) -> Any:
-        """Make one training step, and book its stages by the clock of the graph."""
+    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> Any:
+        """Run one training step and mark its stages by the timestamps of the graph."""
         loss, ends = self.compiled_instrumented_step(*batch)
         to_monotonic_s = monotonic() - time()
         for stage, end_s in zip(self.stages, ends.numpy(), strict=True):
             mark(stage, float(end_s) + to_monotonic_s)
         return loss
 
-    def synchronize(self, loss: Any) -> None:
-        """Return at once: the step was over when it returned."""
-
-    def loss_value(self, loss: Any) -> float:
-        """Read a loss."""
-        return float(loss)
-
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Score images or texts."""
-        native = self.convert(pipeline.to_native_layout(inputs))
+        """Return scores of images or texts."""
+        native = self.convert(to_native_layout(inputs))
         scores: NDArray[Any] = self.compiled_scores(native).numpy()
         return scores
 
-    def forward_backward(self, batch: pipeline.Batch) -> ForwardBackward:
-        """Tell logits, loss and gradients without learning.
+    def forward_backward(self, batch: Batch) -> ForwardBackward:
+        """Return logits, loss and gradients; restore statistics and recurrent state.
 
-        Operator by operator: to compile what is asked for once takes longer than to do it. What
-        XLA makes of it must be asked of XLA.
+        It runs operator by operator, since compiling takes longer than a single call. Only the XLA
+        variant is compiled, for its numbers are those of XLA.
         """
-        before, states = self.model.running_statistics(), self.states.to_numpy()
+        statistics, states = self.model.running_statistics(), self.states.to_numpy()
         differentiate = self.compiled_differentiate if self.jit else self.differentiate
         logits, loss, gradients = differentiate(*batch)
-        self.model.set_running_statistics(before)
+        self.model.set_running_statistics(statistics)
         self.states.assign(states)
         named = self.model.to_named_weights([gradient.numpy() for gradient in gradients])
         return ForwardBackward(logits.numpy(), float(loss), named)
 
     def weights(self) -> Weights:
-        """Read the weights."""
+        """Return the weights."""
         return self.model.weights()
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics."""
+        """Return the running statistics."""
         return self.model.running_statistics()
 
     def optimizer_state(self) -> Weights:
-        """Read what the optimizer keeps."""
+        """Return the state of the optimizer."""
         return self.optimizer.state()
 
     def recurrent_state(self) -> Weights:
-        """Read the state of the recurrent layers."""
+        """Return the state of the recurrent layers."""
         return self.states.to_named_arrays()
 
     def reset_recurrent_state(self) -> None:
-        """Let the recurrent layers begin with zeros."""
+        """Zero the state of the recurrent layers."""
         self.states.reset()
 
     def set_dropout_masks(self, masks: Weights) -> None:
@@ -265,14 +254,8 @@ class LocalTrainer:
         for name, mask in masks.items():
             self.model.external_dropouts[name].set_mask(mask)
 
-    def communication_stats(self) -> None:
-        """Tell nothing: TensorFlow shows no clock of an exchange inside a step."""
-
-    def close(self) -> None:
-        """Do nothing: nobody else is there."""
-
 
 def _input_spec(network: Any) -> tuple[tuple[int | None, ...], str]:
-    """Tell shape and type of what a Keras model takes, without the states."""
-    first = network.inputs[0]
-    return tuple(first.shape), first.dtype
+    """Return shape and type of the input of a Keras model, without the states."""
+    inputs = network.inputs[0]
+    return tuple(inputs.shape), inputs.dtype

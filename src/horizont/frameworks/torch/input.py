@@ -96,8 +96,9 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
     """
     if isinstance(data, ImagesOnDisk):
         return lazily(_file_loader(data, convert))
-    is_text = isinstance(data, TextWindows)
-    dataset: Dataset[Batch] = WindowDataset(data) if is_text else ImageDataset(data, convert)
+    dataset: Dataset[Batch] = (
+        WindowDataset(data) if isinstance(data, TextWindows) else ImageDataset(data, convert)
+    )
     loader = DataLoader(
         dataset,
         batch_sampler=data.order,  # type: ignore[arg-type]
