@@ -1,4 +1,4 @@
-"""Whole archives in the official formats, small and synthetic, for the tests of the data floor."""
+"""Small synthetic archives in the official formats."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from horizont.data.catalogue import DATASETS, DatasetInfo
+from horizont.data.formats import write_archives
 from horizont.data.prepared import DatasetArrays
-from horizont.data.sources import no_progress
 from horizont.data.synthetic import synthesise
-from horizont.data.writers import write_archives
 
 IMAGE_SPLITS = {"train": 60, "test": 20}
 TEXT_SPLITS = {"train": 4000, "valid": 600, "test": 500}
@@ -35,12 +34,12 @@ def small_content(name: str) -> tuple[DatasetInfo, DatasetArrays]:
     if info.kind == "text":
         info = replace(info, classes=40)
     splits = TEXT_SPLITS if info.kind == "text" else IMAGE_SPLITS
-    return info, synthesise(info, splits, 0, no_progress).content
+    return info, synthesise(info, splits, 0, lambda step, fraction: None).content
 
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SmallSet]:
-    """Write a small set in raw/<name> and make the catalogue describe it."""
+    """Write a small set to raw/<name> and replace its catalogue entry."""
 
     def make(name: str) -> SmallSet:
         info, content = small_content(name)

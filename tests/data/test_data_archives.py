@@ -1,4 +1,4 @@
-"""Archives that are damaged or hostile are refused; nothing of them reaches the disk."""
+"""Damaged and malicious archives are refused; nothing is written to disk."""
 
 import gzip
 import io
@@ -46,13 +46,13 @@ def archive(tmp_path):
     return write
 
 
-def test_a_good_archive_gives_the_wanted_file_only(archive):
+def test_only_wanted_members_are_read(archive):
     folder = special("folder", tarfile.DIRTYPE)
     found = read_tar(archive(pack(folder, plain("other"))), WANTED)
     assert found == {"folder/wanted": b"content" * 1000}
 
 
-HOSTILE = {
+MALICIOUS = {
     "parent": plain("../outside"),
     "parent inside": plain("folder/../../outside"),
     "absolute": plain("/etc/outside"),
@@ -65,8 +65,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("member", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_members_are_refused_and_nothing_is_unpacked(archive, tmp_path, member):
+@pytest.mark.parametrize("member", MALICIOUS.values(), ids=MALICIOUS)
+def test_malicious_members_are_refused_and_nothing_is_unpacked(archive, tmp_path, member):
     path = archive(pack(member))
     with pytest.raises(UserError, match=r"set\.tar\.gz: .*member"):
         read_tar(path, WANTED)
@@ -81,7 +81,7 @@ def test_the_wanted_member_must_be_a_file(archive, kind, trusted):
         read_tar(path, WANTED, trusted=trusted)
 
 
-def test_the_official_archive_may_hold_links_beside_what_is_wanted(archive):
+def test_other_members_of_the_official_archive_may_be_links(archive):
     path = archive(pack(special("link", tarfile.SYMTYPE, "elsewhere")))
     assert set(read_tar(path, WANTED, trusted=True)) == set(WANTED)
 
@@ -91,27 +91,27 @@ def test_a_missing_member_is_named(archive):
         read_tar(archive(pack(plain("other"), wanted=False)), WANTED)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.9, 0.99])
-def test_truncation_is_seen_wherever_it_is(archive, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.01, 0.3, 0.6, 0.9, 0.99])
+def test_every_truncation_is_detected(archive, fraction):
     content = pack()
     with pytest.raises(UserError, match="refused"):
-        read_tar(archive(content[: int(share * len(content))]), WANTED)
+        read_tar(archive(content[: int(fraction * len(content))]), WANTED)
 
 
-def test_every_flipped_byte_is_seen_or_harmless(archive):
+def test_every_flipped_byte_is_detected_or_harmless(archive):
     content = pack()
     refused = 0
-    for place in range(0, len(content)):
-        flipped = content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
+    for index in range(len(content)):
+        flipped = content[:index] + bytes([content[index] ^ 0x55]) + content[index + 1 :]
         try:
             assert read_tar(archive(flipped), WANTED)["folder/wanted"] == b"content" * 1000
         except UserError:
             refused += 1
-    # only gzip's own header (time, file name) can differ unseen
+    # only gzip's own header (time, file name) can differ undetected
     assert refused >= len(content) - 20
 
 
-def test_a_truncated_tar_that_was_compressed_anew_is_seen(archive):
+def test_a_truncated_tar_inside_a_valid_gzip_is_detected(archive):
     content = gzip.compress(gzip.decompress(pack())[:1000])
     with pytest.raises(UserError, match="refused"):
         read_tar(archive(content), WANTED)
@@ -131,13 +131,13 @@ def test_trailing_bytes_without_end_are_refused(archive, monkeypatch):
 
 
 def test_a_wanted_file_that_is_too_large_is_refused_before_it_is_read(archive, monkeypatch):
-    monkeypatch.setattr(archives, "CONTENT_LIMIT", 6999)
+    monkeypatch.setattr(archives, "MEMBER_LIMIT", 6999)
     with pytest.raises(UserError, match="too large"):
         read_tar(archive(pack()), WANTED)
 
 
 def test_single_files_are_limited_too(archive, monkeypatch):
-    monkeypatch.setattr(archives, "CONTENT_LIMIT", 1000)
+    monkeypatch.setattr(archives, "MEMBER_LIMIT", 1000)
     assert read_gzip(archive(gzip.compress(bytes(1000)))) == bytes(1000)
     with pytest.raises(UserError, match="far more"):
         read_gzip(archive(gzip.compress(bytes(1001))))

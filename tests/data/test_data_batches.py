@@ -1,4 +1,4 @@
-"""Who sees what, when: together the same batches as one process, or disjoint shards."""
+"""Sharding: the workers share the batches of one process, or read disjoint shards."""
 
 import numpy as np
 import pytest
@@ -30,27 +30,27 @@ def test_the_order_is_pinned_because_records_of_older_runs_rely_on_it():
     assert epoch_order(10, 0, 0).tolist() == [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]
 
 
-def test_by_batch_the_workers_together_see_the_batches_of_one_process():
-    alone = batch_indices(
+def test_global_batches_are_those_of_one_process():
+    single_process = batch_indices(
         examples=1000, global_batch=126, local_batch=126, workers=1, rank=0,
         sharding="global_batches", seed=7, steps=20,
     )  # fmt: skip
-    together = np.concatenate(per_worker("global_batches", 20), axis=1)
-    np.testing.assert_array_equal(together, alone)
-    assert alone.shape == (20, 126)
-    assert alone.dtype == np.int64
+    all_workers = np.concatenate(per_worker("global_batches", 20), axis=1)
+    np.testing.assert_array_equal(all_workers, single_process)
+    assert single_process.shape == (20, 126)
+    assert single_process.dtype == np.int64
 
 
-def test_epochs_follow_each_other_and_drop_what_is_left():
+def test_epochs_drop_the_incomplete_batch():
     length = steps_per_epoch(1000, 42, 3, "global_batches")
     assert length == 7
-    together = np.concatenate(per_worker("global_batches", 15), axis=1)
+    all_workers = np.concatenate(per_worker("global_batches", 15), axis=1)
     for epoch in (0, 1):
-        seen = together[epoch * length : (epoch + 1) * length].ravel()
-        np.testing.assert_array_equal(seen, epoch_order(1000, 7, epoch)[: 7 * 126])
+        used = all_workers[epoch * length : (epoch + 1) * length].ravel()
+        np.testing.assert_array_equal(used, epoch_order(1000, 7, epoch)[: 7 * 126])
 
 
-def test_by_shard_every_worker_only_sees_its_own_part_in_every_epoch():
+def test_static_shards_are_disjoint_in_every_epoch():
     length = steps_per_epoch(1000, 42, 3, "static_shards")
     assert length == 333 // 42
     shards = per_worker("static_shards", 5 * length)
@@ -58,8 +58,8 @@ def test_by_shard_every_worker_only_sees_its_own_part_in_every_epoch():
         assert batches.shape == (5 * length, 42)
         assert set(np.unique(batches % 3)) == {rank}
         for epoch in range(5):
-            seen = batches[epoch * length : (epoch + 1) * length].ravel()
-            assert len(set(seen)) == len(seen)
+            used = batches[epoch * length : (epoch + 1) * length].ravel()
+            assert len(set(used)) == len(used)
         assert not np.array_equal(batches[0], batches[length])
 
 
@@ -67,17 +67,17 @@ def test_by_shard_every_worker_only_sees_its_own_part_in_every_epoch():
 @pytest.mark.parametrize(
     ("examples", "workers"), [(1000, 3), (127, 3), (1001, 2), (50, 1), (43, 3)]
 )
-def test_kept_batches_cover_every_example_once_an_epoch(sharding, examples, workers):
+def test_with_keep_an_epoch_has_every_example_once(sharding, examples, workers):
     sizes = {"examples": examples, "workers": workers, "global_batch": 42 * workers}
     length = steps_per_epoch(examples, 42, workers, sharding, "keep")
     parts = per_worker(sharding, length, last="keep", **sizes)
     assert all(len(part) == length for part in parts)
     assert all(len(batch) <= 42 for part in parts for batch in part)
-    seen = np.concatenate([batch for part in parts for batch in part])
-    assert sorted(seen) == list(range(examples))
+    used = np.concatenate([batch for part in parts for batch in part])
+    assert sorted(used) == list(range(examples))
 
 
-def test_a_kept_last_batch_is_shared_evenly():
+def test_with_keep_the_last_batch_is_split_evenly():
     parts = per_worker("global_batches", 8, last="keep", examples=7 * 126 + 10)
     assert [len(part[-1]) for part in parts] == [4, 3, 3]
 
@@ -97,13 +97,13 @@ def test_no_steps_give_no_batches():
         ({"examples": 125}, "global_batch"),
         ({"rank": 3}, "rank"),
         ({"rank": -1}, "rank"),
-        ({"sharding": "by_luck"}, "sharding"),
+        ({"sharding": "random"}, "sharding"),
         ({"steps": -1}, "steps"),
         ({"seed": -1}, "seed"),
         ({"last": "pad"}, "last"),
     ],
 )
-def test_impossible_numbers_are_refused(change, field):
+def test_invalid_numbers_are_refused(change, field):
     request = {**PUBLISHED, "rank": 0, "sharding": "global_batches", "seed": 0, "steps": 1}
     with pytest.raises(UserError) as caught:
         batch_indices(**{**request, **change})

@@ -1,4 +1,4 @@
-"""The canonical folder: whole or not at all, and checked when it is opened."""
+"""The prepared folder is written atomically and checked when it is opened."""
 
 import json
 import stat
@@ -37,7 +37,7 @@ def test_images_are_mapped_with_their_types_and_shapes(images):
         data.train_images[0] = 0
 
 
-def test_text_comes_with_its_words(text):
+def test_text_is_mapped_with_its_vocabulary(text):
     data = load(text, verify=True)
     assert isinstance(data, prepared.TextData)
     assert (data.valid_tokens.shape, data.train_tokens.dtype) == ((100,), np.int32)
@@ -45,7 +45,7 @@ def test_text_comes_with_its_words(text):
     assert data.vocabulary[0] == "<eos>"
 
 
-def test_everybody_may_read_the_folder(images):
+def test_the_folder_is_readable_for_everyone(images):
     assert stat.S_IMODE(images.stat().st_mode) == 0o755
 
 
@@ -58,27 +58,27 @@ def rewrite(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda found: found.update(format=2), "format"),
-        (lambda found: found.update(source="guessed"), "source"),
-        (lambda found: found.update(extra=1), "extra"),
-        (lambda found: found.pop("classes"), "classes"),
-        (lambda found: found["splits"].update(train=31), "train_images"),
-        (lambda found: found["splits"].update(valid=5), "valid_images"),
-        (lambda found: found.update(shape=[1, 28, 27]), "train_images"),
+        (lambda description: description.update(format=2), "format"),
+        (lambda description: description.update(source="guessed"), "source"),
+        (lambda description: description.update(extra=1), "extra"),
+        (lambda description: description.pop("classes"), "classes"),
+        (lambda description: description["splits"].update(train=31), "train_images"),
+        (lambda description: description["splits"].update(valid=5), "valid_images"),
+        (lambda description: description.update(shape=[1, 28, 27]), "train_images"),
     ],
 )
-def test_a_description_that_does_not_fit_is_refused(images, change, message):
-    rewrite(images / "about.json", change)
+def test_an_inconsistent_description_is_refused(images, change, message):
+    rewrite(images / "description.json", change)
     with pytest.raises(UserError, match=message):
         load(images)
 
 
 def test_missing_and_damaged_files_are_named(images, tmp_path):
-    with pytest.raises(UserError, match=r"about\.json"):
+    with pytest.raises(UserError, match=r"description\.json"):
         load(tmp_path / "nowhere")
     array = images / "train_images.npy"
-    whole = array.read_bytes()
-    for damaged in (whole[:-1], whole[:50], b"", b"\x80\x04K\x01."):
+    content = array.read_bytes()
+    for damaged in (content[:-1], content[:50], b"", b"\x80\x04K\x01."):
         array.write_bytes(damaged)
         with pytest.raises(UserError, match=r"train_images\.npy"):
             load(images)
@@ -87,14 +87,14 @@ def test_missing_and_damaged_files_are_named(images, tmp_path):
         load(images)
 
 
-def test_a_changed_pixel_or_label_is_found_when_asked_for(images):
+def test_changed_content_is_detected_by_verification(images):
     for name in ("train_images.npy", "test_labels.npy"):
-        whole = (images / name).read_bytes()
-        (images / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        content = (images / name).read_bytes()
+        (images / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         load(images)
         with pytest.raises(UserError, match=name):
             load(images, verify=True)
-        (images / name).write_bytes(whole)
+        (images / name).write_bytes(content)
 
 
 @pytest.mark.parametrize("words", ["[]", "{", '{"a": 1}'])
@@ -125,7 +125,7 @@ def test_moments_agree_with_numpy():
     np.testing.assert_allclose(std, (pixels / 255).std((0, 2, 3)))
 
 
-def break_off(target, error):
+def fail_inside(target, error):
     with atomic_folder(target) as temporary:
         (temporary / "half").touch()
         raise error
@@ -139,29 +139,29 @@ def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
             target.mkdir()
             (target / "old").touch()
         with pytest.raises(error):
-            break_off(target, error)
+            fail_inside(target, error)
         assert [path.name for path in tmp_path.rglob("*")] == (["set", "old"] if old else [])
 
 
-def test_a_whole_folder_takes_the_place_of_the_old_one(tmp_path):
+def test_a_complete_folder_replaces_the_old_one(tmp_path):
     for name in ("old", "new"):
         with atomic_folder(tmp_path / "set") as temporary:
             (temporary / name).touch()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["new", "set"]
 
 
-def test_a_failed_move_brings_the_old_folder_back(tmp_path, monkeypatch):
+def test_a_failed_rename_restores_the_old_folder(tmp_path, monkeypatch):
     target = tmp_path / "set"
     target.mkdir()
     (target / "old").touch()
     with pytest.raises(UserError, match="set"), atomic_folder(target) as temporary:
-        temporary.rmdir()  # so that the move fails
+        temporary.rmdir()  # so that the rename fails
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["old", "set"]
 
 
-def test_a_place_that_cannot_be_written_is_a_user_error(tmp_path):
+def test_a_read_only_folder_is_a_user_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="can be written"), atomic_folder(tmp_path / "file" / "set"):
+    with pytest.raises(UserError, match="writable"), atomic_folder(tmp_path / "file" / "set"):
         pass
 
 
@@ -176,4 +176,7 @@ def test_a_full_disk_is_a_user_error_and_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_the_format_version_is_written(images):
-    assert json.loads((images / "about.json").read_text())["format"] == prepared.DESCRIPTION_FORMAT
+    assert (
+        json.loads((images / "description.json").read_text())["format"]
+        == prepared.DESCRIPTION_FORMAT
+    )

@@ -1,3 +1,5 @@
+"""The catalogue: complete entries with the published sizes."""
+
 import math
 
 import pytest
@@ -12,10 +14,10 @@ def test_an_unknown_name_is_a_user_error_that_lists_the_names():
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_part_has_a_checksum_and_every_archive_an_address(name):
+def test_every_file_has_a_checksum_and_every_archive_a_url(name):
     info = dataset_info(name)
     assert info.name == name
-    assert [part for parts in info.split_files.values() for part in parts] == list(info.file_md5)
+    assert [file for files in info.split_files.values() for file in files] == list(info.file_md5)
     sums = [*info.file_md5.values(), *(file.md5 for file in info.files)]
     assert all(len(digest) == 32 and int(digest, 16) for digest in sums)
     assert len(set(sums)) == len(sums)

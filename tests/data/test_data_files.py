@@ -1,4 +1,4 @@
-"""Images read from files in their official format are the prepared ones."""
+"""Images read from files in their official format equal the prepared ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prepared(folder: Path, name: str, seed: int = 0) -> ImageData:
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist"])
-def test_images_are_found_inside_the_files(name: str, tmp_path: Path) -> None:
+def test_images_are_read_from_the_files(name: str, tmp_path: Path) -> None:
     data = prepared(tmp_path, name)
     files = open_files(data.description, write_files_if_missing(data, tmp_path / "files"))
     order = np.random.default_rng(1).permutation(203)
@@ -30,23 +30,23 @@ def test_images_are_found_inside_the_files(name: str, tmp_path: Path) -> None:
     assert len(files.paths) == {"cifar10": 5}.get(name, 1)
 
 
-def test_files_are_written_once_and_anew_for_other_data(tmp_path: Path) -> None:
+def test_files_are_written_once_and_again_for_other_data(tmp_path: Path) -> None:
     data, folder = prepared(tmp_path, "fashion-mnist"), tmp_path / "files"
-    (write_files_if_missing(data, folder) / "made-of-them.rec").touch()
-    assert (write_files_if_missing(data, folder) / "made-of-them.rec").exists()
+    (write_files_if_missing(data, folder) / "derived.rec").touch()
+    assert (write_files_if_missing(data, folder) / "derived.rec").exists()
     other = prepared(tmp_path, "fashion-mnist", seed=1)
-    assert not (write_files_if_missing(other, folder) / "made-of-them.rec").exists()
+    assert not (write_files_if_missing(other, folder) / "derived.rec").exists()
     assert np.array_equal(open_files(other.description, folder).read([7]), other.train_images[7:8])
 
 
-def test_what_is_missing_or_cut_short_is_named(tmp_path: Path) -> None:
+def test_missing_and_truncated_files_are_reported(tmp_path: Path) -> None:
     data = prepared(tmp_path, "cifar10")
     folder = write_files_if_missing(data, tmp_path / "files")
     files = open_files(data.description, folder)
     last = files.segments[-1]
     with last.path.open("r+b") as file:
         file.truncate(last.offset + files.image_bytes)
-    with pytest.raises(UserError, match="data_batch_5: 'shorter than it was'"):
+    with pytest.raises(UserError, match="data_batch_5: 'truncated'"):
         files.read([202])
     with pytest.raises(UserError, match="data_batch_5: 'refused"):
         open_files(data.description, folder)
@@ -55,15 +55,15 @@ def test_what_is_missing_or_cut_short_is_named(tmp_path: Path) -> None:
         open_files(data.description, folder)
 
 
-def test_kept_images_are_read_once() -> None:
+def test_cached_images_are_read_once() -> None:
     images = np.arange(5 * 12, dtype=np.uint8).reshape(5, 3, 2, 2)
-    asked: list[int] = []
+    requested: list[int] = []
 
     def read(indices: np.ndarray) -> np.ndarray:
-        asked.extend(indices.tolist())
+        requested.extend(indices.tolist())
         return images[indices]
 
-    kept = DecodedImageCache(5, (3, 2, 2), read)
+    cache = DecodedImageCache(5, (3, 2, 2), read)
     for order in ([3, 0], [0, 1, 3], [3, 1]):
-        assert np.array_equal(kept(np.array(order)), images[order])
-    assert asked == [3, 0, 1]
+        assert np.array_equal(cache(np.array(order)), images[order])
+    assert requested == [3, 0, 1]

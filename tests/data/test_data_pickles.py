@@ -1,4 +1,4 @@
-"""Hostile pickles run nothing, and every refusal is one clear error."""
+"""Malicious pickles execute nothing, and every refusal is one clear error."""
 
 import io
 import os
@@ -9,18 +9,17 @@ from hashlib import md5
 
 import numpy as np
 import pytest
+from tests.data.official_layout import official_batch
 
 from horizont.data.archives import UNPICKLING_ERRORS, load_restricted_pickle
 from horizont.data.catalogue import DATASETS
-from horizont.data.formats import read_cifar
-from horizont.data.python2_pickle import cifar_batch
+from horizont.data.formats import cifar_batch, read_dataset, write_archives, write_tar
 from horizont.data.sources import read_content
-from horizont.data.writers import write_archives, write_tar
 from horizont.errors import UserError
 
 
-class Runs:
-    """Unpickled without care, it makes a file."""
+class Command:
+    """Creates a file when it is unpickled without restrictions."""
 
     def __init__(self, path):
         self.path = path
@@ -29,11 +28,11 @@ class Runs:
         return os.system, (f"touch {self.path}",)
 
 
-def test_a_pickle_that_calls_the_system_runs_nothing(tmp_path):
+def test_a_pickle_that_calls_the_system_executes_nothing(tmp_path):
     mark = tmp_path / "mark"
-    bomb = pickle.dumps({"data": Runs(mark), "labels": [1]}, protocol=2)
+    bomb = pickle.dumps({"data": Command(mark), "labels": [1]}, protocol=2)
     pickle.loads(bomb)
-    assert mark.exists()  # it does work where nobody takes care
+    assert mark.exists()  # it does work with the unrestricted unpickler
     mark.unlink()
     with pytest.raises(pickle.UnpicklingError, match=r"posix\.system|os\.system|nt\.system"):
         load_restricted_pickle(bomb)
@@ -79,18 +78,29 @@ def test_memo_numbers_must_not_run_ahead(operation):
 def good_batch(small):
     made = small("cifar10")
     arrays = made.content.arrays
-    return made.info, cifar_batch(
-        made.info, "title", arrays["train_images"], arrays["train_labels"]
-    )
+    return made.info, official_batch(arrays["train_images"], arrays["train_labels"], 10)
 
 
 def read_one(info, content):
-    return read_cifar(info, dict.fromkeys(info.contents, content))
+    return read_dataset(info, dict.fromkeys(info.file_md5, content))
 
 
-def test_our_batches_are_what_numpy_itself_unpickles(small):
+def written_batch(info, images, labels):
+    return cifar_batch(info, "title", images, labels)
+
+
+def official_layout(info, images, labels):
+    return official_batch(images, labels, info.classes)
+
+
+@pytest.mark.parametrize("write", [written_batch, official_layout])
+def test_batches_can_be_unpickled_by_numpy_and_are_read_as_they_were_written(small, write):
     made = small("cifar10")
-    _, content = good_batch(small)
+    arrays = made.content.arrays
+    content = write(made.info, arrays["train_images"], arrays["train_labels"])
+    read = read_one(made.info, content).arrays
+    np.testing.assert_array_equal(read["test_images"], arrays["train_images"])
+    np.testing.assert_array_equal(read["test_labels"], arrays["train_labels"])
     theirs = pickle.load(io.BytesIO(content), encoding="bytes")
     assert set(theirs) == {b"batch_label", b"labels", b"data", b"filenames"}
     assert theirs[b"data"].dtype == np.uint8
@@ -99,10 +109,11 @@ def test_our_batches_are_what_numpy_itself_unpickles(small):
     assert theirs[b"labels"] == made.content.arrays["train_labels"].tolist()
 
 
-def test_cifar100_is_read_by_its_fine_labels(small):
+@pytest.mark.parametrize("write", [written_batch, official_layout])
+def test_cifar100_is_read_by_its_fine_labels(small, write):
     made = small("cifar100")
     labels = made.content.arrays["train_labels"]
-    content = cifar_batch(made.info, "title", made.content.arrays["train_images"], labels)
+    content = write(made.info, made.content.arrays["train_images"], labels)
     theirs = pickle.load(io.BytesIO(content), encoding="bytes")
     assert theirs[b"fine_labels"] == labels.tolist()
     assert max(theirs[b"coarse_labels"]) == 19
@@ -111,11 +122,11 @@ def test_cifar100_is_read_by_its_fine_labels(small):
 
 def test_arrays_stored_column_by_column_are_read_as_numpy_reads_them(small):
     info, content = good_batch(small)
-    turned = content.replace(b"\x89T", b"\x88T")  # the flag before the array's bytes
-    assert turned != content
-    theirs = pickle.load(io.BytesIO(turned), encoding="bytes")[b"data"]
-    ours = read_one(info, turned).arrays["test_images"]
-    np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs)
+    transposed = content.replace(b"\x89T", b"\x88T")  # the flag before the array's bytes
+    assert transposed != content
+    theirs = pickle.load(io.BytesIO(transposed), encoding="bytes")[b"data"]
+    images = read_one(info, transposed).arrays["test_images"]
+    np.testing.assert_array_equal(images.reshape(theirs.shape), theirs)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def test_arrays_stored_column_by_column_are_read_as_numpy_reads_them(small):
         (b"(K<J\x00\x0c\x00\x00t", b"(K=J\x00\x0c\x00\x00t"),
     ],
 )
-def test_batches_of_another_make_are_refused(small, old, new):
+def test_batches_with_other_content_are_refused(small, old, new):
     info, content = good_batch(small)
     assert old in content
     with pytest.raises(UserError, match="batch of the official archive"):
@@ -144,8 +155,8 @@ def test_every_truncation_of_a_batch_is_refused(small):
 def test_flipped_bytes_in_the_frame_never_raise_anything_else(small):
     info, content = good_batch(small)
     frame = [*range(300), *range(len(content) - 300, len(content))]
-    for place in frame:
-        flipped = content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+    for index in frame:
+        flipped = content[:index] + bytes([content[index] ^ 0xFF]) + content[index + 1 :]
         try:
             read_one(info, flipped)
         except UserError:
@@ -153,18 +164,18 @@ def test_flipped_bytes_in_the_frame_never_raise_anything_else(small):
 
 
 def test_a_bomb_in_an_archive_with_right_checksums_is_still_refused(small, tmp_path):
-    """Checksums are the first wall; the unpickler must hold without them."""
+    """Checksums are the first protection; the unpickler must be safe without them."""
     made = small("cifar10")
     mark = tmp_path / "mark"
-    bomb = pickle.dumps(Runs(mark), protocol=2)
-    write_tar(made.archive(), dict.fromkeys(made.info.contents, bomb))
-    info = replace(made.info, contents=dict.fromkeys(made.info.contents, md5(bomb).hexdigest()))
+    bomb = pickle.dumps(Command(mark), protocol=2)
+    write_tar(made.archive(), dict.fromkeys(made.info.file_md5, bomb))
+    info = replace(made.info, file_md5=dict.fromkeys(made.info.file_md5, md5(bomb).hexdigest()))
     with pytest.raises(UserError, match="system"):
         read_content(info, made.folder)
     assert not mark.exists()
 
 
-def test_write_official_is_the_same_twice(small, tmp_path):
+def test_archives_are_reproducible(small, tmp_path):
     made = small("cifar100")
     again = write_archives(DATASETS["cifar100"], made.content, tmp_path / "again")
     assert again.files[0].md5 == made.info.files[0].md5

@@ -1,4 +1,4 @@
-"""data.dvc and the catalogue say the same, and DVC understands data.dvc."""
+"""data.dvc agrees with the catalogue, and DVC can read it."""
 
 import io
 import os
@@ -32,8 +32,8 @@ def test_the_pin_agrees_with_the_catalogue():
     }
 
 
-def test_dvc_would_write_the_pin_as_it_is():
-    """Some of DVC's commands write the file anew: that must change nothing."""
+def test_dvc_would_write_the_same_pin():
+    """Some commands of DVC rewrite the file: that must not change it."""
     text = PIN.read_text()
     stream = io.StringIO()
     yaml_as_dvc = YAML()
@@ -42,7 +42,7 @@ def test_dvc_would_write_the_pin_as_it_is():
     assert stream.getvalue() == text
 
 
-def test_dvc_reads_the_pin_and_misses_the_archives(tmp_path):
+def test_dvc_reads_the_pin_and_reports_missing_archives(tmp_path):
     shutil.copy(PIN, tmp_path)
     dvc = [sys.executable, "-m", "dvc"]
     environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}

@@ -1,4 +1,4 @@
-"""Whole sets in the official formats are read back exactly; what is not official is refused."""
+"""Data sets in the official formats are read exactly; other content is refused."""
 
 import gzip
 import hashlib
@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from horizont.data.catalogue import DATASETS
-from horizont.data.formats import parse_idx, read_ptb
-from horizont.data.sources import _read_members, has_all_files, read_content
-from horizont.data.writers import idx_bytes, write_tar
+from horizont.data.formats import idx_bytes, parse_idx, read_dataset, write_tar
+from horizont.data.sources import _read_files, locate, read_content
 from horizont.errors import UserError
 
 IMAGES = ("cifar10", "cifar100", "fashion-mnist")
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_images_come_back_exactly(small, name):
+def test_images_are_read_exactly(small, name):
     made = small(name)
     content = read_content(made.info, made.folder)
     assert set(content.arrays) == set(made.content.arrays)
@@ -26,7 +25,7 @@ def test_images_come_back_exactly(small, name):
         assert content.arrays[key].dtype == array.dtype
 
 
-def test_text_comes_back_word_for_word_numbered_by_frequency(small):
+def test_text_is_read_exactly_and_numbered_by_frequency(small):
     made = small("ptb")
     content = read_content(made.info, made.folder)
     for key, tokens in made.content.arrays.items():
@@ -38,23 +37,23 @@ def test_text_comes_back_word_for_word_numbered_by_frequency(small):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_unpacked_files_are_as_good_as_archives(small, name, tmp_path):
+def test_unpacked_files_are_accepted(small, name, tmp_path):
     made = small(name)
-    packed = read_content(made.info, made.folder)
-    for path, data in _read_members(made.info, made.folder).items():
-        target = tmp_path / "none" / path.rpartition("/")[2]
+    from_archives = read_content(made.info, made.folder)
+    for path, data in _read_files(made.info, made.folder).items():
+        target = tmp_path / "unpacked" / path.rpartition("/")[2]
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)
-    plain = read_content(made.info, tmp_path / "none")
-    for key, array in packed.arrays.items():
-        np.testing.assert_array_equal(plain.arrays[key], array)
+    from_files = read_content(made.info, tmp_path / "unpacked")
+    for key, array in from_archives.arrays.items():
+        np.testing.assert_array_equal(from_files.arrays[key], array)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_content_with_another_checksum_is_refused(small, name):
     made = small(name)
-    part = next(iter(made.info.contents))
-    info = replace(made.info, contents={**made.info.contents, part: "0" * 32})
+    part = next(iter(made.info.file_md5))
+    info = replace(made.info, file_md5={**made.info.file_md5, part: "0" * 32})
     with pytest.raises(UserError, match=r"checksum [0-9a-f]{32}.*official 0{32}"):
         read_content(info, made.folder)
 
@@ -70,18 +69,18 @@ def test_a_flipped_byte_is_refused(small, name):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_a_truncated_archive_is_refused(small, name, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
+def test_a_truncated_archive_is_refused(small, name, fraction):
     made = small(name)
     content = made.archive().read_bytes()
-    made.archive().write_bytes(content[: int(share * len(content))])
-    # nothing at all is a whole gzip file of nothing: there the checksum speaks
+    made.archive().write_bytes(content[: int(fraction * len(content))])
+    # an empty file is a valid, empty gzip file; its checksum is wrong
     with pytest.raises(UserError, match=r"refused|checksum"):
         read_content(made.info, made.folder)
 
 
 def test_recompressed_archives_are_accepted(small):
-    """As Debian's are: the content counts."""
+    """Like those of Debian: the checksum of the content decides."""
     made = small("fashion-mnist")
     for index in range(4):
         path = made.archive(index)
@@ -93,14 +92,14 @@ def test_recompressed_archives_are_accepted(small):
 def test_a_missing_file_is_named(small, name):
     made = small(name)
     made.archive().unlink()
-    assert not has_all_files(made.info, made.folder)
+    assert locate(made.info, made.folder.parent, None) is None
     with pytest.raises(UserError, match=made.archive().name):
         read_content(made.info, made.folder)
 
 
 def test_ptb_without_its_test_text_is_refused(small):
     made = small("ptb")
-    files = dict.fromkeys(list(made.info.contents)[:2], b"a b\n")
+    files = dict.fromkeys(list(made.info.file_md5)[:2], b"a b\n")
     write_tar(made.archive(), files)
     with pytest.raises(UserError, match=r"lacks simple-examples/data/ptb\.test\.txt"):
         read_content(made.info, made.folder)
@@ -109,7 +108,7 @@ def test_ptb_without_its_test_text_is_refused(small):
 def test_ptb_sentence_ends_and_order_of_words():
     info = DATASETS["ptb"]
     texts = (b" b a b \n\n c a\n", b"a\n", b"c")
-    content = read_ptb(info, dict(zip(info.file_md5, texts, strict=True)))
+    content = read_dataset(info, dict(zip(info.file_md5, texts, strict=True)))
     assert content.vocabulary == ("<eos>", "a", "b", "c")
     assert content.arrays["train_tokens"].tolist() == [2, 1, 2, 0, 0, 3, 1, 0]
     assert content.arrays["valid_tokens"].tolist() == [1, 0]
@@ -121,7 +120,7 @@ def test_ptb_strange_words_and_bytes_are_refused():
     for test, message in ((b"d\n", "'d'"), (b"\xff\xfe\n", "UTF-8")):
         texts = dict(zip(info.file_md5, (b"a\n", b"a\n", test), strict=True))
         with pytest.raises(UserError, match=message):
-            read_ptb(info, texts)
+            read_dataset(info, texts)
 
 
 IDX = idx_bytes(np.arange(24, dtype=np.uint8).reshape(2, 3, 4))
@@ -151,7 +150,7 @@ def test_idx_damage_is_refused(content, message):
 
 def with_right_checksums(made, files):
     sums = {name: hashlib.md5(data).hexdigest() for name, data in files.items()}
-    return replace(made.info, contents={**made.info.contents, **sums})
+    return replace(made.info, file_md5={**made.info.file_md5, **sums})
 
 
 def test_labels_outside_of_the_classes_are_refused(small):

@@ -1,4 +1,4 @@
-"""Windows of a text: every word is read once an epoch, in order, row by row."""
+"""Windows of a text: every word is read once per epoch, in order, row by row."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def starts(workers: int = 1, rank: int = 0, steps: int = 35) -> np.ndarray:
     )
 
 
-def test_a_row_goes_on_where_it_ended() -> None:
-    begun = starts()
-    assert begun.shape == (35, ROWS)
-    assert (np.diff(begun, axis=0) == TIME_STEPS).all()
-    assert begun[0].tolist() == [0, 249, 498, 747]  # four streams of 999 // 4 words
+def test_a_row_continues_where_it_ended() -> None:
+    begins = starts()
+    assert begins.shape == (35, ROWS)
+    assert (np.diff(begins, axis=0) == TIME_STEPS).all()
+    assert begins[0].tolist() == [0, 249, 498, 747]  # four streams of 999 // 4 words
 
 
 def test_no_word_is_read_twice_in_an_epoch() -> None:
     text = TextWindows(np.arange(WORDS, dtype=np.int32), TIME_STEPS, list(starts()))
-    read = np.concatenate([text.inputs_and_targets(begun)[0].ravel() for begun in text.order])
+    read = np.concatenate([text.inputs_and_targets(begins)[0].ravel() for begins in text.order])
     assert len(np.unique(read)) == len(read) == 35 * TIME_STEPS * ROWS
     inputs, targets = text.inputs_and_targets(text.order[-1])
     np.testing.assert_array_equal(targets, inputs + 1)
 
 
-def test_after_its_end_a_stream_begins_anew() -> None:
+def test_a_stream_starts_over_at_its_end() -> None:
     np.testing.assert_array_equal(starts(steps=36)[35], starts()[0])
 
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_workers_share_the_rows_of_one_process(workers: int) -> None:
-    shares = [starts(workers, rank) for rank in range(workers)]
-    np.testing.assert_array_equal(np.concatenate(shares, axis=1), starts())
+    rows = [starts(workers, rank) for rank in range(workers)]
+    np.testing.assert_array_equal(np.concatenate(rows, axis=1), starts())
 
 
 def test_a_text_that_is_too_short_is_refused() -> None:

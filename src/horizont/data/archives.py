@@ -1,12 +1,13 @@
-"""Reading archives into memory, trusting nothing in them.
+"""Reading of untrusted archives and pickles into memory, with limits.
 
-Nothing is ever unpacked to disk. Names that point elsewhere, links and devices are refused all
-the same, because whoever made such an archive did not make the official one.
+Nothing is unpacked to disk. Members with paths outside of the archive, links and devices are
+refused nevertheless: an archive with them is not the official one.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import pickle
 import pickletools
@@ -22,59 +23,61 @@ from numpy.typing import NDArray
 
 from horizont.errors import UserError
 
-ARCHIVE_LIMIT = 2**30  # bytes unpacked in all; the largest official archive has 2e8
-MEMBER_LIMIT = 2**28  # bytes of one wanted file; the largest official one has 1.6e8
-# What the standard library raises on damaged input: gzip and zlib, tarfile, and tarfile's header
-# parsing, which lets number and index errors through.
+#: Largest unpacked size of an archive, in bytes; the largest official one has 2e8.
+ARCHIVE_LIMIT = 2**30
+#: Largest size of a single file that is read, in bytes; the largest official one has 1.6e8.
+MEMBER_LIMIT = 2**28
+# Raised by the standard library for damaged input: by gzip and zlib, by tarfile, and by tarfile's
+# parsing of headers, which does not catch errors of numbers and indices.
 _ARCHIVE_ERRORS = (EOFError, OSError, zlib.error, tarfile.TarError, ValueError, IndexError)
 _NESTED_ARCHIVE_ERRORS = (OverflowError, RecursionError)
 
 
 @contextmanager
 def as_user_errors(path: Path) -> Iterator[None]:
-    """Turn every error of a damaged file into one for the user.
-
-    Raises
-    ------
-    UserError
-    """
+    """Convert every error of a damaged file to a UserError."""
     try:
         yield
     except (*_ARCHIVE_ERRORS, *_NESTED_ARCHIVE_ERRORS) as error:
-        raise UserError(
-            str(path), f"refused: {error}", "the whole, undamaged official file"
-        ) from error
+        allowed = "the complete, undamaged official file"
+        raise UserError(str(path), f"refused: {error}", allowed) from error
+
+
+def md5_of(path: Path) -> str:
+    """Return the MD5 of a file; official sources publish no stronger checksum."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "md5").hexdigest()
 
 
 class _LimitedStream:
-    """A stream that ends in an error once it has given more than ``limit`` bytes."""
+    """A stream that raises an error after more than ``limit`` bytes."""
 
     def __init__(self, stream: BinaryIO, limit: int) -> None:
         self._stream = stream
         self._remaining = limit
 
     def read(self, size: int = -1) -> bytes:
-        most = self._remaining + 1
-        data = self._stream.read(most if size < 0 else min(size, most))
+        largest = self._remaining + 1
+        data = self._stream.read(largest if size < 0 else min(size, largest))
         self._remaining -= len(data)
         if self._remaining < 0:
             raise ValueError("unpacks to far more than the official file")
         return data
 
     def read_to_end(self) -> None:
-        """Read to the end: only there gzip compares its checksum."""
+        """Read to the end, where gzip verifies its checksum."""
         while self.read(2**20):
             pass
 
 
 def read_uncompressed(path: Path) -> bytes:
-    """Return a file's bytes, at most ``CONTENT_LIMIT``."""
+    """Return the content of a file, at most ``MEMBER_LIMIT`` bytes."""
     with as_user_errors(path), path.open("rb") as stream:
         return _LimitedStream(stream, MEMBER_LIMIT).read()
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the unpacked bytes of a gzip file, at most ``CONTENT_LIMIT``."""
+    """Return the uncompressed content of a gzip file, at most ``MEMBER_LIMIT`` bytes."""
     with as_user_errors(path), gzip.open(path, "rb") as stream:
         return _LimitedStream(stream, MEMBER_LIMIT).read()  # type: ignore[arg-type]
 
@@ -84,21 +87,18 @@ def read_tar(path: Path, wanted: Collection[str], trusted: bool = False) -> dict
 
     Parameters
     ----------
-    path
-        The archive.
     wanted
         The members' names, without a leading "./".
     trusted
-        Whether the archive is byte for byte the official one; then members that are not wanted
-        may be of any kind.
+        Whether the archive has the official checksum; then the other members may be of any type.
 
     Raises
     ------
     UserError
         If the archive is damaged or too large, lacks a wanted member or has it twice, or has a
-        member that is a link, a device, or lies outside of the archive.
+        member that is a link or a device, or whose path is outside of the archive.
     """
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     with as_user_errors(path), gzip.open(path, "rb") as unpacked:
         stream = _LimitedStream(unpacked, ARCHIVE_LIMIT)  # type: ignore[arg-type]
         with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
@@ -107,29 +107,29 @@ def read_tar(path: Path, wanted: Collection[str], trusted: bool = False) -> dict
                 if name in wanted or not trusted:
                     _check_member(member)
                 if name in wanted:
-                    found[name] = _read_member(archive, member, name in found)
+                    members[name] = _read_member(archive, member, name in members)
         stream.read_to_end()
-        if missing := sorted(set(wanted) - set(found)):
+        if missing := sorted(set(wanted) - set(members)):
             raise ValueError(f"lacks {', '.join(missing)}")
-    return found
+    return members
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, is_duplicate: bool) -> bytes:
     content = archive.extractfile(member)
     if is_duplicate or content is None or member.size > MEMBER_LIMIT:
-        raise ValueError(f"member {member.name!r} is there twice, or no file, or too large")
+        raise ValueError(f"member {member.name!r} is a duplicate, not a file, or too large")
     return content.read()
 
 
 def _check_member(member: tarfile.TarInfo) -> None:
-    place = PurePosixPath(member.name)
-    if place.is_absolute() or ".." in place.parts or "\\" in member.name:
-        raise ValueError(f"member {member.name!r} lies outside of the archive")
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or "\\" in member.name:
+        raise ValueError(f"member {member.name!r} is outside of the archive")
     if not (member.isreg() or member.isdir()) or member.issparse():
-        raise ValueError(f"member {member.name!r} is a link, a device or the like")
+        raise ValueError(f"member {member.name!r} is neither a file nor a folder")
 
 
-# Whatever a hostile pickle makes the unpickler raise; its machine checks little by itself.
+#: Raised by the unpickler for malicious or damaged pickles; it checks little by itself.
 UNPICKLING_ERRORS = (
     pickle.UnpicklingError,
     EOFError,
@@ -145,11 +145,11 @@ UNPICKLING_ERRORS = (
 
 
 class _UnsignedByteType:
-    """Stands for ``numpy.dtype``; only unsigned bytes are admitted."""
+    """Replacement for ``numpy.dtype`` that accepts unsigned bytes only."""
 
     def __init__(self, code: object, *flags: object) -> None:
         if code not in (b"u1", "u1"):
-            raise pickle.UnpicklingError(f"an array of type {code!r}, not of bytes")
+            raise pickle.UnpicklingError(f"an array of type {code!r} instead of bytes")
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         if any(part is not None for part in state[2:5]):  # a structured or nested type
@@ -157,20 +157,20 @@ class _UnsignedByteType:
 
 
 class ByteArray:
-    """Stands for a pickled ``numpy.ndarray`` of unsigned bytes."""
+    """Replacement for a pickled ``numpy.ndarray`` of unsigned bytes."""
 
     def __init__(self, *construction: object) -> None:
         self._pixels: NDArray[np.uint8] | None = None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, shape, kind, columns_first, content = state
-        if not isinstance(kind, _UnsignedByteType) or not isinstance(content, bytes):
-            raise pickle.UnpicklingError("an array of something else than bytes")
+        _, shape, dtype, is_fortran, content = state
+        if not isinstance(dtype, _UnsignedByteType) or not isinstance(content, bytes):
+            raise pickle.UnpicklingError("an array that does not hold bytes")
         flat = np.frombuffer(content, np.uint8)
-        self._pixels = flat.reshape(shape, order="F" if columns_first else "C")
+        self._pixels = flat.reshape(shape, order="F" if is_fortran else "C")
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return the content."""
+        """Return the array."""
         if self._pixels is None:
             raise ValueError("an array without content")
         return self._pixels
@@ -192,21 +192,21 @@ class _RestrictedUnpickler(pickle.Unpickler):
 
 
 def load_restricted_pickle(content: bytes) -> object:
-    """Return the object in a pickle of Python 2's lists, dictionaries, strings and byte arrays.
+    """Return the object in a pickle of lists, dictionaries, strings and byte arrays.
 
-    Strings come as ``bytes``, arrays as :class:`ByteArray`.
+    Strings of Python 2 become ``bytes``, arrays :class:`ByteArray`.
 
     Raises
     ------
-    One of ``DAMAGE``
-        If the pickle is damaged or wants anything else.
+    One of ``UNPICKLING_ERRORS``
+        If the pickle is damaged or contains anything else.
     """
     _check_memo_numbers(content)
     return _RestrictedUnpickler(io.BytesIO(content), encoding="bytes").load()
 
 
 def _check_memo_numbers(content: bytes) -> None:
-    """Refuse huge memo numbers: the unpickler makes a table as long as the highest one."""
+    """Raise an error for huge memo numbers: the unpickler allocates a table up to the highest."""
     for count, (code, argument, _) in enumerate(pickletools.genops(content)):
         if code.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > count:
             raise pickle.UnpicklingError(f"memo number {argument} after {count} operations")

@@ -1,8 +1,8 @@
-"""The data sets that the studies know: what they are, where they come from, their checksums.
+"""The known data sets: shapes, official addresses, checksums and licences.
 
-The archives' MD5 are those that public loaders check downloads with. The contents' MD5 are those
-that public loaders list for the unpacked files; a set is accepted by its contents, because honest
-copies (a distribution's, for one) are compressed anew.
+The MD5 of archives are those that public loaders verify downloads with, the MD5 of unpacked files
+those that public loaders list. A set is accepted by its unpacked files, because legitimate copies
+(that of a Linux distribution, for example) are compressed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Format = Literal["cifar", "idx", "ptb"]
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file as its official place offers it: ``size`` in bytes, ``address`` to fetch it."""
+    """An official archive; ``size`` in bytes."""
 
     name: str
     md5: str
@@ -29,30 +29,30 @@ class RawFile:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known about one data set before any byte of it is here.
+    """The facts of a data set that are known without its files.
 
-    Parameters
+    Attributes
     ----------
     name, title
-        The key in settings; the name in print.
-    kind, format
-        Images or text; which reader understands the unpacked files.
+        The key in settings; the display name.
+    format
+        The format of the unpacked files: see :mod:`horizont.data.formats`.
     shape
         (channels, height, width) of an image; () for text.
     classes
-        Number of classes; for text the size of the vocabulary, the sentence end included.
+        Number of classes; for text the size of the vocabulary, including the end of sentence.
     splits
-        Examples of each split; for text words, sentence ends included.
+        Examples of each split; for text words, including ends of sentences.
     files
         The official archives.
-    parts
-        For each split the unpacked files that make it up, as paths inside the archives.
-    contents
-        MD5 of each of those files.
-    licence, citation, page
-        Terms of use; whom to cite; where both are explained.
+    split_files
+        The unpacked files of each split, as paths inside the archives.
+    file_md5
+        MD5 of each unpacked file.
+    page
+        The web page of the data set, with licence and citation.
     debian_folder
-        Where Debian's package puts the archives, if there is one.
+        The folder with the archives of Debian's package, if there is one.
     """
 
     name: str
@@ -216,7 +216,7 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return what is known about a data set.
+    """Return the catalogue entry of a data set.
 
     Raises
     ------

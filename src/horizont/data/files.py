@@ -1,4 +1,4 @@
-"""A cache of our own: images that were read once stay in memory, decoded."""
+"""Random access to single images in files of the official formats, and a cache of them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.data.catalogue import DatasetInfo, dataset_info
-from horizont.data.formats import find_pixel_offset, parse_idx
+from horizont.data.formats import archive_members, find_pixel_offset, parse_idx
 from horizont.data.prepared import DatasetArrays, DatasetDescription, ImageData, atomic_folder
-from horizont.data.writers import archive_members
 from horizont.errors import UserError
 
-#: From numbers of images to uint8 (images, channels, height, width).
+#: Reads images by their indices: uint8, shape (images, channels, height, width).
 ImageReader = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
 
 
 class DecodedImageCache:
-    """Images that are read when they are asked for the first time.
+    """A cache of images that are read at their first use.
 
-    The room for all of them is reserved at once; the system gives memory to what is written.
+    The array for all of them is allocated at once; the operating system commits the memory of a
+    page when it is first written.
 
     Parameters
     ----------
     count
-        How many images there are.
+        The number of images.
     shape
         (channels, height, width) of an image.
     read
-        Reads those that are not there yet.
+        Reads the images that are not cached.
     """
 
     def __init__(self, count: int, shape: tuple[int, ...], read: ImageReader) -> None:
@@ -43,7 +43,7 @@ class DecodedImageCache:
         self._read = read
 
     def __call__(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Fetch some images."""
+        """Return some images."""
         missing = indices[~self._is_cached[indices]]
         if len(missing):
             self._images[missing] = self._read(missing)
@@ -51,20 +51,22 @@ class DecodedImageCache:
         return self._images[indices]
 
 
-#: Names the content that the files were written from.
-SOURCE_HASH_FILE = "content.txt"
+#: Holds the hashes of the arrays that the files were written from.
+SOURCE_HASH_FILE = "source_hashes.txt"
 
 
 @dataclass(frozen=True)
 class FileSegment:
-    """Images that lie one after the other in a file.
+    """Consecutive images in a file.
 
     Attributes
     ----------
-    begin
-        Bytes of the file before the first of them.
-    size
-        Bytes of the whole file.
+    offset
+        Of the first image, in bytes.
+    count
+        The number of images.
+    file_bytes
+        Size of the file.
     """
 
     path: Path
@@ -75,7 +77,7 @@ class FileSegment:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """The training images of a set, on disk, and their labels, which are few bytes, in memory.
+    """The training images of a set in files, and their labels in memory.
 
     Attributes
     ----------
@@ -91,71 +93,70 @@ class ImageFiles:
     _descriptors: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
         return len(self.labels)
 
     @property
     def image_bytes(self) -> int:
-        """Bytes of an image."""
+        """Size of an image."""
         return math.prod(self.shape)
 
     @property
     def paths(self) -> list[Path]:
         """The files."""
-        return [stretch.path for stretch in self.segments]
+        return [segment.path for segment in self.segments]
 
     @cached_property
     def _first_indices(self) -> NDArray[np.int64]:
-        counts = [stretch.count for stretch in self.segments]
-        return np.cumsum([0, *counts])
+        return np.cumsum([0, *(segment.count for segment in self.segments)])
 
     def read(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Read some images, each by a call of its own.
+        """Read some images, each by a system call of its own.
 
         Returns
         -------
         ndarray of uint8, (examples, channels, height, width)
         """
-        chosen = np.asarray(indices)
-        images = np.empty((len(chosen), *self.shape), np.uint8)
-        parts = np.searchsorted(self._first_indices, chosen, side="right") - 1
-        for image, index, part in zip(images, chosen, parts, strict=True):
-            stretch = self.segments[part]
-            place = stretch.begin + int(index - self._first_indices[part]) * self.image_bytes
-            got = os.preadv(self._descriptor(stretch.path), [image.data], place)
-            if got != self.image_bytes:
-                raise UserError(str(stretch.path), "shorter than it was", "a file left alone")
+        indices = np.asarray(indices)
+        images = np.empty((len(indices), *self.shape), np.uint8)
+        numbers = np.searchsorted(self._first_indices, indices, side="right") - 1
+        for image, index, number in zip(images, indices, numbers, strict=True):
+            segment = self.segments[number]
+            inside = int(index - self._first_indices[number])
+            offset = segment.offset + inside * self.image_bytes
+            size = os.preadv(self._descriptor(segment.path), [image.data], offset)
+            if size != self.image_bytes:
+                raise UserError(str(segment.path), "truncated", "a file that does not change")
         return images
 
     def _descriptor(self, path: Path) -> int:
-        """Open a file once; a process that is forked later may read by the same number."""
+        """Open a file once; a process that is forked later can use the same descriptor."""
         if path not in self._descriptors:
             self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         return self._descriptors[path]
 
 
 def write_files_if_missing(data: ImageData, folder: Path) -> Path:
-    """Make a folder hold a set's training examples in their official format, or find it so.
+    """Write the training examples of a set in its official format, unless the folder has them.
 
-    The files are what the official archives would hold for the prepared examples: of a real set
-    the same pixels and labels at the same places, of a stand-in its own.
+    The files are those of the official archives, with the prepared examples.
     """
-    about, info = data.description, dataset_info(data.description.name)
-    if not (folder / SOURCE_HASH_FILE).is_file() or (
-        folder / SOURCE_HASH_FILE
-    ).read_text() != _content_hash(about):
+    info, content_hash = dataset_info(data.description.name), _content_hash(data.description)
+    hash_file = folder / SOURCE_HASH_FILE
+    if not hash_file.is_file() or hash_file.read_text() != content_hash:
+        train_only = replace(info, split_files={"train": info.split_files["train"]})
         content = DatasetArrays(
             {"train_images": data.train_images, "train_labels": data.train_labels}
         )
         with atomic_folder(folder) as temporary:
-            for name, packed in archive_members(_train_split_info(info), content).items():
+            for name, packed in archive_members(train_only, content).items():
                 (temporary / PurePosixPath(name).name).write_bytes(packed)
-            (temporary / SOURCE_HASH_FILE).write_text(_content_hash(about))
+            (temporary / SOURCE_HASH_FILE).write_text(content_hash)
     return folder
 
 
 def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
-    """Find the images inside the files of a folder.
+    """Open the files of a folder and find the images in them.
 
     Raises
     ------
@@ -167,36 +168,34 @@ def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise UserError(str(missing[0]), "missing", "a file in the official format")
-    find = _idx_segments if info.format == "idx" else _cifar_segments
-    stretches, labels = find(info, paths)
-    return ImageFiles(description.shape, tuple(stretches), labels)
+    find_segments = _idx_segments if info.format == "idx" else _cifar_segments
+    segments, labels = find_segments(info, paths)
+    return ImageFiles(description.shape, tuple(segments), labels)
 
 
 def _content_hash(description: DatasetDescription) -> str:
     return "\n".join(description.sha256[f"train_{part}"] for part in ("images", "labels")) + "\n"
 
 
-def _train_split_info(info: DatasetInfo) -> DatasetInfo:
-    return replace(info, split_files={"train": info.split_files["train"]})
-
-
 def _cifar_segments(
     info: DatasetInfo, paths: Sequence[Path]
 ) -> tuple[list[FileSegment], NDArray[np.int64]]:
-    stretches, labels = [], []
+    segments, labels = [], []
     for path in paths:
         content = path.read_bytes()
-        begin, own = find_pixel_offset(info, str(path), content)
-        stretches.append(FileSegment(path, begin, len(own), len(content)))
-        labels.append(own)
-    return stretches, np.concatenate(labels)
+        offset, batch_labels = find_pixel_offset(info, str(path), content)
+        segments.append(FileSegment(path, offset, len(batch_labels), len(content)))
+        labels.append(batch_labels)
+    return segments, np.concatenate(labels)
 
 
 def _idx_segments(
     info: DatasetInfo, paths: Sequence[Path]
 ) -> tuple[list[FileSegment], NDArray[np.int64]]:
-    images, named = paths
-    pixels = parse_idx(str(images), content := images.read_bytes(), axes=3)
-    labels = parse_idx(str(named), named.read_bytes(), axes=1).astype(np.int64)
-    begin = len(content) - pixels.nbytes
-    return [FileSegment(images, begin, len(pixels), len(content))], labels
+    del info
+    image_file, label_file = paths
+    content = image_file.read_bytes()
+    pixels = parse_idx(str(image_file), content, axes=3)
+    labels = parse_idx(str(label_file), label_file.read_bytes(), axes=1).astype(np.int64)
+    offset = len(content) - pixels.nbytes
+    return [FileSegment(image_file, offset, len(pixels), len(content))], labels

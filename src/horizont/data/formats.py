@@ -1,43 +1,55 @@
-"""The reader of the CIFAR archives (python version)."""
+"""The official formats of the data sets: CIFAR (python version), IDX and Penn Treebank.
+
+They can be written, too: with archives of synthetic content the readers can be tested without
+network, and input pipelines can read stand-ins from files.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import math
+import pickle
 import struct
+import tarfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.data.archives import UNPICKLING_ERRORS, ByteArray, load_restricted_pickle
-from horizont.data.catalogue import DatasetInfo
+from horizont.data.archives import UNPICKLING_ERRORS, ByteArray, load_restricted_pickle, md5_of
+from horizont.data.catalogue import DatasetInfo, RawFile
 from horizont.data.prepared import Array, DatasetArrays
 from horizont.errors import UserError
 
-CifarBatch = tuple[NDArray[np.uint8], NDArray[np.int64]]
+IDX_UNSIGNED_BYTE = 8
+SENTENCE_END = "<eos>"
+#: The lowest protocol in which Python 3 writes bytes as they are; in protocol 2, that of the
+#: official files, it encodes them as text, and images could not be read at an offset.
+_PICKLE_PROTOCOL = 3
 
 
-def label_key(info: DatasetInfo) -> bytes:
-    """Return the name of the labels inside a batch: CIFAR-100 has fine and coarse ones."""
-    return b"labels" if info.classes == 10 else b"fine_labels"
-
-
-def read_cifar(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
-    """Turn unpacked batches into arrays.
-
-    Parameters
-    ----------
-    info
-        The catalogue's entry.
-    files
-        Bytes of every unpacked file that ``info.parts`` names.
+def read_dataset(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
+    """Convert the unpacked files of a data set, by path inside the archives, to arrays.
 
     Raises
     ------
     UserError
-        If a batch is damaged, is no batch, or wants to run something.
+        If a file is damaged, is not in the official format, or would execute code.
     """
+    return _READERS[info.format](info, files)
+
+
+def _label_key(info: DatasetInfo) -> bytes:
+    """Return the name of the labels in a batch: CIFAR-100 has fine and coarse ones."""
+    return b"labels" if info.classes == 10 else b"fine_labels"
+
+
+def _read_cifar(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
     arrays: dict[str, Array] = {}
     for split, names in info.split_files.items():
         batches = [_read_cifar_batch(info, name, files[name]) for name in names]
@@ -46,9 +58,20 @@ def read_cifar(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
     return DatasetArrays(arrays)
 
 
-def _read_cifar_batch(info: DatasetInfo, name: str, content: bytes) -> CifarBatch:
+def _read_cifar_batch(
+    info: DatasetInfo, name: str, content: bytes
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
-        return _parse_cifar_batch(info, content)
+        batch = load_restricted_pickle(content)
+        if not isinstance(batch, dict):
+            raise TypeError(f"a {type(batch).__name__} in place of a dictionary")
+        data, labels = batch[b"data"], batch[_label_key(info)]
+        if not isinstance(data, ByteArray) or not isinstance(labels, list):
+            raise TypeError("data or labels of the wrong type")
+        if not all(type(label) is int for label in labels):
+            raise TypeError("labels that are not integers")
+        images = data.pixels().reshape(len(labels), *info.shape)
+        return images, np.array(labels, np.int64)
     except UNPICKLING_ERRORS as error:
         raise UserError(name, f"refused: {error}", "a batch of the official archive") from error
 
@@ -56,50 +79,40 @@ def _read_cifar_batch(info: DatasetInfo, name: str, content: bytes) -> CifarBatc
 def find_pixel_offset(
     info: DatasetInfo, name: str, content: bytes
 ) -> tuple[int, NDArray[np.int64]]:
-    """Find where the pixels of a batch begin inside its file, and read its labels.
-
-    The pixels lie there as one string of bytes, an image after the other.
+    """Find the offset of the pixels in a CIFAR batch, one image after the other, and its labels.
 
     Raises
     ------
     UserError
-        If the file is no batch, or its pixels lie in another order.
+        If the file is not a batch, or its pixels are stored in another order.
     """
     images, labels = _read_cifar_batch(info, name, content)
-    place = content.find(images.tobytes())
-    if place < 0:
-        raise UserError(name, "pixels in another order", "an image after the other")
-    return place, labels
+    offset = content.find(images.tobytes())
+    if offset < 0:
+        raise UserError(name, "pixels in another order", "one image after the other")
+    return offset, labels
 
 
-def _parse_cifar_batch(info: DatasetInfo, content: bytes) -> CifarBatch:
-    batch = load_restricted_pickle(content)
-    if not isinstance(batch, dict):
-        raise TypeError(f"a {type(batch).__name__} in place of a dictionary")
-    data, labels = batch[b"data"], batch[label_key(info)]
-    if not isinstance(data, ByteArray) or not isinstance(labels, list):
-        raise TypeError("data or labels of the wrong kind")
-    if not all(type(label) is int for label in labels):
-        raise TypeError("labels that are not whole numbers")
-    images = data.pixels().reshape(len(labels), *info.shape)
-    return images, np.array(labels, np.int64)
+def cifar_batch(
+    info: DatasetInfo, title: str, images: NDArray[np.uint8], labels: NDArray[np.int64]
+) -> bytes:
+    """Return a CIFAR batch file of images, shape (N, channels, height, width), and labels."""
+    numbers = [int(label) for label in labels]
+    batch = {
+        b"batch_label": title.encode(),
+        _label_key(info): numbers,
+        b"data": images.reshape(len(images), -1),
+        b"filenames": [f"image_{index:05d}.png".encode() for index in range(len(numbers))],
+    }
+    if info.classes != 10:
+        batch[b"coarse_labels"] = [number // 5 for number in numbers]
+    return pickle.dumps(batch, _PICKLE_PROTOCOL)
 
 
-IDX_UNSIGNED_BYTE = 8
-
-
-def read_idx(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
-    """Turn unpacked IDX files into arrays; ``info.parts`` has images and labels of each split.
-
-    Raises
-    ------
-    UserError
-        If a file has another type or number of axes, or is shorter or longer than it says.
-    """
+def _read_idx(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
     arrays: dict[str, Array] = {}
     for split, (images, labels) in info.split_files.items():
-        pixels = parse_idx(images, files[images], axes=3)
-        arrays[f"{split}_images"] = pixels[:, None]
+        arrays[f"{split}_images"] = parse_idx(images, files[images], axes=3)[:, None]
         arrays[f"{split}_labels"] = parse_idx(labels, files[labels], axes=1).astype(np.int64)
     return DatasetArrays(arrays)
 
@@ -112,24 +125,22 @@ def parse_idx(name: str, content: bytes, axes: int) -> NDArray[np.uint8]:
         raise UserError(name, f"begins with {content[:4].hex()}", f"IDX, {magic.hex()}")
     shape = struct.unpack(f">{axes}I", content[4:start])
     if len(content) - start != math.prod(shape):
-        found = f"{len(content) - start} bytes of content"
-        raise UserError(name, found, f"{math.prod(shape)} bytes, as its header says")
+        actual = f"{len(content) - start} bytes of content"
+        raise UserError(name, actual, f"{math.prod(shape)} bytes, as its header says")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-SENTENCE_END = "<eos>"
+def idx_bytes(array: NDArray[np.uint8]) -> bytes:
+    """Return an IDX file of an array of unsigned bytes."""
+    header = bytes([0, 0, IDX_UNSIGNED_BYTE, array.ndim])
+    return header + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def read_ptb(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
-    """Turn the text files into word numbers.
+def _read_ptb(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
+    """Convert text files to word numbers.
 
-    Words are numbered by falling frequency in the training text, equal ones in alphabetical
-    order; every line end becomes the word ``<eos>``.
-
-    Raises
-    ------
-    UserError
-        If a file is no UTF-8, or has a word that the training text lacks.
+    Words are numbered by falling frequency in the training text, equally frequent ones in
+    alphabetical order; every line end becomes the word ``<eos>``.
     """
     words = {
         split: _split_words(names[0], files[names[0]]) for split, names in info.split_files.items()
@@ -157,3 +168,93 @@ def _encode_words(name: str, words: list[str], numbers: Mapping[str, int]) -> ND
         return np.fromiter((numbers[word] for word in words), np.int32, len(words))
     except KeyError as error:
         raise UserError(name, error.args[0], "the words of the training text") from error
+
+
+_READERS: dict[str, Callable[[DatasetInfo, Mapping[str, bytes]], DatasetArrays]] = {
+    "cifar": _read_cifar,
+    "idx": _read_idx,
+    "ptb": _read_ptb,
+}
+
+
+def write_archives(info: DatasetInfo, content: DatasetArrays, folder: Path) -> DatasetInfo:
+    """Write the archives of a data set with this content.
+
+    Returns
+    -------
+    DatasetInfo
+        A catalogue entry that describes what was written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    members = archive_members(info, content)
+    if info.format == "idx":
+        for file, unpacked in zip(info.files, members.values(), strict=True):
+            (folder / file.name).write_bytes(gzip.compress(unpacked, mtime=0))
+    else:
+        write_tar(folder / info.files[0].name, members)
+    paths = [folder / file.name for file in info.files]
+    return replace(
+        info,
+        classes=len(content.vocabulary) if content.vocabulary else info.classes,
+        splits={split: _count_examples(content, split) for split in info.splits},
+        files=tuple(
+            RawFile(file.name, md5_of(path), path.stat().st_size, file.url)
+            for file, path in zip(info.files, paths, strict=True)
+        ),
+        file_md5={
+            name: hashlib.md5(data, usedforsecurity=False).hexdigest()
+            for name, data in members.items()
+        },
+    )
+
+
+def archive_members(info: DatasetInfo, content: DatasetArrays) -> dict[str, bytes]:
+    """Return the files in the archives of a data set with this content, by path inside them."""
+    return _MEMBER_WRITERS[info.format](info, content)
+
+
+def write_tar(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a tar.gz with these members."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    path.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+
+
+def _count_examples(content: DatasetArrays, split: str) -> int:
+    sizes = (len(array) for name, array in content.arrays.items() if name.startswith(split))
+    return next(sizes)
+
+
+def _cifar_members(info: DatasetInfo, content: DatasetArrays) -> dict[str, bytes]:
+    files = {}
+    for split, names in info.split_files.items():
+        images, labels = content.arrays[f"{split}_images"], content.arrays[f"{split}_labels"]
+        parts = np.array_split(np.arange(len(labels)), len(names))
+        for number, (name, part) in enumerate(zip(names, parts, strict=True), 1):
+            title = f"{split} batch {number} of {len(names)}"
+            files[name] = cifar_batch(info, title, images[part], labels[part])
+    return files
+
+
+def _idx_members(info: DatasetInfo, content: DatasetArrays) -> dict[str, bytes]:
+    files = {}
+    for split, (images, labels) in info.split_files.items():
+        files[images] = idx_bytes(content.arrays[f"{split}_images"][:, 0])
+        files[labels] = idx_bytes(content.arrays[f"{split}_labels"].astype(np.uint8))
+    return files
+
+
+def _ptb_members(info: DatasetInfo, content: DatasetArrays) -> dict[str, bytes]:
+    words = content.vocabulary or ()
+    files = {}
+    for split, (name,) in info.split_files.items():
+        text = " ".join(words[token] for token in content.arrays[f"{split}_tokens"])
+        files[name] = text.replace(SENTENCE_END, "\n").encode()
+    return files
+
+
+_MEMBER_WRITERS = {"cifar": _cifar_members, "idx": _idx_members, "ptb": _ptb_members}

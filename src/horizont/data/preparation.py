@@ -1,4 +1,4 @@
-"""One call from nothing to a prepared data set."""
+"""Preparation of a data set: from the official files or the generator to a prepared folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from horizont.data.prepared import (
     load,
     write_prepared,
 )
-from horizont.data.sources import (
-    ProgressCallback,
-    RawFiles,
-    fetch,
-    locate,
-    no_progress,
-    read_content,
-)
+from horizont.data.sources import ProgressCallback, RawFiles, fetch, locate, read_content
 from horizont.errors import UserError
 
 SourceChoice = Literal["synthetic", "available", "real"]
@@ -40,117 +33,107 @@ def prepare(
     mirror: Path | None = None,
     train_examples: int | None = None,
     test_examples: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback = lambda step, fraction: None,
     seed: int = 0,
 ) -> DatasetDescription:
-    """Make ``out_dir/<name>`` hold a data set in canonical form.
-
-    A folder that is already whole and is what is asked for stays as it is.
+    """Write a data set to ``out_dir/<name>``, unless it is there as requested.
 
     Parameters
     ----------
-    name
-        A name of the catalogue.
     source
-        ``synthetic``: the stand-in. ``real``: the real set, fetched if need be. ``available``:
-        the real set if it can be had without network, else the stand-in.
+        ``synthetic``: the stand-in. ``real``: the real set, downloaded if necessary.
+        ``available``: the real set if it is available without network, else the stand-in.
     raw_dir, out_dir
-        Folders of raw and of prepared sets, with one folder a set inside.
+        Folders of raw and of prepared sets, with a folder for each set.
     mirror
-        A folder with official archives, or with one such folder a set inside.
+        A folder with official archives, or with a folder of them for each set.
     train_examples, test_examples
-        How many examples to keep of the training split and of each other one, the first ones;
-        for text, words. ``None``: all.
+        Number of first examples to use of the training split and of each other one; for text,
+        words. By default all.
     progress
-        Called with a step and the share of it that is done.
+        Called with a step and the fraction of it that is complete.
     seed
         Of the stand-in.
 
     Raises
     ------
     UserError
-        If a value is impossible, the real set cannot be had or is damaged, or the prepared set
-        cannot be written.
+        If a value is invalid, the real set is unavailable or damaged, or the prepared set cannot
+        be written.
     """
-    _check_request(source, seed)
-    info = dataset_info(name)
-    splits = _split_sizes(info, train_examples, test_examples)
-    found = None if source == "synthetic" else locate(info, raw_dir, mirror)
-    folder, tell = out_dir / name, progress or no_progress
-    kept = _existing_description(folder)
-    if kept is not None and _is_up_to_date(kept, source, found, splits, seed):
-        return kept
-    if source == "real" and found is None:
-        found = fetch(info, raw_dir, tell)
-    if found is None:
-        content, about = _generate_synthetic(info, splits, seed, tell)
-    else:
-        content, about = _read_real(info, found, splits, tell)
-    tell(f"writing {folder}", 0.0)
-    write_prepared(folder, content, about)
-    tell(f"writing {folder}", 1.0)
-    return about
-
-
-def _check_request(source: str, seed: int) -> None:
     if source not in get_args(SourceChoice):
         raise UserError("source", source, get_args(SourceChoice))
     if seed < 0:
         raise UserError("seed", seed, "0 or more")
+    info = dataset_info(name)
+    splits = _split_sizes(info, train_examples, test_examples)
+    raw_files = None if source == "synthetic" else locate(info, raw_dir, mirror)
+    folder = out_dir / name
+    existing = _existing_description(folder)
+    if existing is not None and _is_up_to_date(existing, source, raw_files, splits, seed):
+        return existing
+    if source == "real" and raw_files is None:
+        raw_files = fetch(info, raw_dir, progress)
+    if raw_files is None:
+        content, description = _generate_synthetic(info, splits, seed, progress)
+    else:
+        progress(f"reading {raw_files.folder}", 0.0)
+        content = read_content(info, raw_files.folder).head(splits)
+        description = _describe(info, content, splits, raw_files.origin)
+    progress(f"writing {folder}", 0.0)
+    write_prepared(folder, content, description)
+    progress(f"writing {folder}", 1.0)
+    return description
 
 
 def _split_sizes(info: DatasetInfo, train: int | None, test: int | None) -> dict[str, int]:
     splits = {}
     for split, size in info.splits.items():
-        field, wanted = ("train_examples", train) if split == "train" else ("test_examples", test)
-        if wanted is not None and not 1 <= wanted <= size:
-            raise UserError(field, wanted, f"1 to {size} for {info.name}")
-        splits[split] = size if wanted is None else wanted
+        field, limit = ("train_examples", train) if split == "train" else ("test_examples", test)
+        if limit is not None and not 1 <= limit <= size:
+            raise UserError(field, limit, f"1 to {size} for {info.name}")
+        splits[split] = size if limit is None else limit
     return splits
 
 
 def _existing_description(folder: Path) -> DatasetDescription | None:
     try:
         return load(folder, verify=True).description
-    except UserError:  # missing or damaged: either way it is built anew
+    except UserError:  # missing or damaged: either way it is rebuilt
         return None
 
 
 def _is_up_to_date(
     description: DatasetDescription,
     source: SourceChoice,
-    found: RawFiles | None,
+    raw_files: RawFiles | None,
     splits: Mapping[str, int],
     seed: int,
 ) -> bool:
-    """Return whether a prepared set is what would be built."""
+    """Whether a prepared set is what would be built."""
     if description.splits != splits:
         return False
     if description.source == "real":
         return source != "synthetic"
-    same_law = (description.seed, description.generator) == (seed, GENERATOR_VERSION)
-    return same_law and source != "real" and found is None
-
-
-def _read_real(
-    info: DatasetInfo, found: RawFiles, splits: Mapping[str, int], progress: ProgressCallback
-) -> tuple[DatasetArrays, DatasetDescription]:
-    progress(f"reading {found.folder}", 0.0)
-    content = read_content(info, found.folder).head(splits)
-    return content, _describe(info, content, splits, found.origin)
+    is_same_generator = (description.seed, description.generator) == (seed, GENERATOR_VERSION)
+    return is_same_generator and source != "real" and raw_files is None
 
 
 def _generate_synthetic(
     info: DatasetInfo, splits: Mapping[str, int], seed: int, progress: ProgressCallback
 ) -> tuple[DatasetArrays, DatasetDescription]:
-    # Only here, like pooch: processes that train import this package, and make no data.
+    # Imported here, like pooch: scipy would slow down the start of every process that reads data.
     from horizont.data.synthetic import synthesise
 
-    made = synthesise(info, splits, seed, progress)
-    about = _describe(info, made.content, splits, "generated")
-    best = {"best_accuracy": made.best_accuracy, "best_perplexity": made.best_perplexity}
-    extra = {**best, "seed": seed, "generator": GENERATOR_VERSION}
-    return made.content, about.model_copy(update=extra)
+    synthetic = synthesise(info, splits, seed, progress)
+    description = _describe(info, synthetic.content, splits, "generated")
+    extra = {
+        "best_accuracy": synthetic.best_accuracy,
+        "best_perplexity": synthetic.best_perplexity,
+        "seed": seed,
+        "generator": GENERATOR_VERSION,
+    }
+    return synthetic.content, description.model_copy(update=extra)
 
 
 def _describe(

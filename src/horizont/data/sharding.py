@@ -1,11 +1,4 @@
-"""Which words of a text each worker reads at each step: the same in every framework.
-
-The text is cut into as many streams as the global batch has rows, all of one length, and each row
-reads its stream window by window, so that the state of a recurrent network can be carried on. A
-worker has rows that lie side by side, hence one stretch of the text: the batches of all workers
-together are those of one process, and still no worker sees the text of another. Both ways of
-sharing images fall together here. After its end a stream begins anew.
-"""
+"""The order of the examples: what each worker reads at each step, the same in every framework."""
 
 from __future__ import annotations
 
@@ -19,11 +12,49 @@ from horizont.config.run import Run
 from horizont.data.prepared import DatasetDescription
 from horizont.errors import UserError
 
+Sharding = Literal["global_batches", "static_shards"]
+LastBatch = Literal["drop", "keep"]
+Indices = NDArray[np.int64]
+
+
+def example_order(run: Run, rank: int, description: DatasetDescription) -> Indices:
+    """Return the examples of each batch of a worker: indices of images or starts of windows.
+
+    Returns
+    -------
+    ndarray of int64, shape (steps, local batch)
+    """
+    if description.kind == "text":
+        return window_starts(
+            words=description.splits["train"],
+            time_steps=run.workload.time_steps,
+            global_batch=run.global_batch,
+            workers=run.topology.workers,
+            rank=rank,
+            steps=run.steps.total,
+        )
+    return batch_indices(
+        examples=description.splits["train"],
+        global_batch=run.global_batch,
+        local_batch=run.local_batch,
+        workers=run.topology.workers,
+        rank=rank,
+        sharding=run.topology.sharding,
+        seed=run.seed,
+        steps=run.steps.total,
+    )
+
 
 def window_starts(
     *, words: int, time_steps: int, global_batch: int, workers: int, rank: int, steps: int
-) -> NDArray[np.int64]:
-    """Return where the windows of a worker begin, step by step.
+) -> Indices:
+    """Return where the windows of a worker begin in a text, step by step.
+
+    The text is split into as many streams of equal length as the global batch has rows. Each row
+    reads its stream window by window, so that a recurrent network can carry its state on; at its
+    end a stream starts over. A worker has adjacent rows, hence a contiguous part of the text: the
+    batches of all workers together are those of a single process, and still no worker reads the
+    text of another. So both ways of sharding images are the same here.
 
     A window has `time_steps` words, and the word after each of them is to be predicted.
 
@@ -51,13 +82,8 @@ def window_starts(
     return np.asarray(offsets[:, None] + length * rows)
 
 
-Sharding = Literal["global_batches", "static_shards"]
-LastBatch = Literal["drop", "keep"]
-Indices = NDArray[np.int64]
-
-
 def epoch_order(examples: int, seed: int, epoch: int) -> Indices:
-    """Return the order of the examples in an epoch, a permutation, int64 (examples,).
+    """Return the order of the examples in an epoch, a permutation, int64, shape (examples,).
 
     Raises
     ------
@@ -74,12 +100,17 @@ def epoch_order(examples: int, seed: int, epoch: int) -> Indices:
 def steps_per_epoch(
     examples: int, local_batch: int, workers: int, sharding: Sharding, last: LastBatch = "drop"
 ) -> int:
-    """Return how many steps an epoch has; the same for every worker."""
-    whole = last == "drop"
+    """Return the number of steps in an epoch, the same for every worker."""
+    drop_last = last == "drop"
     if sharding == "global_batches":
-        return _count_batches(examples, local_batch * workers, whole)
-    shard = examples // workers if whole else -(-examples // workers)  # the smallest; largest
-    return _count_batches(shard, local_batch, whole)
+        return _count_batches(examples, local_batch * workers, drop_last)
+    # The smallest shard if batches are dropped, else the largest.
+    shard = examples // workers if drop_last else -(-examples // workers)
+    return _count_batches(shard, local_batch, drop_last)
+
+
+def _count_batches(examples: int, size: int, drop_last: bool) -> int:
+    return examples // size if drop_last else -(-examples // size)
 
 
 @overload
@@ -124,25 +155,20 @@ def batch_indices(
     steps: int,
     last: LastBatch = "drop",
 ) -> Indices | list[Indices]:
-    """Return the examples that a worker sees, step by step, over as many epochs as it takes.
+    """Return the examples of a worker, step by step, over as many epochs as necessary.
 
     Parameters
     ----------
     examples
         Size of the training split.
-    global_batch, local_batch, workers
-        Examples a step in all; of one worker; their ratio.
-    rank
-        Which worker, 0..workers-1.
     sharding
-        ``global_batches`` or ``static_shards``.
+        ``global_batches``: the workers split each batch of a single process. ``static_shards``:
+        each worker reads its own part of the examples.
     seed
         Of the permutations.
-    steps
-        How many steps.
     last
-        ``drop``: examples that do not fill an epoch's last global batch are left out of that
-        epoch. ``keep``: they make a smaller batch; ``global_batches`` shares it as evenly as it goes,
+        ``drop``: examples that do not fill the last global batch of an epoch are left out.
+        ``keep``: they form a smaller batch; ``global_batches`` splits it as evenly as possible,
         and a worker's part may be empty.
 
     Returns
@@ -152,45 +178,31 @@ def batch_indices(
     Raises
     ------
     UserError
-        If the numbers are impossible.
+        If the numbers are invalid.
     """
     _check_sizes(examples, global_batch, local_batch, workers)
     _check_choices(workers, rank, sharding, steps, last)
-    length = steps_per_epoch(examples, local_batch, workers, sharding, last)
-    if length == 0:
+    step_count = steps_per_epoch(examples, local_batch, workers, sharding, last)
+    if step_count == 0:
         raise UserError("global_batch", global_batch, f"at most {examples}, the examples")
-    cut: Callable[[Indices], list[Indices]] = {
-        "global_batches": lambda order: _global_batch_slices(
-            order, global_batch, workers, rank, length
-        ),
-        "static_shards": lambda order: _static_shard_batches(
-            order, local_batch, workers, rank, length
-        ),
-    }[sharding]
-    epochs = range(-(-steps // length))
-    batches = [batch for epoch in epochs for batch in cut(epoch_order(examples, seed, epoch))]
+
+    def global_batches(order: Indices) -> list[Indices]:
+        starts = range(0, step_count * global_batch, global_batch)
+        batches = [order[start : start + global_batch] for start in starts]
+        return [np.array_split(batch, workers)[rank] for batch in batches]
+
+    def static_shards(order: Indices) -> list[Indices]:
+        shard = order[order % workers == rank]
+        starts = range(0, step_count * local_batch, local_batch)
+        return [shard[start : start + local_batch] for start in starts]
+
+    split: Callable[[Indices], list[Indices]]
+    split = global_batches if sharding == "global_batches" else static_shards
+    epochs = range(-(-steps // step_count))
+    batches = [batch for epoch in epochs for batch in split(epoch_order(examples, seed, epoch))]
     if last == "keep":
         return batches[:steps]
     return np.array(batches[:steps], np.int64).reshape(steps, local_batch)
-
-
-def _global_batch_slices(
-    order: Indices, global_batch: int, workers: int, rank: int, step_count: int
-) -> list[Indices]:
-    starts = range(0, step_count * global_batch, global_batch)
-    return [np.array_split(order[start : start + global_batch], workers)[rank] for start in starts]
-
-
-def _static_shard_batches(
-    order: Indices, local_batch: int, workers: int, rank: int, step_count: int
-) -> list[Indices]:
-    own = order[order % workers == rank]
-    starts = range(0, step_count * local_batch, local_batch)
-    return [own[start : start + local_batch] for start in starts]
-
-
-def _count_batches(total: int, size: int, drop_last: bool) -> int:
-    return total // size if drop_last else -(-total // size)
 
 
 def _check_sizes(examples: int, global_batch: int, local_batch: int, workers: int) -> None:
@@ -215,31 +227,3 @@ def _check_choices(workers: int, rank: int, sharding: str, steps: int, last: str
 def _check_minimum(field: str, value: int, minimum: int) -> None:
     if value < minimum:
         raise UserError(field, value, f"{minimum} or more")
-
-
-def example_order(run: Run, rank: int, description: DatasetDescription) -> NDArray[np.int64]:
-    """Tell the examples of each batch: numbers of images, or where windows of a text begin.
-
-    Returns
-    -------
-    ndarray of int64, shape (steps, local batch)
-    """
-    if description.kind == "text":
-        return window_starts(
-            words=description.splits["train"],
-            time_steps=run.workload.time_steps,
-            global_batch=run.global_batch,
-            workers=run.topology.workers,
-            rank=rank,
-            steps=run.steps.total,
-        )
-    return batch_indices(
-        examples=description.splits["train"],
-        global_batch=run.global_batch,
-        local_batch=run.local_batch,
-        workers=run.topology.workers,
-        rank=rank,
-        sharding=run.topology.sharding,
-        seed=run.seed,
-        steps=run.steps.total,
-    )
