@@ -1,4 +1,4 @@
-"""What several floors' tests share: a small run, and a study in a folder of its own."""
+"""Shared by the tests of several packages: a small run, a study in its own folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URGENT = ("pipeline", "framework")
 
 
 def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
-    """Describe a run that takes seconds."""
+    """Return a run that takes seconds."""
     workers = 1 if "local" in system else 2
     servers = 1 if "parameter_server" in system else 0
     values: dict[str, Any] = {
@@ -42,28 +42,24 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
         "block": 0,
         "seed": 7,
         "sampler_hz": 0,
-        "timeout_s": 240,  # only what hangs should meet it; a busy machine takes its time
+        "timeout_s": 240,  # reached only by a run that hangs, however busy the machine
     }
     return Run.model_validate({**values, **changes})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the files that take long come first.
-
-    So they do not come last in one of several test processes, and the short ones fill what is
-    left. Files stay whole.
-    """
+    """Run the files that take longest first, so that short ones balance the test processes."""
     urgency: dict[Path, int] = {}
     for item in items:
-        marked = (place for place, mark in enumerate(URGENT) if item.get_closest_marker(mark))
-        own = next(marked, len(URGENT))
-        urgency[item.path] = min(own, urgency.get(item.path, own))
+        marked = (rank for rank, mark in enumerate(URGENT) if item.get_closest_marker(mark))
+        rank = next(marked, len(URGENT))
+        urgency[item.path] = min(rank, urgency.get(item.path, rank))
     items.sort(key=lambda item: urgency[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let what there is one of a machine, the lock of those who measure, be one a test process."""
+    """Give each test process its own temporary folder."""
     folder = tmp_path_factory.mktemp("tmp")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder))
@@ -73,7 +69,7 @@ def own_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
-    """Lay out a study with the tiny profile, without code of its own."""
+    """Create a study with the tiny profile, without code of its own."""
     shutil.copytree(ROOT / "profiles", tmp_path / "profiles")
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
@@ -85,7 +81,7 @@ def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
 
 @pytest.fixture(scope="session")
 def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a small synthetic CIFAR-10 ready and tell its folder."""
+    """Prepare a small synthetic CIFAR-10 and return its folder."""
     from horizont.data.preparation import prepare
 
     out = tmp_path_factory.mktemp("prepared")
@@ -94,7 +90,7 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def horizont_processes(folder: Path) -> list[psutil.Process]:
-    """List the workers and samplers that work below a folder."""
+    """List the workers and samplers whose files are below a folder."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
@@ -106,7 +102,7 @@ def horizont_processes(folder: Path) -> list[psutil.Process]:
 
 @pytest.fixture
 def nothing_left(tmp_path: Path) -> Iterator[None]:
-    """Fail if a test leaves a worker or a sampler behind."""
+    """Fail if a worker or a sampler outlives the test."""
     yield
     assert_nothing_left(tmp_path)
 
@@ -116,9 +112,9 @@ def assert_nothing_left(folder: Path) -> None:
     assert not alive, [" ".join(process.cmdline()) for process in alive]
 
 
-def wait_for(come: Callable[[], bool], missing: str) -> None:
-    """Wait until something has come; fail with what is missing if it does not."""
-    end = time.monotonic() + 300
-    while not come():
-        assert time.monotonic() < end, missing
+def wait_for(condition: Callable[[], bool], message: str) -> None:
+    """Wait until a condition holds; fail with a message after five minutes."""
+    end_s = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < end_s, message
         time.sleep(0.1)

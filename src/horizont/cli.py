@@ -102,7 +102,9 @@ def config_check() -> None:
     from horizont.workflow.paths import study_paths
 
     study = load_study(study_paths())
-    print(f"params.yaml is valid: profile {study.profile}, experiments {', '.join(study.experiments)}")
+    print(
+        f"params.yaml is valid: profile {study.profile}, experiments {', '.join(study.experiments)}"
+    )
 
 
 @app.command()

@@ -22,7 +22,7 @@ def carried_out(system: str, store: Path, data: Path, every: int) -> Record:
     if installed_version(parse_system(system).framework) is None:
         pytest.skip(f"{system} cannot run")
     run = small_run(
-        system, steps=STEPS, evaluate_examples=64, evaluate_every=every, save_weights=True
+        system, steps=STEPS, evaluation={"examples": 64, "every": every}, save_weights=True
     )
     record = execute(run, f"looks-{every}", RunPaths(store, data, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
@@ -47,4 +47,4 @@ def test_looks_are_taken_on_the_way(system: str, tmp_path: Path, small_cifar: Pa
 
 def test_looks_without_examples_are_refused() -> None:
     with pytest.raises(ValueError, match="evaluate_every: 2 is not possible"):
-        small_run(evaluate_every=2)
+        small_run(evaluation={"every": 2})

@@ -448,7 +448,6 @@ def distributed(system: str) -> Run:
             "block": 0,
             "seed": 0,
             "sampler_hz": 0,
-            "evaluate_examples": 0,
             "timeout_s": DEADLINE_S,
         }
     )

@@ -56,7 +56,7 @@ def test_workers_that_share_the_rows_train_as_one_process(
 def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
     steps = {"warmup": 2, "timed": 30, "instrumented": 4}
     record = carried_out(
-        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluate_examples=40
+        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluation={"examples": 40}
     )
     losses = record.steps().to_pandas()["loss"] / LANGUAGE_MODEL["time_steps"]
     assert losses.iloc[0] == pytest.approx(np.log(10_000), rel=0.01)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: messages, exit statuses, no traceback."""
+"""The command line: messages, exit statuses, no traceback."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def change(paths: Paths, path: str, value: object) -> None:
     paths.params.write_text(yaml.safe_dump(values))
 
 
-def test_good_settings_are_said_to_be_good(study_folder: Paths) -> None:
-    done = horizont(study_folder.root, "check")
+def test_valid_settings_are_confirmed(study_folder: Paths) -> None:
+    done = horizont(study_folder.root, "config", "check")
     assert (done.returncode, done.stderr) == (0, "")
     assert "tiny" in done.stdout
 
@@ -57,10 +57,10 @@ def test_good_settings_are_said_to_be_good(study_folder: Paths) -> None:
     [
         ("seeed", 1, "seeed"),
         ("workloads.lenet5-cifar10.network", "vgg", "'vgg'"),
-        ("distributed.systems", ["pytorch/sync/gossip"], "pytorch/sync/gossip"),
-        ("distributed.topology.workers", 0, "workers"),
-        ("distributed.global_batch", 43, "multiple of the 2 workers"),
-        ("distributed.topology.hosts", ["a", "b", "c"], "addresses"),
+        ("experiments.distributed.systems", ["pytorch/sync/gossip"], "pytorch/sync/gossip"),
+        ("experiments.distributed.topology.workers", 0, "workers"),
+        ("experiments.distributed.global_batch", 43, "multiple of the 2 workers"),
+        ("experiments.distributed.topology.addresses", ["a", "b", "c"], "addresses"),
     ],
 )
 def test_wrong_settings_start_nothing(
@@ -77,16 +77,34 @@ def test_an_unknown_data_set_is_named(study_folder: Paths) -> None:
     assert "'mnist'" in refused(study_folder.root, "prepare", "mnist")
 
 
-def test_unknown_words_are_named(study_folder: Paths) -> None:
-    assert "'lenet9'" in refused(study_folder.root, "measure", "local", "lenet9")
-    assert "'remote'" in refused(study_folder.root, "measure", "remote", "lenet5-cifar10")
-    assert "'huge'" in refused(study_folder.root, "profile", "huge")
-    assert "FRAMEWORK=FAULT" in refused(study_folder.root, "prove", "x", "--fault", "y")
+def test_unknown_names_are_refused(study_folder: Paths) -> None:
+    root = study_folder.root
+    assert "'lenet9'" in refused(root, "run", "local", "lenet9")
+    assert "'remote'" in refused(root, "run", "remote", "lenet5-cifar10")
+    assert "'remote'" in refused(root, "experiment", "remote")
+    assert "'huge'" in refused(root, "config", "use", "huge")
+    assert "FRAMEWORK=MUTATION" in refused(root, "verify", "x", "--mutate", "y")
+    assert "NAME=VALUE" in refused(root, "notebook", "data", "-p", "dataset")
+
+
+def test_an_unknown_command_is_a_wrong_use(tmp_path: Path) -> None:
+    done = horizont(tmp_path, "measure", "local")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "measure" in done.stderr
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(study_folder: Paths) -> None:
+    done = horizont(study_folder.root, "run", "distributed", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    for word in ("worker", "127.0.0.1", "horizont.training", "pytorch/sync/allreduce"):
+        assert word in done.stdout
+    assert not (study_folder.root / "records").exists()
 
 
 def test_outside_a_project_the_folder_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "horizont.cli", "check"],
+        [sys.executable, "-m", "horizont.cli", "config", "check"],
         cwd=tmp_path,
         env={key: value for key, value in os.environ.items() if key != "HORIZONT_ROOT"},
         capture_output=True,
@@ -99,11 +117,11 @@ def test_outside_a_project_the_folder_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.framework
 @pytest.mark.usefixtures("nothing_left")
-def test_an_interrupt_keeps_what_was_finished(study_folder: Paths) -> None:
-    change(study_folder, "local.systems", ["pytorch/local"])
-    change(study_folder, "local.blocks", 3)
+def test_an_interrupt_preserves_finished_runs(study_folder: Paths) -> None:
+    change(study_folder, "experiments.local.systems", ["pytorch/local"])
+    change(study_folder, "experiments.local.blocks", 3)
     store = study_folder.records("local", "lenet5-cifar10")
-    words = [sys.executable, "-m", "horizont.cli", "measure", "local", "lenet5-cifar10"]
+    words = [sys.executable, "-m", "horizont.cli", "run", "local", "lenet5-cifar10"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     wait_for_records(store, 1)
     time.sleep(2)
@@ -115,37 +133,37 @@ def test_an_interrupt_keeps_what_was_finished(study_folder: Paths) -> None:
     finished = {folder: folder.stat().st_mtime_ns for folder in store.glob("[!.]*")}
     assert finished
     assert not list(store.glob(".*"))
-    again = horizont(study_folder.root, "measure", "local", "lenet5-cifar10")
-    assert again.returncode == 0, again.stderr
-    assert f"{len(finished)} found finished" in again.stderr
+    resumed = horizont(study_folder.root, "run", "local", "lenet5-cifar10")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{len(finished)} available before" in resumed.stderr
     assert len(list(store.iterdir())) == 3
     for folder, time_ns in finished.items():
         assert folder.stat().st_mtime_ns == time_ns, "measured twice"
 
 
-CLEARING = """
+CLEANUP = """
 import pathlib, time
 try:
-    pathlib.Path("begun").touch()
+    pathlib.Path("started").touch()
     time.sleep(60)
 except KeyboardInterrupt:
-    time.sleep(4)  # as a run takes that ends its processes, its sampler and its hosts
-    pathlib.Path("cleared").touch()
+    time.sleep(4)  # as long as a run takes to end its processes, sampler and hosts
+    pathlib.Path("cleaned").touch()
     raise
 """
 
 
-def test_an_interrupted_notebook_has_the_time_to_clear_away(study_folder: Paths) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CLEARING)])
-    nbformat.write(notebook, study_folder.notebooks / "clearing.ipynb")
-    words = [sys.executable, "-m", "horizont.cli", "notebook", "clearing"]
+def test_an_interrupted_notebook_has_time_to_clean_up(study_folder: Paths) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CLEANUP)])
+    nbformat.write(notebook, study_folder.notebooks / "cleanup.ipynb")
+    words = [sys.executable, "-m", "horizont.cli", "notebook", "cleanup"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    wait_for((study_folder.root / "begun").exists, "the notebook did not begin")
+    wait_for((study_folder.root / "started").exists, "the notebook did not start")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert (study_folder.root / "cleared").exists()
+    assert (study_folder.root / "cleaned").exists()
 
 
 def wait_for_records(store: Path, count: int) -> None:

@@ -1,11 +1,11 @@
-"""A framework that is not installed: a row that says so, and the rest of the study runs."""
+"""A framework that is not installed: rows with the reason, and the rest of the study runs."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from horizont import analysis
+from horizont.analysis.throughput import format_summary, summary
 from horizont.config.system import framework_info
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
@@ -19,12 +19,12 @@ WORKLOAD = "lenet5-cifar10"
 
 @pytest.fixture
 def without_mxnet(study_folder: Paths, monkeypatch: pytest.MonkeyPatch) -> Paths:
-    """Let MXNet be carried by a package that nobody has installed."""
+    """Let MXNet need a distribution that is not installed."""
     changes = {"distributions": ("mxnet-that-is-not-there",)}
     absent = framework_info("mxnet").model_copy(update=changes)
     monkeypatch.setattr("horizont.frameworks.mxnet.info.INFO", absent)
     values = yaml.safe_load(study_folder.params.read_text())
-    values["local"]["systems"] = ["pytorch/local", "mxnet/local"]
+    values["experiments"]["local"]["systems"] = ["pytorch/local", "mxnet/local"]
     study_folder.params.write_text(yaml.safe_dump(values))
     return study_folder
 
@@ -35,16 +35,16 @@ def test_its_runs_are_rows_with_a_reason(without_mxnet: Paths) -> None:
     assert status["pytorch/local"].status == "ok"
     assert status["mxnet/local"].status == "skipped"
     assert status["mxnet/local"].reason == "mxnet is not installed"
-    table = analysis.format_summary(analysis.summary(records)).set_index("system")
+    table = format_summary(summary(records)).set_index("system")
     assert "mxnet is not installed" in table.loc["mxnet/local", "note"]
     assert table.loc["pytorch/local", "examples/s"] != "–"
 
 
-def test_it_has_no_part_in_the_proof(without_mxnet: Paths) -> None:
-    proof = verify_workload(WORKLOAD, without_mxnet)
-    assert proof.ok, proof.verdict
-    assert proof.frameworks == ("tensorflow", "pytorch")
-    assert proof.missing == {"mxnet": "mxnet is not installed"}
+def test_the_certificate_names_it_as_missing(without_mxnet: Paths) -> None:
+    certificate = verify_workload(WORKLOAD, without_mxnet)
+    assert certificate.ok, certificate.verdict
+    assert certificate.frameworks == ("tensorflow", "pytorch")
+    assert certificate.missing == {"mxnet": "mxnet is not installed"}
     status = certificate_status(WORKLOAD, without_mxnet)
     assert status["pytorch"] == "verified"
     assert status["mxnet"].startswith("not comparable")

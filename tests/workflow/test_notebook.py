@@ -1,4 +1,4 @@
-"""The runner of notebooks: parameters are checked, failures are kept, progress is seen."""
+"""Headless notebooks: parameters are checked, failures are saved, progress is printed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from horizont.errors import UserError
-from horizont.workflow.notebooks import NotebookFailed, run_notebook
+from horizont.errors import NotebookFailed, UserError
+from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths
 from horizont.workflow.progress import PROGRESS_VARIABLE, Progress, echoed_progress
 
@@ -32,7 +32,7 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path)
 
 
-def test_an_executed_copy_is_kept_without_times(paths: Paths) -> None:
+def test_the_executed_copy_has_no_times(paths: Paths) -> None:
     source = (paths.notebooks / "demo.ipynb").read_text()
     out = run_notebook("demo", {"number": 3}, paths)
     assert out.name == "demo-3.ipynb"
@@ -43,7 +43,7 @@ def test_an_executed_copy_is_kept_without_times(paths: Paths) -> None:
     assert (paths.notebooks / "demo.ipynb").read_text() == source
 
 
-def test_a_failure_is_raised_and_kept(paths: Paths) -> None:
+def test_a_failure_is_raised_and_saved(paths: Paths) -> None:
     run_notebook("demo", {"number": 9 - 5}, paths)
     with pytest.raises(NotebookFailed, match="too large") as failure:
         run_notebook("demo", {"number": 9}, paths)
@@ -59,11 +59,11 @@ def test_unknown_names_are_refused(paths: Paths) -> None:
 
 
 def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoken = tmp_path / "spoken"
-    spoken.touch()
-    monkeypatch.setenv(PROGRESS_VARIABLE, str(spoken))
-    shown = io.StringIO()
-    with echoed_progress(spoken, shown):
+    relay = tmp_path / "relay"
+    relay.touch()
+    monkeypatch.setenv(PROGRESS_VARIABLE, str(relay))
+    printed = io.StringIO()
+    with echoed_progress(relay, printed):
         progress = Progress("run", 2)
         progress.start("first")
         time.sleep(0.1)
@@ -71,12 +71,12 @@ def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.Monke
         progress.finish("1.0 s")
         time.sleep(0.5)
         progress.start("second")
-        progress.finish("found finished", executed=False)
+        progress.finish("available", executed=False)
         progress.close()
-    text = shown.getvalue()
+    text = printed.getvalue()
     assert "run 1/2" in text
     assert "first: 1.0 s" in text
-    assert "1 run done" in text
-    assert "1 found finished" in text
-    assert "step 5/10" not in text, "passing lines are for terminals"
-    assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", spoken.read_text())
+    assert "1 run executed" in text
+    assert "1 available before" in text
+    assert "step 5/10" not in text, "transient lines are for terminals"
+    assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", relay.read_text())

@@ -1,4 +1,4 @@
-"""What `horizont repro` runs after what, and what beside what."""
+"""`horizont repro`: the order of the stages, and interrupts."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ NAMES = [
     "prepare@cifar10",
     "data@cifar10",
     "equivalence@lenet5-cifar10",
-    "local@lenet5-cifar10",
-    "operators@lenet5-cifar10",
+    "experiment@local",
+    "views@local",
     "theory@theory-01-neuron",
     "theory@theory-08-staleness",
-    "decision",
+    "synthesis@decision",
     "book",
 ]
 
 
-def test_pages_come_after_what_measures_and_two_at_a_time() -> None:
+def test_pages_are_executed_last_and_two_at_a_time() -> None:
     measuring, pages, rest = schedule_stages(NAMES, read_stage_meta(ROOT))
     assert measuring == [
         [
             "--single-item",
             "prepare@cifar10",
             "equivalence@lenet5-cifar10",
-            "local@lenet5-cifar10",
-            "theory@theory-08-staleness",  # has a real worker slowed, and shows its times
+            "experiment@local",
+            "theory@theory-08-staleness",  # throttles a real worker and plots its times
         ]
     ]
     assert pages == [
-        ["--single-item", "decision", "operators@lenet5-cifar10"],
+        ["--single-item", "synthesis@decision", "views@local"],
         ["--single-item", "theory@theory-01-neuron", "data@cifar10"],
     ]
     assert rest == [[]]
 
 
-def test_a_stage_that_says_nothing_measures() -> None:
+def test_a_stage_without_meta_measures() -> None:
     assert schedule_stages(["new@a", "other"], {}) == [
         [["--single-item", "new@a", "other"]],
         [],
@@ -53,25 +53,25 @@ def test_a_stage_that_says_nothing_measures() -> None:
     ]
 
 
-#: A stage that clears away for some seconds when it is interrupted, and once only.
-CLEARING = """
+#: A stage that cleans up for some seconds when it is interrupted, and only once.
+CLEANUP = """
 import pathlib, time
 try:
-    pathlib.Path("begun").touch()
+    pathlib.Path("started").touch()
     time.sleep(60)
 except KeyboardInterrupt:
     time.sleep(2)
-    pathlib.Path("cleared").touch()
+    pathlib.Path("cleaned").touch()
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_us_alone_reaches_the_stage(
+def test_a_signal_to_the_command_alone_reaches_the_stage(
     study_folder: Paths, number: signal.Signals
 ) -> None:
     root = study_folder.root
-    (root / "clearing.py").write_text(CLEARING)
-    stages = {"clearing": {"cmd": f"{sys.executable} clearing.py"}}
+    (root / "cleanup.py").write_text(CLEANUP)
+    stages = {"cleanup": {"cmd": f"{sys.executable} cleanup.py"}}
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
     dvc = [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"]
     subprocess.run(dvc, cwd=root, check=True)
@@ -80,13 +80,13 @@ def test_a_signal_to_us_alone_reaches_the_stage(
         words,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests may ignore it (`nohup`, a shell's background).
+        # The parent of the tests may ignore it (`nohup`, the background of a shell).
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
     )
-    wait_for((root / "begun").exists, "the stage did not begin")
+    wait_for((root / "started").exists, "the stage did not start")
     os.kill(process.pid, number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert (root / "cleared").exists()
+    assert (root / "cleaned").exists()
     assert not horizont_processes(root)
