@@ -36,12 +36,12 @@ def namespaces() -> set[str]:
 
     Orphans among them are recognised by their folder for temporary files.
     """
-    found = {os.readlink("/proc/self/ns/net")}
+    links = {os.readlink("/proc/self/ns/net")}
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
             if process.environ().get("TMPDIR") == os.environ["TMPDIR"]:
-                found.add(os.readlink(f"/proc/{process.pid}/ns/net"))
-    return found
+                links.add(os.readlink(f"/proc/{process.pid}/ns/net"))
+    return links
 
 
 def cpu_quotas() -> list[Path]:
@@ -266,17 +266,23 @@ def one_run(path: str, data: str, store: str) -> dict[str, int]:
     return counted
 
 
+LAUNCHER = """
+import sys, time
+from pathlib import Path
+from horizont.config.topology import Topology
+from horizont.launchers.base import open_cluster
+topology = Topology(launcher="emulated", workers=2, cpus_per_host=0.5)
+with open_cluster(topology, Path(sys.argv[1])):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
 @needs_hosts
 @pytest.mark.usefixtures("no_hosts_left")
 def test_no_hosts_are_left_of_a_killed_launcher(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from horizont.launchers.base import open_cluster;"
-        "from horizont.config.topology import Topology\n"
-        "with open_cluster(Topology(launcher='emulated', workers=2, cpus_per_host=0.5), Path(sys.argv[1])):"
-        "\n    print('open', flush=True); time.sleep(60)"
-    )
     before = namespaces()
-    command = [sys.executable, "-c", script, str(tmp_path)]
+    command = [sys.executable, "-c", LAUNCHER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == "open\n"

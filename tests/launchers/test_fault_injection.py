@@ -1,4 +1,4 @@
-"""Incidents that really happen, and what the record tells of them."""
+"""Faults injected into real processes, and what the record says."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import Any
 import psutil
 import pytest
 from tests.conftest import small_run
-from tests.launchers.chaos import until
+from tests.launchers.chaos import wait_until
 
 from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec
 from horizont.config.jobs import TraceJob
+from horizont.errors import UserError
+from horizont.launchers.base import check_run
 from horizont.launchers.execute import RunPaths, execute
 from horizont.launchers.fault_injection import inject
 from horizont.launchers.plan import ProcessPlan
@@ -29,55 +31,63 @@ from horizont.records.results import FaultReport
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 
-def after(
-    system: str, folder: Path, data: Path, steps: int = 60, **incident: Any
+def run_with_fault(
+    system: str, folder: Path, data: Path, steps: int = 60, **fault: Any
 ) -> tuple[Record, FaultReport]:
     run = small_run(
         system,
         steps={"warmup": 1, "timed": steps, "instrumented": 0},
-        fault={"target": "worker", "rank": 1, "at_step": 5, **incident},
+        fault={"target": "worker", "rank": 1, "at_step": 5, **fault},
         stall_timeout_s=5,
     )
     record = execute(run, "key", RunPaths(folder, data, {}), lambda done, planned: None)
-    found = record.fault_report()
-    assert found is not None, record.result.reason
+    report = record.fault_report()
+    assert report is not None, record.result.reason
     assert record.is_final
-    return record, found
+    return record, report
 
 
-def test_others_notice_a_killed_worker(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after("pytorch/sync/allreduce", tmp_path, small_cifar, steps=5000, kind="kill")
-    assert (found.target, found.end_reason, found.rejoined) == ("worker-1", "all_exited", None)
-    assert found.at_step >= 5
-    victim, other = sorted(found.processes, key=lambda fate: fate.process, reverse=True)
-    assert (victim.outcome, victim.steps_before) == ("injected", found.at_step)
+def test_a_killed_worker_is_detected_by_the_others(tmp_path: Path, small_cifar: Path) -> None:
+    record, report = run_with_fault(
+        "pytorch/sync/allreduce", tmp_path, small_cifar, steps=5000, kind="kill"
+    )
+    assert (report.target, report.end_reason, report.rejoined) == ("worker-1", "all_exited", None)
+    assert report.at_step >= 5
+    other, target = sorted(report.processes, key=lambda outcome: outcome.process)
+    assert (target.outcome, target.steps_before) == ("injected", report.at_step)
     assert other.outcome == "failed"
     assert "RuntimeError" in other.error
-    assert found.first_failure == other
+    assert report.first_failure == other
     assert 0 <= (other.error_after_s or -1) <= (other.ended_after_s or -1)
     assert record.result.status == "failed"
-    expected = f"worker-1 was killed at step {found.at_step}; worker-0 failed"
+    expected = f"worker-1 was killed at step {report.at_step}; worker-0 failed"
     assert record.result.reason.startswith(expected)
     row = fault_outcomes([record]).iloc[0]
     assert (row["outcome"], row["weight_holders"], row["survivors"]) == ("aborts", "", "")
 
 
-def test_a_nap_is_waited_for(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after(
+def test_the_others_wait_for_a_paused_server(tmp_path: Path, small_cifar: Path) -> None:
+    record, report = run_with_fault(
         "pytorch/sync/parameter_server", tmp_path, small_cifar, kind="pause", target="server",
         rank=0, duration_s=0.5,
     )  # fmt: skip
     assert record.ok
-    assert (found.target, found.end_reason, found.first_failure) == ("server-0", "completed", None)
+    assert (report.target, report.end_reason, report.first_failure) == (
+        "server-0",
+        "completed",
+        None,
+    )
     events = [line["event"] for line in read_events(record.folder / "events.jsonl")]
     assert events.index("fault") < events.index("fault_ended")
     row = fault_outcomes([record]).iloc[0]
     assert (row["steps"], row["first_error"], row["outcome"]) == (61, "completed", "completes")
 
 
-def test_a_hang_is_told(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after("mxnet/async/parameter_server", tmp_path, small_cifar, kind="kill")
-    assert (found.end_reason, found.first_failure) == ("stalled", None)
+def test_a_stalled_run_is_reported(tmp_path: Path, small_cifar: Path) -> None:
+    record, report = run_with_fault(
+        "mxnet/async/parameter_server", tmp_path, small_cifar, kind="kill"
+    )
+    assert (report.end_reason, report.first_failure) == ("stalled", None)
     assert record.result.reason.endswith(
         "no progress for 5 s with scheduler-0, server-0, worker-0 still running"
     )
@@ -86,87 +96,88 @@ def test_a_hang_is_told(tmp_path: Path, small_cifar: Path) -> None:
     assert row["weight_holders"] == "server-0, worker-0"
 
 
-def test_a_worker_that_comes_back_late_is_not_taken_in(tmp_path: Path, small_cifar: Path) -> None:
-    record, found = after(
+def test_a_worker_that_restarts_too_late_does_not_rejoin(tmp_path: Path, small_cifar: Path) -> None:
+    record, report = run_with_fault(
         "pytorch/async/parameter_server", tmp_path, small_cifar, steps=5000, kind="restart",
         duration_s=0.1,
     )  # fmt: skip
-    again = found.processes[-1]
-    assert (again.process, again.role, again.rank, again.incarnation) == (
-        "worker-1-again",
-        "worker",
-        1,
-        2,
-    )
-    assert found.rejoined is False
+    restarted = report.processes[-1]
+    identity = (restarted.process, restarted.role, restarted.rank, restarted.incarnation)
+    assert identity == ("worker-1-restarted", "worker", 1, 2)
+    assert report.rejoined is False
     assert not record.ok
-    assert (record.folder / "logs" / "worker-1-again.log").exists()
+    assert (record.folder / "logs" / "worker-1-restarted.log").exists()
 
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[ProcessGroup]:
-    """Start a process that only waits."""
-    words = (sys.executable, "-c", "import time; time.sleep(60)")
+    """Start a process that only sleeps."""
+    command = (sys.executable, "-c", "import time; time.sleep(60)")
     job = TraceJob.model_construct(kind="trace")
     group = ProcessGroup(
-        ProcessPlan("sleeper", "127.0.0.1", words, {}, tmp_path / "sleeper", job),
+        ProcessPlan("sleeper", "host-0", command, {}, tmp_path / "sleeper", job),
         tmp_path / "log",
     )
     with terminating([group]):
         yield group
 
 
-def stopped(group: ProcessGroup) -> bool:
-    return psutil.Process(group.process.pid).status() == psutil.STATUS_STOPPED
-
-
-def test_a_slowed_process_runs_in_turns(sleeper: ProcessGroup) -> None:
-    incident = FaultSpec(kind="throttle", target="worker", cpu_fraction=0.25)
-    pieces = inject(incident, sleeper, lambda: None, None)  # type: ignore[arg-type]
+def test_a_throttled_process_is_stopped_and_resumed_in_turns(sleeper: ProcessGroup) -> None:
+    fault = FaultSpec(kind="throttle", target="worker", cpu_fraction=0.25)
+    actions = inject(fault, sleeper, lambda: None, None)  # type: ignore[arg-type]
     for pause_s, is_stopped in [(0.075, True), (0.025, False)] * 2:
-        assert next(pieces) == pytest.approx(pause_s)
-        until(lambda wanted=is_stopped: stopped(sleeper) is wanted, 5)
+        assert next(actions) == pytest.approx(pause_s)
+        wait_until(lambda expected=is_stopped: sleeper.is_stopped() is expected, 5)
 
 
-def test_hosts_are_cut_off_by_their_engine(sleeper: ProcessGroup) -> None:
+def test_hosts_are_disconnected_by_their_cluster(sleeper: ProcessGroup) -> None:
     class Recorder:
         def __init__(self) -> None:
-            self.told: list[tuple[str, str]] = []
+            self.calls: list[tuple[str, str]] = []
 
-        def cut_off(self, host: str) -> None:
-            self.told.append(("cut off", host))
+        def disconnect(self, host: str) -> None:
+            self.calls.append(("disconnect", host))
 
-        def join(self, host: str) -> None:
-            self.told.append(("join", host))
+        def reconnect(self, host: str) -> None:
+            self.calls.append(("reconnect", host))
 
-    link = Recorder()
-    incident = FaultSpec(kind="disconnect", target="worker", duration_s=3)
-    assert list(inject(incident, sleeper, lambda: None, link)) == [3]
-    assert link.told == [("cut off", "127.0.0.1"), ("join", "127.0.0.1")]
+    cluster = Recorder()
+    fault = FaultSpec(kind="disconnect", target="worker", duration_s=3)
+    assert list(inject(fault, sleeper, lambda: None, cluster)) == [3]
+    assert cluster.calls == [("disconnect", "host-0"), ("reconnect", "host-0")]
 
 
-def test_what_was_collected_is_not_signalled_again(sleeper: ProcessGroup) -> None:
-    """Its number may belong to somebody else by then."""
+def test_a_disconnect_needs_a_launcher_that_can_do_it() -> None:
+    fault = {"kind": "disconnect", "target": "worker", "at_step": 3}
+    run = small_run("pytorch/sync/allreduce", fault=fault)
+    with pytest.raises(UserError, match=r"fault\.kind: 'disconnect' .* \['emulated'\]"):
+        check_run(run)
+    emulated = {"launcher": "emulated", "workers": 2}
+    check_run(small_run("pytorch/sync/allreduce", fault=fault, topology=emulated))
+
+
+def test_no_signal_is_sent_after_the_process_was_reaped(sleeper: ProcessGroup) -> None:
+    """By then another process may have its ID."""
     sleeper.signal(signal.SIGKILL)
     sleeper.reap()
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        sleeper.process.pid = stranger.pid
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        sleeper.process.pid = other.pid
         sleeper.signal(signal.SIGKILL)
         time.sleep(0.1)
-        assert stranger.poll() is None
-        stranger.kill()
+        assert other.poll() is None
+        other.kill()
 
 
-ABANDONED = """
+LAUNCHER = """
 import os, signal, sys
 from pathlib import Path
 from horizont.config.jobs import TraceJob
 from horizont.launchers.plan import ProcessPlan
 from horizont.launchers.process import ProcessGroup
 folder = Path(sys.argv[1])
-planned = ProcessPlan("p", "", ("sleep", "60"), {}, folder, TraceJob.model_construct())
-group = ProcessGroup(planned, folder.with_suffix(".log"))
-group.signal(signal.SIGSTOP)  # before it could ask for anything by itself
+plan = ProcessPlan("p", "", ("sleep", "60"), {}, folder, TraceJob.model_construct())
+group = ProcessGroup(plan, folder.with_suffix(".log"))
+group.signal(signal.SIGSTOP)  # before it can request a signal itself
 print(group.process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -174,8 +185,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_stopped_process_dies_with_its_launcher(tmp_path: Path) -> None:
     launcher = subprocess.run(
-        [sys.executable, "-c", ABANDONED, str(tmp_path / "p")],
+        [sys.executable, "-c", LAUNCHER, str(tmp_path / "p")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert launcher.returncode == -signal.SIGKILL, launcher.stderr
-    until(lambda: not psutil.pid_exists(int(launcher.stdout)), 5)
+    wait_until(lambda: not psutil.pid_exists(int(launcher.stdout)), 5)

@@ -20,9 +20,9 @@ _UNMEASURED_PHASES = [math.nan] * len(PHASES)
 class StepLog:
     """The steps of one worker.
 
-    A step is a call of `begin`, calls of `mark`, and a call of `end`, each at the current time or at
-    a given one. Between `begin` and `end` only a list of six floats changes; the arrays are written
-    once per step, after its last reading of the clock.
+    A step is a call of `begin`, calls of `mark`, and a call of `end`, each at the current time or
+    at a given one. Between `begin` and `end` only a list of six floats changes; the arrays are
+    written once per step, after its last reading of the clock.
 
     Parameters
     ----------
