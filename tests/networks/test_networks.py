@@ -1,4 +1,4 @@
-"""The described networks have the published layers, and weights that follow from a seed."""
+"""The networks have the published layers, and reproducible initial weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from horizont.networks.weights import (
     weight_shapes,
 )
 
-#: network, input, classes, layers with weights that are not batch norm's, parameters.
+#: Network, input, classes, layers with weights other than batch norm, parameters.
 #: LeNet-5 by hand: 6(3*25+1) + 16(6*25+1) + 120(400+1) + 84(120+1) + 10(84+1); the variant:
 #: 20(25+1) + 50(500+1) + 500(800+1) + 10(500+1). AlexNet and the ResNets with 1,000 classes are
 #: as published (62.4, 11.7 and 25.6 million). The language model: 10000*200 words, twice
@@ -63,7 +63,7 @@ def test_layers_and_parameters(
 
 
 @pytest.mark.parametrize(
-    ("name", "side", "places"),
+    ("name", "side", "expected"),
     [
         ("alexnet", 64, {"conv1": (96, 56, 56), "pool5": (256, 6, 6), "fc7": (4096,)}),
         ("alexnet-small", 64, {"conv1": (96, 15, 15), "pool5": (256, 1, 1)}),
@@ -73,12 +73,12 @@ def test_layers_and_parameters(
         ("inception", 32, {"inception3b": (480, 32, 32), "inception5b": (1024, 8, 8)}),
     ],
 )
-def test_shapes_on_the_way(name: str, side: int, places: dict[str, tuple[int, ...]]) -> None:
+def test_intermediate_shapes(name: str, side: int, expected: dict[str, tuple[int, ...]]) -> None:
     shapes = build_network(name, (3, side, side), 10).shapes()
-    assert {place: shapes[place] for place in places} == places
+    assert {layer: shapes[layer] for layer in expected} == expected
 
 
-#: Parameters of the modules in table 1 of the paper, in thousands; it counts roughly.
+#: Parameters of the modules in table 1 of the paper, in thousands; they are approximate.
 INCEPTION = {
     "3a": 159, "3b": 380, "4a": 364, "4b": 437, "4c": 463, "4d": 580, "4e": 840, "5a": 1072,
     "5b": 1388,
@@ -86,26 +86,26 @@ INCEPTION = {
 
 
 @pytest.mark.parametrize(("module", "thousands"), INCEPTION.items())
-def test_inception_modules_are_as_large_as_published(module: str, thousands: int) -> None:
+def test_inception_modules_have_the_published_size(module: str, thousands: int) -> None:
     shapes = weight_shapes(build_network("inception", (3, 32, 32), 10))
-    own = [name for name in shapes if name.startswith(f"inception{module}_")]
-    count = sum(math.prod(shapes[name]) for name in own if name.endswith("conv.weight"))
+    names = [name for name in shapes if name.startswith(f"inception{module}_")]
+    count = sum(math.prod(shapes[name]) for name in names if name.endswith("conv.weight"))
     assert count / 1000 == pytest.approx(thousands, rel=0.11)
 
 
-def test_a_residual_block_adds_what_its_path_and_its_shortcut_give() -> None:
+def test_a_residual_block_adds_its_path_and_its_shortcut() -> None:
     network = build_network("resnet18", (3, 32, 32), 10)
     sums = {
-        place.layer.name: place.sources
-        for place in network.layer_contexts
-        if len(place.sources) > 1
+        context.layer.name: context.sources
+        for context in network.layer_contexts
+        if len(context.sources) > 1
     }
     assert sums["stage1_block1_sum"] == ("stage1_block1_b_norm", "stem_pool")
     assert sums["stage2_block1_sum"] == ("stage2_block1_b_norm", "stage2_block1_short_norm")
     assert len(sums) == 8
 
 
-def test_statistics_are_tracked_beside_the_weights() -> None:
+def test_running_statistics_are_separate_from_the_weights() -> None:
     network = build_network("resnet18", (3, 32, 32), 10)
     start = initial_statistics(network)
     assert len(start) == 2 * sum(isinstance(layer, BatchNorm) for layer in network.layers)
@@ -129,15 +129,15 @@ def test_the_language_model_scores_every_word_at_every_time_step() -> None:
         assert 0.099 < np.abs(value).max() <= 0.1
 
 
-def test_gates_change_places_and_come_back() -> None:
+def test_gates_can_be_reordered_and_restored() -> None:
     rows = np.repeat(np.arange(4), 3)[:, None] * np.ones(2)
-    turned = reorder_gates(rows, GATES, "icfo")
-    assert turned[:, 0].tolist() == [0] * 3 + [2] * 3 + [1] * 3 + [3] * 3
-    np.testing.assert_array_equal(reorder_gates(turned, "icfo", GATES), rows)
+    reordered = reorder_gates(rows, GATES, "icfo")
+    assert reordered[:, 0].tolist() == [0] * 3 + [2] * 3 + [1] * 3 + [3] * 3
+    np.testing.assert_array_equal(reorder_gates(reordered, "icfo", GATES), rows)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("lstm", (3, 32, 32)), ("lenet5", (30,))])
-def test_a_network_reads_what_it_is_made_for(name: str, shape: tuple[int, ...]) -> None:
+def test_a_network_refuses_input_of_the_other_kind(name: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(UserError, match="network"):
         build_network(name, shape, 10)
 
@@ -166,13 +166,13 @@ def test_initial_weights_are_glorot_uniform() -> None:
     assert weight.std() == pytest.approx(limit / np.sqrt(3), rel=0.01)
 
 
-def test_a_change_of_one_layer_leaves_the_others_weights() -> None:
+def test_changing_a_layer_does_not_change_the_weights_of_others() -> None:
     ten = initial_weights(build_network("lenet5", (3, 32, 32), 10), 1)
     hundred = initial_weights(build_network("lenet5", (3, 32, 32), 100), 1)
     np.testing.assert_array_equal(ten["fc2.weight"], hundred["fc2.weight"])
 
 
-def test_impossible_networks_are_named() -> None:
+def test_invalid_networks_are_reported() -> None:
     with pytest.raises(UserError, match="network: 'vgg'"):
         build_network("vgg", (3, 32, 32), 10)
     with pytest.raises(UserError, match=r"conv2\.kernel"):
@@ -180,11 +180,11 @@ def test_impossible_networks_are_named() -> None:
     flat = (Flatten(name="flatten"), Dense(name="fc", features=5))
     with pytest.raises(UserError, match="10 outputs"):
         Network("bad", (1, 2, 2), 10, flat)
-    with pytest.raises(UserError, match="a layer that stands before"):
+    with pytest.raises(UserError, match="an earlier layer"):
         Network("bad", (4,), 2, (Dense(name="fc", features=2, sources=("later",)),))
     with pytest.raises(UserError, match="inputs of one shape"):
         Add(name="sum").output_shape((2,), (3,))
     with pytest.raises(UserError, match="images of one size"):
         Concat(name="row").output_shape((2, 4, 4), (2, 5, 5))
-    with pytest.raises(UserError, match="all different"):
+    with pytest.raises(UserError, match="unique names"):
         Network("bad", (1, 9, 9), 2, (Conv(name="c", channels=1, kernel=2),) * 2)

@@ -1,6 +1,6 @@
 """AlexNet, after Krizhevsky, Sutskever and Hinton, "ImageNet classification ...", NIPS 2012.
 
-Its two halves are joined, as is usual, and there is no local response normalisation.
+Its two halves are joined, as usual, and there is no local response normalisation.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from horizont.networks.network import Network
 
 
 def build_alexnet(input_shape: Shape, classes: int) -> Network:
-    """Describe AlexNet with the published number of weights, for 64x64 images.
+    """Build AlexNet with the published number of weights, for 64x64 images.
 
-    The first convolution moves by one pixel instead of four. So its 11x11 windows leave 56x56
-    places where the original's 227x227 images leave 55x55, and all that follows is as large as
-    there: 62,378,344 weights with 1,000 classes, 58,322,314 with 10.
+    The first convolution has stride 1 instead of 4. Its output is 56x56, where that of the
+    original with 227x227 images is 55x55, and all later layers are as large as in the original:
+    62,378,344 weights with 1,000 classes, 58,322,314 with 10.
     """
     return _build("alexnet", input_shape, classes, stride=1, padding=1)
 
 
 def build_alexnet_small(input_shape: Shape, classes: int) -> Network:
-    """Describe AlexNet with the original's strides on 64x64 images: one place is left at the end.
+    """Build AlexNet with the original strides for 64x64 images; the last feature map is 1x1.
 
-    The first matrix is then 36 times smaller: 21,622,154 weights with 10 classes.
+    The first matrix is 36 times smaller: 21,622,154 weights with 10 classes.
     """
     return _build("alexnet-small", input_shape, classes, stride=4, padding=2)
 

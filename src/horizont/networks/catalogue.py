@@ -1,4 +1,4 @@
-"""The networks by name. A new one is a file beside this one and a line here."""
+"""The registry of networks. A new network is a file in this folder and a line here."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ NETWORKS: dict[str, Callable[[Shape, int], Network]] = {
     "resnet50-small-stem": partial(build_resnet, depth=50, stem="small"),
 }
 
-#: Those that read texts.
+#: Networks that read text.
 LANGUAGE_MODELS = {"lstm"}
 
 
 def build_network(name: str, input_shape: Shape, classes: int) -> Network:
-    """Describe a network for inputs of a shape and a number of classes.
+    """Build a network for inputs of a shape and a number of classes.
 
     Raises
     ------
     UserError
-        If there is no such network, or its layers do not fit the input.
+        If there is no such network, or its layers are incompatible with the input.
     """
     if name not in NETWORKS:
         raise UserError("network", name, sorted(NETWORKS))
     if (len(input_shape) == 1) != (name in LANGUAGE_MODELS):
-        kind = "a data set of texts" if name in LANGUAGE_MODELS else "a data set of images"
+        kind = "a text data set" if name in LANGUAGE_MODELS else "an image data set"
         raise UserError("network", name, f"{kind} for it")
     return NETWORKS[name](input_shape, classes)
 
 
 def network_for(workload: Workload, shape: Shape, classes: int) -> Network:
-    """Describe the network of a workload.
+    """Build the network of a workload.
 
     Parameters
     ----------
     shape
-        Of the data: images, before they are enlarged; () for a text.
+        Of an image before upscaling; () for text.
     """
     if not shape:
         return build_network(workload.network, (workload.time_steps,), classes)
     channels, *sides = shape
-    enlarged = (channels, *(side * workload.upscale for side in sides))
-    return build_network(workload.network, enlarged, classes)
+    upscaled = (channels, *(side * workload.upscale for side in sides))
+    return build_network(workload.network, upscaled, classes)

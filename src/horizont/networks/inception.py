@@ -2,9 +2,9 @@
 
 The inception modules are those of Szegedy et al., "Going deeper with convolutions", CVPR 2015,
 table 1. Batch norm follows each convolution, as in Ioffe and Szegedy, "Batch normalization ...",
-ICML 2015. The original's stem, which makes 224x224 images eight times smaller, is one 3x3
-convolution with the stem's 192 channels, so that 32x32 images keep their size; the auxiliary
-classifiers, which batch norm makes superfluous, are left out.
+ICML 2015. The stem of the original, which reduces 224x224 images to an eighth, is replaced by a
+3x3 convolution with the 192 channels of the stem, so that 32x32 images keep their size; the
+auxiliary classifiers, which batch norm makes superfluous, are omitted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from horizont.networks.network import INPUT, Network
 
 
 class BranchChannels(NamedTuple):
-    """Channels in a module: the four branches, with the reductions before 3x3 and 5x5."""
+    """Channels of the four branches of a module, and of the reductions before 3x3 and 5x5."""
 
     one: int
     reduce_three: int
@@ -51,12 +51,12 @@ INCEPTION_MODULES = {
 
 
 def build_inception(input_shape: Shape, classes: int) -> Network:
-    """Describe the network; the image is halved before modules 4a and 5a."""
+    """Build the network; the feature map is halved before modules 4a and 5a."""
     layers = _conv_norm("stem", INPUT, 192, 3)
-    for name, widths in INCEPTION_MODULES.items():
+    for name, channels in INCEPTION_MODULES.items():
         if name in ("4a", "5a"):
             layers.append(MaxPool(name=f"pool{name[0]}", kernel=3, stride=2, padding=1))
-        layers += _inception_module(f"inception{name}", layers[-1].name, widths)
+        layers += _inception_module(f"inception{name}", layers[-1].name, channels)
     layers += [
         GlobalAveragePool(name="pool"),
         Dropout(name="dropout", rate=0.4),
@@ -66,7 +66,7 @@ def build_inception(input_shape: Shape, classes: int) -> Network:
 
 
 def _inception_module(name: str, source: str, channels: BranchChannels) -> list[Layer]:
-    """Describe four branches side by side and their channels in a row."""
+    """Return four parallel branches and their concatenation."""
     pool = MaxPool(name=f"{name}_pool", sources=(source,), kernel=3, stride=1, padding=1)
     three = _conv_norm(f"{name}_reduce3", source, channels.reduce_three, 1)
     five = _conv_norm(f"{name}_reduce5", source, channels.reduce_five, 1)
@@ -81,7 +81,7 @@ def _inception_module(name: str, source: str, channels: BranchChannels) -> list[
 
 
 def _conv_norm(name: str, source: str, channels: int, kernel: int) -> list[Layer]:
-    """Describe a convolution that keeps the size of the image, batch norm and activation."""
+    """Return a convolution with same padding, batch norm and activation."""
     return [
         Conv(
             name=f"{name}_conv",

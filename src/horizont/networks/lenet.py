@@ -1,4 +1,8 @@
-"""The LeNet variant for 28x28 images of the 2018 scaling study."""
+"""LeNet-5 and a variant.
+
+LeCun et al., "Gradient-based learning applied to document recognition", Proc. IEEE 86(11), 1998.
+The variant for 28x28 images is that of the 2018 scaling study.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from horizont.networks.network import Network
 
 
 def build_lenet(input_shape: Shape, classes: int) -> Network:
-    """Describe the variant: 5x5 convolutions with 20 and 50 maps, then 500 and the classes."""
+    """Build the variant: 5x5 convolutions with 20 and 50 channels, then 500 and the classes."""
     return Network(
         name="lenet",
         input_shape=input_shape,
@@ -28,7 +32,7 @@ def build_lenet(input_shape: Shape, classes: int) -> Network:
 
 
 def build_lenet5(input_shape: Shape, classes: int) -> Network:
-    """Describe LeNet-5: 5x5 convolutions with 6 and 16 maps, then 120, 84 and the classes."""
+    """Build LeNet-5: 5x5 convolutions with 6 and 16 channels, then 120, 84 and the classes."""
     return Network(
         name="lenet5",
         input_shape=input_shape,

@@ -14,7 +14,7 @@ INITIAL_LIMIT = 0.1
 
 
 def build_lstm(input_shape: Shape, classes: int) -> Network:
-    """Describe the language model for texts of (time steps,) over a vocabulary of `classes`."""
+    """Build the language model for text of (time steps,) over a vocabulary of `classes`."""
     layers = (
         Embedding(name="embedding", words=classes, features=UNITS),
         LSTM(name="lstm1", units=UNITS),

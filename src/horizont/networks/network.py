@@ -1,4 +1,4 @@
-"""A network: its input, its layers in the order of computing, and the shapes between them."""
+"""A network: its input, its layers in the order of computation, and the shapes between them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from horizont.errors import UserError
 from horizont.networks.layers import Layer, Shape
 
-#: What a layer names as its source to receive the network's own input.
+#: The source of a layer that reads the input of the network.
 INPUT = "input"
 
 
 class LayerContext(NamedTuple):
-    """A layer where it stands: what it receives, from whom, and in which shapes."""
+    """A layer in its network, with its inputs and their shapes."""
 
     layer: Layer
     sources: tuple[str, ...]
@@ -22,26 +22,25 @@ class LayerContext(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the only input, or of the first."""
+        """The shape of the first input."""
         return self.shapes[0]
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network for classification: the last layer gives a score for each class.
+    """A network for classification: the last layer outputs a score for each class.
 
-    A language model classifies at each time step: its classes are the words, one of which is
-    the next.
+    A language model classifies at each time step; its classes are the words.
 
     Attributes
     ----------
     input_shape
-        (channels, height, width) of one example, or (time steps,) of a text.
+        (channels, height, width) of an example, or (time steps,) of text.
     layers
-        Each stands after those whose outputs it receives.
+        In the order of computation: each after its sources.
     initial_limit
-        All weights begin uniform between minus and plus this; left out, as is usual for images
-        (see :func:`horizont.networks.initial_weights`).
+        Initial weights are uniform in [-limit, limit]; by default see
+        :func:`horizont.networks.weights.initial_weights`.
     """
 
     name: str
@@ -53,24 +52,23 @@ class Network:
     def __post_init__(self) -> None:
         names = [layer.name for layer in self.layers]
         if len({*names, INPUT}) != len(names) + 1:
-            raise UserError(f"{self.name}.layers", names, "names that are all different")
+            raise UserError(f"{self.name}.layers", names, "unique names")
         if self.shapes()[names[-1]] != (*self.time_steps, self.classes):
-            raise UserError(
-                f"{self.name}.layers", names[-1], f"a last layer with {self.classes} outputs"
-            )
+            allowed = f"a last layer with {self.classes} outputs"
+            raise UserError(f"{self.name}.layers", names[-1], allowed)
 
     @property
     def time_steps(self) -> Shape:
-        """The shape of a text, (time steps,); of images nothing."""
+        """(time steps,) for text, () for images."""
         return self.input_shape if self.reads_text else ()
 
     @property
     def reads_text(self) -> bool:
-        """Whether the input is the numbers of words, in their order."""
+        """Whether the input is text, a sequence of word numbers."""
         return len(self.input_shape) == 1
 
     def state_shapes(self) -> dict[str, Shape]:
-        """Tell the shapes of what is carried from batch to batch, by ``<layer>.<part>``."""
+        """Return the shapes of the recurrent state, by ``<layer>.<part>``."""
         return {
             f"{layer.name}.{part}": shape
             for layer in self.layers
@@ -78,57 +76,57 @@ class Network:
         }
 
     def shapes(self) -> dict[str, Shape]:
-        """Tell the shape that each layer gives, by the name of the layer."""
+        """Return the output shape of each layer, by its name."""
         return {
-            place.layer.name: place.layer.output_shape(*place.shapes)
-            for place in self.layer_contexts
+            context.layer.name: context.layer.output_shape(*context.shapes)
+            for context in self.layer_contexts
         }
 
     @property
     def layer_contexts(self) -> tuple[LayerContext, ...]:
-        """The layers, each with what it receives.
+        """The layers, each with its inputs.
 
         Raises
         ------
         UserError
-            If a layer receives what no layer before it gives, or cannot work on it.
+            If a source of a layer is not one of the layers before it, or has an invalid shape.
         """
-        known = {INPUT: self.input_shape}
-        places = []
-        before = INPUT
+        shapes = {INPUT: self.input_shape}
+        contexts = []
+        previous = INPUT
         for layer in self.layers:
-            sources = layer.sources or (before,)
+            sources = layer.sources or (previous,)
             for source in sources:
-                if source not in known:
-                    raise UserError(f"{layer.name}.sources", source, "a layer that stands before")
-            place = LayerContext(layer, sources, tuple(known[source] for source in sources))
-            known[layer.name] = layer.output_shape(*place.shapes)
-            places.append(place)
-            before = layer.name
-        return tuple(places)
+                if source not in shapes:
+                    raise UserError(f"{layer.name}.sources", source, "an earlier layer")
+            context = LayerContext(layer, sources, tuple(shapes[source] for source in sources))
+            shapes[layer.name] = layer.output_shape(*context.shapes)
+            contexts.append(context)
+            previous = layer.name
+        return tuple(contexts)
 
 
 def summary(network: Network) -> list[dict[str, Any]]:
-    """List the layers in the order of computing.
+    """Return a table of the layers in the order of computation.
 
     Returns
     -------
     list of dict
-        ``layer``, its ``kind``, the places of its ``sources`` in the list (the input is -1), the
-        ``outputs`` of one example and the trainable ``weights``, both as counts.
+        ``layer``, its ``kind``, the row numbers of its ``sources`` (-1 for the input), and the
+        numbers of ``outputs`` for one example and of trained ``weights``.
     """
     numbers = {INPUT: -1}
     rows = []
-    for number, place in enumerate(network.layer_contexts):
-        layer = place.layer
+    for number, context in enumerate(network.layer_contexts):
+        layer = context.layer
         numbers[layer.name] = number
         rows.append(
             {
                 "layer": layer.name,
                 "kind": type(layer).__name__,
-                "sources": tuple(numbers[source] for source in place.sources),
-                "outputs": math.prod(layer.output_shape(*place.shapes)),
-                "weights": sum(map(math.prod, layer.weight_shapes(place.shape).values())),
+                "sources": tuple(numbers[source] for source in context.sources),
+                "outputs": math.prod(layer.output_shape(*context.shapes)),
+                "weights": sum(map(math.prod, layer.weight_shapes(context.shape).values())),
             }
         )
     return rows

@@ -1,6 +1,6 @@
 """ResNet-18 and ResNet-50, after He et al., "Deep residual learning ...", CVPR 2016, table 1.
 
-In a bottleneck that halves the image, the first convolution moves by two pixels, as in the paper.
+In a bottleneck that halves the feature map, the first convolution has stride 2, as in the paper.
 """
 
 from __future__ import annotations
@@ -24,35 +24,34 @@ from horizont.networks.network import INPUT, Network
 
 Stem = Literal["standard", "small"]
 
-#: Describes the main path of a block with a name, a source, a number of channels and a stride.
+#: Returns the main path of a block for its name, source, number of channels and stride.
 BlockBuilder = Callable[[str, str, int, int], list[Layer]]
 
 
 def build_resnet(
     input_shape: Shape, classes: int, *, depth: Literal[18, 50], stem: Stem = "standard"
 ) -> Network:
-    """Describe a ResNet.
+    """Build a ResNet.
 
     Parameters
     ----------
     stem
-        `standard`: a 7x7 convolution and a pooling, which make the image four times smaller
-        before the first block. `small`: a 3x3 convolution that leaves it as it is, as is usual
-        for images of 32x32.
+        `standard`: a 7x7 convolution and pooling, which reduce the image to a quarter before the
+        first block. `small`: a 3x3 convolution that keeps its size, as usual for 32x32 images.
     """
-    blocks, path, widening = _DEPTH_SPECS[depth]
+    blocks, build_path, expansion = _DEPTH_SPECS[depth]
     layers = _stem(stem)
-    width = 64  # channels that the next block receives
+    input_channels = 64  # of the next block
     for stage, count in enumerate(blocks):
         for block in range(count):
             channels = 64 * 2**stage
             stride = 2 if stage and not block else 1
             name = f"stage{stage + 1}_block{block + 1}"
-            projected = stride > 1 or width != channels * widening
+            with_projection = stride > 1 or input_channels != channels * expansion
             source = layers[-1].name
-            main = path(name, source, channels, stride)
-            layers += _residual_block(main, source, stride=stride, with_projection=projected)
-            width = channels * widening
+            path = build_path(name, source, channels, stride)
+            layers += _residual_block(path, source, stride=stride, with_projection=with_projection)
+            input_channels = channels * expansion
     layers += [GlobalAveragePool(name="pool"), Dense(name="fc", features=classes)]
     suffix = "" if stem == "standard" else "-small-stem"
     return Network(f"resnet{depth}{suffix}", input_shape, classes, tuple(layers))
@@ -68,31 +67,32 @@ def _stem(stem: Stem) -> list[Layer]:
 
 
 def _residual_block(
-    layers: list[Layer], source: str, *, stride: int, with_projection: bool
+    path: list[Layer], source: str, *, stride: int, with_projection: bool
 ) -> list[Layer]:
-    """Describe a block: its path, a shortcut beside it, and their sum."""
-    name = layers[0].name.removesuffix("_a_conv")
-    end, short = layers[-1].name, source
+    """Return a block: its path, the shortcut, and their sum."""
+    name = path[0].name.removesuffix("_a_conv")
+    shortcut: list[Layer] = []
     if with_projection:
-        width = next(layer for layer in reversed(layers) if isinstance(layer, Conv)).channels
-        layers += _conv_norm(f"{name}_short", source, channels=width, kernel=1, stride=stride)
-        short = layers[-1].name
+        channels = next(layer for layer in reversed(path) if isinstance(layer, Conv)).channels
+        shortcut = _conv_norm(f"{name}_short", source, channels=channels, kernel=1, stride=stride)
+    shortcut_source = shortcut[-1].name if shortcut else source
     return [
-        *layers,
-        Add(name=f"{name}_sum", sources=(end, short)),
+        *path,
+        *shortcut,
+        Add(name=f"{name}_sum", sources=(path[-1].name, shortcut_source)),
         Activation(name=f"{name}_relu", function="relu"),
     ]
 
 
 def _basic_path(name: str, source: str, channels: int, stride: int) -> list[Layer]:
-    """Describe two 3x3 convolutions."""
-    part = partial(_conv_norm, channels=channels, kernel=3)
-    first = part(f"{name}_a", source, stride=stride, with_activation=True)
-    return [*first, *part(f"{name}_b", first[-1].name)]
+    """Return two 3x3 convolutions."""
+    conv = partial(_conv_norm, channels=channels, kernel=3)
+    first = conv(f"{name}_a", source, stride=stride, with_activation=True)
+    return [*first, *conv(f"{name}_b", first[-1].name)]
 
 
 def _bottleneck_path(name: str, source: str, channels: int, stride: int) -> list[Layer]:
-    """Describe a 3x3 convolution between two that change the number of channels."""
+    """Return a 3x3 convolution between two 1x1 convolutions that change the channels."""
     first = _conv_norm(
         f"{name}_a", source, channels=channels, kernel=1, stride=stride, with_activation=True
     )
@@ -112,7 +112,7 @@ def _conv_norm(
     stride: int = 1,
     with_activation: bool = False,
 ) -> list[Layer]:
-    """Describe a convolution without bias, batch norm, and an activation if asked for."""
+    """Return a convolution without bias, batch norm, and optionally an activation."""
     layers: list[Layer] = [
         Conv(
             name=f"{name}_conv",
@@ -125,12 +125,12 @@ def _conv_norm(
         ),
         BatchNorm(name=f"{name}_norm"),
     ]
-    return (
-        [*layers, Activation(name=f"{name}_relu", function="relu")] if with_activation else layers
-    )
+    if with_activation:
+        layers.append(Activation(name=f"{name}_relu", function="relu"))
+    return layers
 
 
-#: By depth: blocks in each stage, the path of a block, and its channels at the end as a multiple.
+#: By depth: blocks of each stage, the path of a block, and the expansion of its channels.
 _DEPTH_SPECS: dict[int, tuple[tuple[int, ...], BlockBuilder, int]] = {
     18: ((2, 2, 2, 2), _basic_path, 1),
     50: ((3, 4, 6, 3), _bottleneck_path, 4),

@@ -1,4 +1,4 @@
-"""Weights by canonical name and layout, and their initial values from NumPy and a seed."""
+"""Canonical names and layout of the weights, and their initial values from NumPy and a seed."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ Weights = dict[str, NDArray[Any]]
 
 
 def weight_shapes(network: Network) -> dict[str, Shape]:
-    """Tell the shape of each weight, in the order of the layers."""
+    """Return the shape of each weight, in the order of the layers."""
     return {
-        f"{place.layer.name}.{short}": shape
-        for place in network.layer_contexts
-        for short, shape in place.layer.weight_shapes(place.shape).items()
+        f"{context.layer.name}.{short}": shape
+        for context in network.layer_contexts
+        for short, shape in context.layer.weight_shapes(context.shape).items()
     }
 
 
 def statistic_shapes(network: Network) -> dict[str, Shape]:
-    """Tell the shape of each tracked statistic, in the order of the layers."""
+    """Return the shape of each running statistic, in the order of the layers."""
     return {
-        f"{place.layer.name}.{short}": shape
-        for place in network.layer_contexts
-        for short, shape in place.layer.statistic_shapes(place.shape).items()
+        f"{context.layer.name}.{short}": shape
+        for context in network.layer_contexts
+        for short, shape in context.layer.statistic_shapes(context.shape).items()
     }
 
 
 def parameter_count(network: Network) -> int:
-    """Count the trainable numbers of a network."""
+    """Return the number of trained parameters of a network."""
     return sum(math.prod(shape) for shape in weight_shapes(network).values())
 
 
 def initial_weights(network: Network, seed: int) -> Weights:
     """Draw the initial weights: Glorot uniform matrices and kernels, zero biases, unit scales.
 
-    A network with an initial limit has all its weights drawn uniformly within that.
-
-    Each weight has a random stream of its own, named by the weight, so that a change of one
-    layer leaves the others as they were.
+    If the network has an initial limit, all weights are uniform within it. Each weight has a
+    random stream of its own, seeded with its name, so that changing a layer does not change the
+    weights of the others.
 
     Returns
     -------
     dict
-        float64 arrays; whoever trains in float32 rounds them.
+        float64 arrays.
 
     References
     ----------
@@ -64,7 +63,7 @@ def initial_weights(network: Network, seed: int) -> Weights:
 
 
 def initial_statistics(network: Network) -> Weights:
-    """Tell what the tracked statistics start from: mean zero, variance one; float64."""
+    """Return the initial running statistics: mean zero, variance one; float64."""
     return {
         name: np.ones(shape) if name.endswith(".variance") else np.zeros(shape)
         for name, shape in statistic_shapes(network).items()
@@ -83,15 +82,14 @@ def _draw_initial_weight(name: str, shape: Shape, seed: int, limit: float | None
 
 
 def reorder_gates(value: NDArray[Any], current_order: str, target_order: str) -> NDArray[Any]:
-    """Put the gates of a weight into another order.
+    """Return a weight with its gates in another order.
 
     Parameters
     ----------
     value
-        (gates * units, ...).
-    given, wanted
-        The letters of the gates, see :data:`horizont.networks.GATES`, in the order that the
-        rows have and in the order that they shall have.
+        Shape (gates * units, ...).
+    current_order, target_order
+        The letters of the gates, see :data:`horizont.networks.layers.GATES`.
     """
     blocks = np.split(value, len(current_order))
     return np.concatenate([blocks[current_order.index(gate)] for gate in target_order])
