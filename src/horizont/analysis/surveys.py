@@ -19,8 +19,7 @@ class Criterion(ConfigModel):
 
     label: str
     priority: str
-    tensorflow: str
-    mxnet: str
+    found: dict[str, str]
 
 
 class SurveyEntry(ConfigModel):

@@ -29,7 +29,7 @@ class EquivalenceCertificate(ConfigModel):
     rows
         All comparisons, as plain rows.
     builds
-        Other builds of some frameworks that were compared with them: `pytorch+compiled`.
+        Other builds of some frameworks that were compared with them: `<framework>+<variant>`.
     missing
         Frameworks that are not installed, with the reason.
     """

@@ -163,7 +163,7 @@ def _select_tensor(trace_set: TraceSet, name: str) -> TraceSet:
 
 
 def framework_pairs(framework_variants: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair all frameworks, and each build (`pytorch+compiled`) with the framework as it is."""
+    """Pair all frameworks, and each build (`<framework>+<variant>`) with the framework as it is."""
     names = sorted(framework_variants)
     frameworks = [name for name in names if "+" not in name]
     built = [(name.partition("+")[0], name) for name in names if "+" in name]

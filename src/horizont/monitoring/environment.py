@@ -12,10 +12,13 @@ from typing import Any
 
 import psutil
 
-PACKAGES = ("tensorflow", "tensorflow-cpu", "torch", "mxnet", "numpy", "psutil", "pyarrow")
+from horizont.config.system import FRAMEWORKS, framework_info
+
+#: Distributions whose versions are recorded besides those of the frameworks.
+PACKAGES = ("numpy", "psutil", "pyarrow")
 
 
-def describe_environment(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
+def describe_environment(packages: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the facts for ``environment.json``, as plain values.
 
     Nothing is imported to learn its version. Host names, user names and paths are left out:
@@ -32,10 +35,15 @@ def describe_environment(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip() or None,
         "python": platform.python_version(),
         "python_implementation": sys.implementation.name,
-        "packages": installed_versions(packages),
+        "packages": installed_versions(_default_packages() if packages is None else packages),
         "load_average": list(psutil.getloadavg()),
         "virtualised": is_virtualised(),
     }
+
+
+def _default_packages() -> list[str]:
+    frameworks = [name for info in map(framework_info, FRAMEWORKS) for name in info.distributions]
+    return [*frameworks, *PACKAGES]
 
 
 def describe_cpu() -> dict[str, Any]:

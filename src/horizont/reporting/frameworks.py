@@ -33,7 +33,10 @@ def criteria_table(answers: FeatureAnswers) -> Table:
     rows = []
     for name, criterion in read_surveys().criteria.items():
         row = {"criterion": criterion.label, "priority": criterion.priority}
-        row |= {"TensorFlow, 2018": criterion.tensorflow, "MXNet, 2018": criterion.mxnet}
+        row |= {
+            f"{labels.framework_label(framework)}, 2018": answer
+            for framework, answer in criterion.found.items()
+        }
         row |= {
             f"{labels.framework_label(framework)}, today": _criterion(name, answers[framework])
             for framework in FRAMEWORKS

@@ -95,7 +95,7 @@ def verify_workload(
 
 
 def variants_of(study: Study) -> list[str]:
-    """List the variants that a study times, with their frameworks: `pytorch+compiled`."""
+    """List the variants that a study times, with their frameworks: `<framework>+<variant>`."""
     variants = (each.framework_variant for each in study.systems() if each.variant != DEFAULT)
     return list(dict.fromkeys(variants))
 

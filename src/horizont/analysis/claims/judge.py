@@ -18,6 +18,7 @@ from horizont.analysis.claims.rules import (
     published_times,
     read_claims,
     read_rules,
+    read_sources,
 )
 from horizont.analysis.runs import CertificateStatus, sort_by_system
 from horizont.analysis.steps import phases
@@ -36,7 +37,7 @@ CHECK_FUNCTIONS: dict[str, Callable[[Evidence, Any, str], list[Finding]]] = {
 }
 
 #: The system whose step is the unit, published and measured: both have it on every network.
-REFERENCE = "pytorch/sync/allreduce"
+REFERENCE = read_sources()["NTUA 2021"].reference_system
 
 #: Phase -> its published column; the network's time was published as a whole.
 PUBLISHED_PHASE_COLUMNS = {

@@ -42,13 +42,20 @@ class Claim(ConfigModel):
 
 
 class Source(ConfigModel):
-    """A publication and its experimental setup."""
+    """A publication and its experimental setup.
+
+    Attributes
+    ----------
+    reference_system
+        The system to which its times are related in comparisons with measured ones.
+    """
 
     author: str
     title: str
     kind: str
     year: int
     setup: str
+    reference_system: str = ""
 
 
 @cache

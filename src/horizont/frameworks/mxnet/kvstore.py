@@ -160,6 +160,10 @@ class ParameterServerTrainer(LocalTrainer):
         timestamps.end_phase("communication", blocking=self.weight_arrays)
         return PendingLoss(losses, []), timestamps.phase_ends
 
+    def optimizer_state(self) -> Weights:
+        """Return no state: the servers hold it."""
+        return {}
+
     def close(self) -> None:
         """Wait for the other workers, after which the servers stop."""
         mx.nd.waitall()
