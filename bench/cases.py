@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from horizont.config.run import StepCounts
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT
 from horizont.config.workload import OptimizerConfig
 from horizont.data.sharding import window_starts
 from horizont.frameworks.base import (
@@ -59,7 +59,7 @@ class Case:
         """Whether it is a language model."""
         return len(self.shape) == 1
 
-    def recipe(self, build: Variant = DEFAULT) -> TrainingSetup:
+    def recipe(self, build: str = DEFAULT) -> TrainingSetup:
         """Describe the network and its training."""
         sides = tuple(side * self.enlarge for side in self.shape[1:])
         classes = WORDS if self.reads_text else 10

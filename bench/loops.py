@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.cases import CASES
-from horizont.config.system import DEFAULT, FRAMEWORKS, Variant, installed_version, qualified_name
+from horizont.config.system import DEFAULT, FRAMEWORKS, installed_version, qualified_name
 from horizont.launchers.plan import thread_environment
 
 GOAL = 0.98
@@ -31,7 +31,7 @@ def run() -> None:
 
 
 def compare(
-    framework: str, network: str, goal: float | None = None, build: Variant = DEFAULT
+    framework: str, network: str, goal: float | None = None, build: str = DEFAULT
 ) -> None:
     """Compare in fresh processes, and print a row.
 

@@ -14,7 +14,7 @@ from typing import Any
 from bench import language, peers, plain
 from bench.cases import CASES, RATE, Case, Loop
 from bench.loops import take_turns
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT
 from horizont.frameworks import load_adapter
 
 
@@ -88,7 +88,7 @@ def mxnet(case: Case, ready: list[Any]) -> tuple[str, Loop]:
 PEERS = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}
 
 
-def main(framework: str, network: str, build: Variant = DEFAULT) -> None:
+def main(framework: str, network: str, build: str = DEFAULT) -> None:
     """Print the rates as JSON."""
     case = CASES[network]
     adapter = load_adapter(framework)

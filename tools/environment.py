@@ -8,6 +8,7 @@ environment is already made from this lock. A framework that was left out stays 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import importlib.util
 import json
@@ -26,12 +27,40 @@ PYTHON = VENV / "bin" / "python"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".made-from.json"
 
-#: Framework -> its package in the lock, and how to try it. One framework a process.
-FRAMEWORKS = {
-    "tensorflow": ("tensorflow-cpu", "import tensorflow"),
-    "pytorch": ("torch", "import torch"),
-    "mxnet": ("mxnet", "import numpy; numpy.bool = numpy.bool_; import mxnet"),
-}
+SOURCE = ROOT / "src"
+REGISTRY = SOURCE / "horizont" / "config" / "system.py"
+
+
+def _frameworks() -> dict[str, tuple[str, str]]:
+    """Return by framework its package in the lock and a program that tests it.
+
+    The sources are parsed, not imported, because nothing is installed yet that they import.
+    """
+    frameworks = {}
+    for name, package in ast.literal_eval(_assigned(REGISTRY, "FRAMEWORKS")).items():
+        info = _assigned(SOURCE / package.replace(".", "/") / "info.py", "INFO")
+        wanted = ("distributions", "import_names", "load_test")
+        fields = {
+            keyword.arg: ast.literal_eval(keyword.value)
+            for keyword in getattr(info, "keywords", ())
+            if keyword.arg in wanted
+        }
+        program = fields.get("load_test", f"import {fields['import_names'][0]}")
+        frameworks[name] = (fields["distributions"][0], program)
+    return frameworks
+
+
+def _assigned(path: Path, name: str) -> ast.expr:
+    """Return the expression that a module assigns to a name."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return node.value  # type: ignore[attr-defined,no-any-return]
+    raise LookupError(f"{path} assigns no {name}")
+
+
+#: Framework -> its package in the lock, and a program that tests it in a process of its own.
+FRAMEWORKS = _frameworks()
 
 #: Ends well if the PyTorch that came wants packages for accelerators.
 IS_OTHER_BUILD = """

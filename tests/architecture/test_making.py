@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "environment.py"
+from horizont.config.system import FRAMEWORKS
+
+ROOT = Path(__file__).parents[2]
 
 #: The smallest package that pip can build without the network.
 PROJECT = """\
@@ -64,7 +66,9 @@ class Place:
         self.links.mkdir()
         for name, text in {"pyproject.toml": PROJECT, "backend.py": BACKEND}.items():
             self.write(name, text)
-        self.write("tools/environment.py", TOOL.read_text(encoding="utf-8"))
+        infos = (f"src/{package.replace('.', '/')}/info.py" for package in FRAMEWORKS.values())
+        for file in ("tools/environment.py", "src/horizont/config/system.py", *infos):
+            self.write(file, (ROOT / file).read_text(encoding="utf-8"))
         self.offer("numpy", "1", "bool_ = bool")
         self.offer("tensorflow-cpu", "1", "")
         self.offer("torch", "2", "import nvidia", requires="nvidia")

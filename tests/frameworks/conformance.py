@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT
 from horizont.config.workload import OptimizerConfig
 from horizont.frameworks import load_adapter
 from horizont.frameworks.base import InMemoryImages, Normalisation, TrainingSetup
@@ -54,7 +54,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
 
 
-def main(framework: str, build: Variant = DEFAULT) -> None:
+def main(framework: str, build: str = DEFAULT) -> None:
     """Try everything that the protocol promises of a trainer alone."""
     adapter = load_adapter(framework)
     adapter.configure(1)
@@ -105,7 +105,7 @@ def probe(
     }
 
 
-def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: Variant) -> float:
+def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: str) -> float:
     """Train on windows that reach over the edge, where images are negative: zeros would be seen."""
     layers = (MaxPool(name="pool", kernel=3, stride=2, padding=1), Flatten(name="flatten"))
     network = Network("edges", (3, 32, 32), 10, (*layers, Dense(name="fc", features=10)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -124,6 +125,9 @@ class FrameworkInfo(ConfigModel):
         Names under which it may be installed; the first one is that of the lock file.
     import_names
         Top-level modules that are imported nowhere but in a worker of this framework.
+    load_test
+        A program that fails if the framework is installed but cannot be loaded; by default the
+        import of the first module.
     python
         The interpreter of its workers, if it is not the current one: the framework then lives in
         an environment of its own.
@@ -138,6 +142,7 @@ class FrameworkInfo(ConfigModel):
     label: str
     distributions: tuple[str, ...] = Field(min_length=1)
     import_names: tuple[str, ...]
+    load_test: str = ""
     python: str = ""
     colour: str
     marker: str
@@ -149,3 +154,9 @@ class FrameworkInfo(ConfigModel):
     def interpreter(self) -> str:
         """The interpreter that starts its workers."""
         return os.path.expanduser(self.python) if self.python else sys.executable
+
+    @property
+    def interpreter_environment(self) -> dict[str, str]:
+        """Variables with which another interpreter than the current one finds Horizont."""
+        is_current = self.interpreter == sys.executable
+        return {} if is_current else {"PYTHONPATH": str(Path(__file__).parents[2])}

@@ -8,7 +8,7 @@ from typing import Literal
 from horizont.config.base import ConfigModel
 from horizont.config.framework import RoleName
 from horizont.config.run import Run
-from horizont.config.system import DEFAULT, Variant, qualified_name
+from horizont.config.system import DEFAULT, qualified_name
 from horizont.config.workload import Workload
 
 #: Files written by the processes of an asynchronous run whose updates are recorded: the gradients
@@ -62,7 +62,7 @@ class WorkerJob(ConfigModel):
         return self.run.system.framework
 
     @property
-    def variant(self) -> Variant:
+    def variant(self) -> str:
         """The variant of the framework."""
         return self.run.system.variant
 
@@ -104,7 +104,7 @@ class TraceJob(ConfigModel):
 
     kind: Literal["trace"] = "trace"
     framework: str
-    variant: Variant = DEFAULT
+    variant: str = DEFAULT
     workload: Workload
     batch: int
     at_steps: tuple[int, ...]

@@ -32,7 +32,6 @@ DEFAULT = "default"
 #: The C++ compiler, unless the variable CXX names another.
 DEFAULT_COMPILER = "g++"
 
-Variant = str
 Sync = Literal["local", "sync", "async"]
 Architecture = Literal["single", "allreduce", "parameter_server"]
 
@@ -195,7 +194,7 @@ class System(ConfigModel):
     framework: str
     sync: Sync
     architecture: Architecture
-    variant: Variant = DEFAULT
+    variant: str = DEFAULT
 
     @property
     def name(self) -> str:

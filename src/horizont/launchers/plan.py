@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import horizont
 from horizont.config.framework import RoleName
 from horizont.config.jobs import Endpoints, TraceJob, WorkerJob
 from horizont.config.run import Run
 from horizont.config.system import framework_info, variant_info
 
 WORKER_MODULE = "horizont.training"
-
-#: Where an interpreter that does not have Horizont installed finds it.
-SOURCE_FOLDER = Path(horizont.__file__).parents[1]
-
 JOB_FILE = "job.json"
 PROGRESS_FILE = "progress"
 EVENTS_FILE = "events.jsonl"
@@ -178,23 +172,41 @@ def _worker_process(
     *,
     is_service: bool = False,
 ) -> ProcessPlan:
-    # Frameworks may be installed in environments of their own.
-    python = framework_info(framework).interpreter
+    info = framework_info(framework)
     return ProcessPlan(
         name=job.folder.name,
         host=host,
-        argv=(python, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
+        argv=(info.interpreter, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
         environment={
             **thread_environment(threads),
             **variant_info(framework, job.variant).environment,
             # Temporary files of the framework are removed with the folder.
             "TMPDIR": str(job.folder),
-            **({} if python == sys.executable else {"PYTHONPATH": str(SOURCE_FOLDER)}),
+            **info.interpreter_environment,
         },
         folder=job.folder,
         job=job,
         is_service=is_service,
     )
+
+
+def restarted_folders(folders: Sequence[Path]) -> list[Path]:
+    """List the folders of the processes that were restarted."""
+    restarted = [_restarted_folder(folder) for folder in folders]
+    return [folder for folder in restarted if folder.exists()]
+
+
+def _restarted_folder(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-restarted")
+
+
+def restarted_plan(plan: ProcessPlan) -> ProcessPlan:
+    """Return the plan of a restarted process: same role, rank and endpoints, another folder."""
+    assert isinstance(plan.job, WorkerJob)
+    folder = _restarted_folder(plan.folder)
+    job = plan.job.model_copy(update={"folder": folder, "progress": folder / PROGRESS_FILE})
+    argv = (*plan.argv[:-1], str(folder / JOB_FILE))
+    return replace(plan, name=folder.name, argv=argv, folder=folder, job=job)
 
 
 def thread_environment(threads: int) -> dict[str, str]:

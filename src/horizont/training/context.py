@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.config.jobs import WorkerJob
-from horizont.config.system import DEFAULT, Variant
+from horizont.config.system import DEFAULT
 from horizont.config.workload import Workload
 from horizont.data.files import open_files
 from horizont.data.prepared import DatasetDescription, ImageData, TextData
@@ -74,7 +74,7 @@ def log_event(job: WorkerJob, event: str, **details: Any) -> None:
 
 
 def training_setup(
-    workload: Workload, data: ImageData | TextData, seed: int, variant: Variant = DEFAULT
+    workload: Workload, data: ImageData | TextData, seed: int, variant: str = DEFAULT
 ) -> TrainingSetup:
     """Return network, initial weights and optimizer of a workload, equal in all frameworks."""
     description = data.description

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
@@ -135,7 +134,8 @@ def query_features() -> dict[str, Any]:
 
 
 def _query_framework(framework: str) -> dict[str, Any]:
-    command = [framework_info(framework).interpreter, "-m", FEATURES_MODULE, framework]
+    info = framework_info(framework)
+    command = [info.interpreter, "-m", FEATURES_MODULE, framework]
     try:
         done = subprocess.run(
             command,
@@ -143,7 +143,11 @@ def _query_framework(framework: str) -> dict[str, Any]:
             text=True,
             timeout=QUERY_TIMEOUT_S,
             check=False,
-            env={**os.environ, **dict.fromkeys(ONEDNN_VERBOSE_VARIABLES, "1")},
+            env={
+                **os.environ,
+                **info.interpreter_environment,
+                **dict.fromkeys(ONEDNN_VERBOSE_VARIABLES, "1"),
+            },
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"no answer within {QUERY_TIMEOUT_S:g} s"}

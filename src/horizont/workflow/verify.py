@@ -6,14 +6,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from horizont.config.jobs import TraceJob, TraceRun
 from horizont.config.study import Study
-from horizont.config.system import DEFAULT, FRAMEWORKS, Variant, installed_version
+from horizont.config.system import DEFAULT, FRAMEWORKS, installed_version
 from horizont.data.prepared import DatasetDescription
 from horizont.equivalence.certificate import (
     EquivalenceCertificate,
@@ -169,7 +169,7 @@ class EquivalenceChecker:
         framework, _, variant = trainer.partition("+")
         return TraceJob(
             framework=framework,
-            variant=cast(Variant, variant or DEFAULT),
+            variant=variant or DEFAULT,
             workload=self.study.workload(self.workload),
             batch=schedule.batch,
             at_steps=schedule.at_steps,
