@@ -122,7 +122,7 @@ def transfer(
 @needs_hosts
 @pytest.mark.usefixtures("no_hosts_left")
 def test_a_link_is_no_faster_than_its_rate(tmp_path: Path) -> None:
-    """The duration has a lower bound: a busy machine can only be slower."""
+    # A lower bound of the duration: a busy machine can only be slower.
     topology = EMULATED.model_copy(update={"link": Link(rate_mbit=100, uplink_mbit=20)})
     size = 1_000_000
     with open_cluster(topology, tmp_path) as hosts:
@@ -155,7 +155,7 @@ there.sendall(there.recv(1))
 @pytest.mark.skipif(bool(SLOW_REASON), reason=SLOW_REASON)
 @pytest.mark.usefixtures("no_hosts_left")
 def test_a_response_takes_the_latency_twice(tmp_path: Path) -> None:
-    """The duration has a lower bound: a busy machine can only be slower."""
+    # A lower bound of the duration: a busy machine can only be slower.
     with open_cluster(SLOW, tmp_path) as hosts:
         command = [*hosts.command_prefix("host-0", tmp_path), sys.executable, "-c", RESPOND]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as responding:
@@ -212,7 +212,7 @@ print(time.process_time())
 @needs_hosts
 @pytest.mark.usefixtures("no_hosts_left")
 def test_a_host_uses_no_more_than_its_cpu_quota(tmp_path: Path) -> None:
-    """The CPU time has an upper bound: a busy machine can only give less."""
+    # An upper bound of the CPU time: a busy machine can only give less.
     topology = EMULATED.model_copy(update={"cpus_per_host": 0.2})
     with open_cluster(topology, tmp_path) as hosts, repeating(hosts.apply_cpu_quota):
         used_s = float(output_of(hosts, "host-0", tmp_path, BURN))

@@ -157,7 +157,7 @@ def test_a_disconnect_needs_a_launcher_that_can_do_it() -> None:
 
 
 def test_no_signal_is_sent_after_the_process_was_reaped(sleeper: ProcessGroup) -> None:
-    """By then another process may have its ID."""
+    # By then another process may have its ID.
     sleeper.signal(signal.SIGKILL)
     sleeper.reap()
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:

@@ -64,7 +64,6 @@ def test_options_are_validated_by_the_launcher() -> None:
 @pytest.mark.framework
 @pytest.mark.usefixtures("nothing_left")
 def test_a_launcher_needs_no_shared_file_system(tmp_path: Path, small_cifar: Path) -> None:
-    """Workers wait for the start barrier, a server stays to the end, weights come back."""
     record = run_remotely(ASYNCHRONOUS, tmp_path, small_cifar, save_weights=True)
     assert record.ok, record.result.reason
     steps = record.steps().to_pandas()

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,7 +49,8 @@ def test_marked_phases_fill_the_step_and_the_others_stay_nan():
 
 def test_a_phase_may_be_marked_in_parts(monkeypatch):
     ticks = iter([10.0, 11.0, 13.0, 16.0, 25.0])
-    monkeypatch.setattr("horizont.training.step_log.now_s", lambda: next(ticks))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks))
+    monkeypatch.setattr("horizont.training.step_log.time", clock)
     log = StepLog(1)
     log.begin()
     log.mark(WAITING)  # 1

@@ -21,7 +21,7 @@ from horizont.config.topology import Capability, Topology
 from horizont.errors import UserError
 from horizont.launchers import LAUNCHERS
 from horizont.launchers.plan import ProcessPlan
-from horizont.monitoring.handle import SamplerClient
+from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.progress import StepCount
 
 #: The settings of a topology that a launcher may or may not support.

@@ -31,7 +31,7 @@ from horizont.launchers.netns import (
 )
 from horizont.launchers.plan import ProcessPlan
 from horizont.launchers.process import ProcessGroup
-from horizont.monitoring.handle import SamplerClient
+from horizont.monitoring.client import SamplerClient
 
 #: Network of the hosts: host-0 has the address 10.77.0.1.
 NETWORK_PREFIX = "10.77.0"

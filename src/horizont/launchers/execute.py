@@ -21,17 +21,19 @@ from horizont.launchers.base import (
     open_cluster,
 )
 from horizont.launchers.collect import summarise
-from horizont.launchers.fault_injection import (
-    FaultInjection,
-    raise_if_incomplete,
+from horizont.launchers.fault_injection import FaultInjection, raise_if_incomplete
+from horizont.launchers.plan import (
+    ProcessPlan,
+    RunPlan,
+    plan_run,
     restarted_folders,
+    role_assignment,
 )
-from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
 from horizont.launchers.process import terminating
 from horizont.launchers.supervisor import supervise
 from horizont.launchers.update_order import collect_updates
 from horizont.monitoring.background import background_from_samples, measure_background
-from horizont.monitoring.handle import SamplerClient, start_sampler
+from horizont.monitoring.client import SamplerClient, start_sampler
 from horizont.monitoring.process_control import defer_interrupts
 from horizont.records.files import read_table
 from horizont.records.record import Record, RecordWriter, read_record
@@ -114,7 +116,7 @@ def monitor_resources(
         return
     with contextlib.ExitStack() as stack:
         with defer_interrupts():
-            sampler = start_sampler(record.folder, 1.0 / run.sampler_hz, ready_s=0)
+            sampler = start_sampler(record.folder, 1.0 / run.sampler_hz, ready_timeout_s=0)
             stack.callback(sampler.stop)
         sampler.wait_ready(SAMPLER_READY_S)
         resources = ResourceMonitor(sampler)

@@ -6,8 +6,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from horizont.config.faults import PAST_PARTICIPLE, FaultSpec
 from horizont.config.jobs import WorkerJob
@@ -15,7 +14,7 @@ from horizont.config.run import Run
 from horizont.errors import RunFailed
 from horizont.launchers.base import Cluster, ProcessHandle
 from horizont.launchers.collect import resumed_training
-from horizont.launchers.plan import JOB_FILE, PROGRESS_FILE, ProcessPlan, RunPlan
+from horizont.launchers.plan import ProcessPlan, RunPlan, restarted_plan
 from horizont.launchers.process import wait_for
 from horizont.launchers.supervisor import LivenessMonitor, describe_exit
 from horizont.records.record import RecordWriter
@@ -342,22 +341,3 @@ def raise_if_incomplete(run: Run, report: FaultReport) -> None:
         consequence = f"{failure.process} failed {after_s:.1f} s later: {error}"
     fault = f"{report.target} was {PAST_PARTICIPLE[run.fault.kind]} at step {report.at_step}"
     raise RunFailed(f"{fault}; {consequence}")
-
-
-def restarted_folders(folders: Sequence[Path]) -> list[Path]:
-    """List the folders of the processes that were restarted."""
-    restarted = [_restarted_folder(folder) for folder in folders]
-    return [folder for folder in restarted if folder.exists()]
-
-
-def _restarted_folder(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}-restarted")
-
-
-def restarted_plan(plan: ProcessPlan) -> ProcessPlan:
-    """Return the plan of a restarted process: same role, rank and endpoints, another folder."""
-    assert isinstance(plan.job, WorkerJob)
-    folder = _restarted_folder(plan.folder)
-    job = plan.job.model_copy(update={"folder": folder, "progress": folder / PROGRESS_FILE})
-    argv = (*plan.argv[:-1], str(folder / JOB_FILE))
-    return replace(plan, name=folder.name, argv=argv, folder=folder, job=job)

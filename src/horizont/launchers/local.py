@@ -14,7 +14,7 @@ from horizont.errors import UserError
 from horizont.launchers.base import NoOptions
 from horizont.launchers.plan import ProcessPlan
 from horizont.launchers.process import ProcessGroup
-from horizont.monitoring.handle import SamplerClient
+from horizont.monitoring.client import SamplerClient
 
 #: Range of the ports; below it are most of the well-known services.
 FIRST_PORT, LAST_PORT = 10_000, 65_535

@@ -17,7 +17,7 @@ import psutil
 
 from horizont.launchers.base import ProcessHandle
 from horizont.launchers.plan import EVENTS_FILE, JOB_FILE, PROGRESS_FILE, ProcessPlan
-from horizont.monitoring.handle import SamplerClient
+from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
 from horizont.monitoring.progress import StepCount, read_step_count
 from horizont.records.files import read_events, write_json
