@@ -1,4 +1,4 @@
-"""The intervals hold what they promise, and promise no more than they can hold."""
+"""Intervals: their level is attainable and their coverage reaches it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from horizont.statistics.intervals import attainable_level, median, median_interval, paired_ratio
 
 
-def test_median_passes_over_what_is_not_known():
+def test_median_ignores_nan():
     assert median([3.0, math.nan, 1.0]) == 2.0
     assert math.isnan(median([]))
 
@@ -27,7 +27,7 @@ def test_one_run_has_no_interval():
     assert estimate.level == 0.0
 
 
-def test_same_values_give_the_same_interval():
+def test_intervals_are_reproducible():
     values = [1.0, 2.0, 4.0, 8.0]
     assert median_interval(values) == median_interval(values)
 
@@ -44,22 +44,22 @@ def test_simulated_coverage_reaches_the_stated_level(n):
         level = estimate.level
     assert hits / trials > level - 0.05
     if n <= 5:
-        assert hits / trials < level + 0.08  # nor does it promise too little
+        assert hits / trials < level + 0.08  # nor is it much too wide
 
 
-def test_ratio_removes_what_a_block_has_in_common():
+def test_ratio_removes_effects_common_to_a_block():
     block = np.array([1.0, 3.0, 0.5, 2.0])
     estimate = paired_ratio(2 * block, block)
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((2, 2, 2))
     assert estimate.n == 4
 
 
-def test_ratio_swapped_is_the_reciprocal():
+def test_swapping_gives_the_reciprocal_ratio():
     a, b = [1.0, 2.0, 4.0, 3.0], [2.0, 2.0, 1.0, 2.0]
     assert paired_ratio(a, b).value == pytest.approx(1 / paired_ratio(b, a).value)
 
 
-def test_ratio_leaves_incomplete_blocks_out():
+def test_ratio_ignores_incomplete_blocks():
     assert paired_ratio([1.0, math.nan, 3.0], [1.0, 1.0, 1.0]).n == 2
     with pytest.raises(ValueError, match="paired"):
         paired_ratio([1.0], [1.0, 2.0])

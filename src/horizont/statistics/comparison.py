@@ -1,9 +1,9 @@
-"""Whether two systems differ, and whether they are equal for all purposes: paired tests.
+"""Which of two systems is faster: paired tests of difference and of equivalence, and a verdict.
 
-Not to find a difference shows no equality: three blocks find few differences. So each is a test
+Finding no difference does not show equality: three blocks find few differences. So each is a test
 of its own, by statsmodels, on the logarithms of the ratios inside the blocks. Both are t tests:
-with three blocks no interval without an assumption can promise more than 75 %, and these assume
-that the logarithms are roughly symmetric.
+with three blocks no interval without assumptions can reach more than 75 %, and these assume that
+the logarithms are roughly symmetric.
 """
 
 from __future__ import annotations
@@ -15,12 +15,38 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from horizont.statistics.intervals import Estimate, log_ratios, paired_ratio
 
-#: Two rates that differ by less than this, as a share, are equal for all purposes.
+#: Rates that differ by less than this fraction are equal for practical purposes.
 MARGIN = 0.10
+
+#: Probability of finding a difference that exists.
+POWER = 0.8
+
+#: Probability of finding a difference that does not exist.
+ALPHA = 0.05
+
+#: With fewer blocks nothing is settled.
+MIN_BLOCKS = 3
+
+#: Limits of the search for a number of blocks, and for an effect in standard deviations, which
+#: the smallest number of blocks finds.
+_MAX_BLOCKS = 10_000
+_MAX_EFFECT = 6.0
+
+#: For an effect times the root of the blocks above this, the power is at least 0.95 with three
+#: blocks and 1 with more, and the noncentral t distribution overflows.
+_SATURATED_EFFECT = 10.0
+
+#: Spread of repeated rates above which a warning is shown.
+SPREAD_WARNING = 0.05
+
+#: Runs that a drift needs to be significant: five in order occur by chance in one of sixty cases.
+MIN_RUNS_FOR_DRIFT = 5
+
+Outcome = Literal["A faster", "B faster", "equal", "not settled"]
 
 
 def difference_p(logs: ArrayLike) -> float:
@@ -29,22 +55,22 @@ def difference_p(logs: ArrayLike) -> float:
     Parameters
     ----------
     logs
-        As of `log_ratios`: a number for each block.
+        The log ratio of each block, from :func:`~horizont.statistics.intervals.log_ratios`.
 
     Returns
     -------
     float
-        The p value; NaN with fewer than two blocks. Of blocks that agree to the last digit it
-        is 0, or 1 if there is no difference in any.
+        The p value; NaN with fewer than two blocks. If all blocks are identical it is 0, or 1 if
+        all log ratios are zero.
     """
     from statsmodels.stats.weightstats import DescrStatsW
 
-    known = np.asarray(logs, dtype=np.float64)
-    if known.size < 2:
+    logs = np.asarray(logs, dtype=np.float64)
+    if logs.size < 2:
         return math.nan
-    if not np.ptp(known):
-        return float(known[0] == 0.0)
-    return float(DescrStatsW(known).ttest_mean(0.0)[1])
+    if not np.ptp(logs):
+        return float(logs[0] == 0.0)
+    return float(DescrStatsW(logs).ttest_mean(0.0)[1])
 
 
 def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
@@ -53,7 +79,7 @@ def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
     Parameters
     ----------
     margin
-        A share: 0.1 takes ratios between 1 / 1.1 and 1.1 for equal.
+        A fraction: with 0.1, ratios between 1 / 1.1 and 1.1 are equal.
 
     Returns
     -------
@@ -67,105 +93,71 @@ def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
     """
     from statsmodels.stats.weightstats import ttost_paired
 
-    known = np.asarray(logs, dtype=np.float64)
-    bound = log_margin(margin)
-    if known.size < 2:
+    logs = np.asarray(logs, dtype=np.float64)
+    bound = math.log1p(margin)
+    if logs.size < 2:
         return math.nan
-    if not np.ptp(known):
-        return float(abs(known[0]) >= bound)
-    return float(ttost_paired(known, _zeros_like(known), -bound, bound)[0])
-
-
-def log_margin(margin: float) -> float:
-    """Tell how far a logarithm may be from nothing within a margin."""
-    return math.log1p(margin)
-
-
-def _zeros_like(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make the other member of a pair whose difference is taken already."""
-    return np.zeros_like(values)
-
-
-#: The chance with which a difference is to be found that is there.
-POWER = 0.8
-
-#: The chance with which a test finds one that is not.
-ALPHA = 0.05
-
-#: With fewer blocks nothing is settled.
-MIN_BLOCKS = 3
-
-#: Where a search ends: more blocks than anybody makes, and an effect, in standard deviations,
-#: that the fewest blocks find.
-_MAX_BLOCKS = 10_000
-_MAX_EFFECT = 6.0
-
-#: From this effect times the root of the blocks on the power is above 0.95 with three blocks and
-#: 1 with more, and the distribution that it follows from is beyond the numbers of a computer.
-_SATURATED_EFFECT = 10.0
+    if not np.ptp(logs):
+        return float(abs(logs[0]) >= bound)
+    return float(ttost_paired(logs, np.zeros_like(logs), -bound, bound)[0])
 
 
 def minimum_detectable_ratio(logs: ArrayLike) -> float:
-    """Tell the least ratio that so many blocks with such a spread would have found.
-
-    Parameters
-    ----------
-    logs
-        As of `log_ratios`: a number for each block.
+    """Estimate the smallest ratio that this number of blocks with this spread would have found.
 
     Returns
     -------
     float
-        The ratio, above 1, that the two-sided paired t test at 5 % finds with a chance of 80 %;
-        NaN with fewer than three blocks. It takes the spread of these blocks for the true one.
+        The ratio, above 1, that the two-sided paired t test at 5 % finds with a probability of
+        80 %, if the spread of these blocks is the true one; NaN with fewer than three blocks.
     """
-    known = np.asarray(logs, dtype=np.float64)
-    if known.size < MIN_BLOCKS:
+    logs = np.asarray(logs, dtype=np.float64)
+    if logs.size < MIN_BLOCKS:
         return math.nan
     effect = scipy.optimize.brentq(
-        lambda size: _one_sided_power(size, known.size, ALPHA / 2) - POWER, 1e-6, _MAX_EFFECT
+        lambda effect: _one_sided_power(effect, logs.size, ALPHA / 2) - POWER, 1e-6, _MAX_EFFECT
     )
-    return math.exp(float(effect) * float(np.std(known, ddof=1)))
+    return math.exp(float(effect) * float(np.std(logs, ddof=1)))
 
 
 def additional_blocks(logs: ArrayLike, margin: float = MARGIN) -> int | None:
-    """Tell about how many more blocks would settle an open comparison.
+    """Estimate how many more blocks would settle a comparison.
 
-    Either the difference is found or, if it is less than the margin, equality is shown;
-    whichever needs less. The difference and the spread of these blocks are taken for the true
-    ones, so that a few blocks give a rough number.
+    Either the difference is found or, if it is less than the margin, equality is shown; whichever
+    needs fewer blocks. Difference and spread of these blocks are assumed to be the true ones, so
+    that few blocks give a rough number only.
 
     Returns
     -------
     int or None
-        At least 1; None if the spread is not known, with fewer than two blocks.
+        At least 1; None with fewer than two blocks.
     """
-    known = np.asarray(logs, dtype=np.float64)
-    if known.size < 2:
+    logs = np.asarray(logs, dtype=np.float64)
+    if logs.size < 2:
         return None
-    spread, apart = float(np.std(known, ddof=1)), abs(float(np.median(known)))
-    needed = [_required_blocks(apart, spread, POWER, ALPHA / 2)]
-    within = log_margin(margin) - apart
-    if within > 0:
-        # Each of the two one-sided tests may fail in half of the cases that are left.
-        needed.append(_required_blocks(within, spread, (1 + POWER) / 2, ALPHA))
-    return max(1, min(needed) - int(known.size))
+    deviation, difference = float(np.std(logs, ddof=1)), abs(float(np.median(logs)))
+    required = [_required_blocks(difference, deviation, POWER, ALPHA / 2)]
+    distance_to_margin = math.log1p(margin) - difference
+    if distance_to_margin > 0:
+        # Each of the two one-sided tests may fail in half of the remaining cases.
+        required.append(_required_blocks(distance_to_margin, deviation, (1 + POWER) / 2, ALPHA))
+    return max(1, min(required) - int(logs.size))
 
 
-def _required_blocks(effect: float, spread: float, power: float, alpha: float) -> int:
-    """Tell how many blocks a t test needs for an effect: the least that have the power."""
-    size = min(effect / spread, _MAX_EFFECT) if spread > 0 else _MAX_EFFECT
-    if _one_sided_power(size, _MAX_BLOCKS, alpha) < power:
+def _required_blocks(difference: float, deviation: float, power: float, alpha: float) -> int:
+    """Return the smallest number of blocks with which a t test reaches the power."""
+    effect = min(difference / deviation, _MAX_EFFECT) if deviation > 0 else _MAX_EFFECT
+    if _one_sided_power(effect, _MAX_BLOCKS, alpha) < power:
         return _MAX_BLOCKS
-    enough = range(MIN_BLOCKS, _MAX_BLOCKS + 1)
-    found = bisect_left(enough, power, key=lambda blocks: _one_sided_power(size, blocks, alpha))
-    return enough[found]
+    numbers = range(MIN_BLOCKS, _MAX_BLOCKS + 1)
+    index = bisect_left(numbers, power, key=lambda blocks: _one_sided_power(effect, blocks, alpha))
+    return numbers[index]
 
 
 def _one_sided_power(effect: float, blocks: int, alpha: float) -> float:
-    """Tell the chance of a one-sided t test to find an effect of so many standard deviations.
+    """Return the power of a one-sided t test for an effect in standard deviations.
 
-    That of a two-sided one is the same at half its alpha, but for finding the wrong sign.
+    That of a two-sided test is the same at half its alpha, except for findings of the wrong sign.
     """
     from statsmodels.stats.power import TTestPower
 
@@ -174,34 +166,23 @@ def _one_sided_power(effect: float, blocks: int, alpha: float) -> float:
     return float(TTestPower().power(effect, blocks, alpha, alternative="larger"))
 
 
-#: Rates of the same work that spread by more than this, as a share, deserve a warning.
-SPREAD_WARNING = 0.05
-
-#: So many runs are needed for a drift to be told from chance: five in order come by chance once
-#: in sixty times.
-MIN_RUNS_FOR_DRIFT = 5
-
-
 def spread(rates: ArrayLike) -> float:
-    """Tell by which share repeated rates spread: the standard deviation of their logarithms.
+    """Return the spread of repeated rates: the standard deviation of their logarithms.
 
-    Returns
-    -------
-    float
-        NaN with fewer than two rates; for small spreads that of the rates over their mean.
+    Small spreads are close to the coefficient of variation. NaN with fewer than two rates.
     """
-    known = np.asarray(rates, dtype=np.float64)
-    known = known[known > 0]  # false for NaN
-    return float(np.std(np.log(known), ddof=1)) if known.size > 1 else math.nan
+    rates = np.asarray(rates, dtype=np.float64)
+    rates = rates[rates > 0]  # false for NaN
+    return float(np.std(np.log(rates), ddof=1)) if rates.size > 1 else math.nan
 
 
 def drift(order: ArrayLike, rates: ArrayLike) -> tuple[float, float]:
-    """Tell whether rates went up or down in the order in which they were measured.
+    """Test whether rates rose or fell in the order in which they were measured.
 
     Parameters
     ----------
     order
-        When each was measured, in any unit; NaN if that is not known.
+        The time of each measurement, in any unit; NaN if unknown.
 
     Returns
     -------
@@ -209,34 +190,31 @@ def drift(order: ArrayLike, rates: ArrayLike) -> tuple[float, float]:
         Kendall's rank correlation, from -1 to 1, and its p value, exact for few runs without
         ties; both NaN with fewer than five runs.
     """
-    when, known = np.asarray(order, dtype=np.float64), np.asarray(rates, dtype=np.float64)
-    usable = ~(np.isnan(when) | np.isnan(known))
-    if np.count_nonzero(usable) < MIN_RUNS_FOR_DRIFT or not np.ptp(known[usable]):
+    order, rates = np.asarray(order, dtype=np.float64), np.asarray(rates, dtype=np.float64)
+    is_known = ~(np.isnan(order) | np.isnan(rates))
+    if np.count_nonzero(is_known) < MIN_RUNS_FOR_DRIFT or not np.ptp(rates[is_known]):
         return math.nan, math.nan
-    found = scipy.stats.kendalltau(when[usable], known[usable])
-    return float(found.statistic), float(found.pvalue)
-
-
-Outcome = Literal["A faster", "B faster", "equal", "not settled"]
+    correlation = scipy.stats.kendalltau(order[is_known], rates[is_known])
+    return float(correlation.statistic), float(correlation.pvalue)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to which of two systems is faster.
+    """Which of two systems is faster.
 
     Attributes
     ----------
     ratio
         The rate of A over that of B, paired by block, with its interval.
     margin
-        The share by which equal rates may differ.
+        The fraction by which equal rates may differ.
     difference_p, equivalence_p
-        The p values of the paired t test and of the test for equality within the margin.
-    detectable
-        The least ratio that so many blocks would have found; NaN with fewer than three.
-    further_blocks
-        About how many more blocks would settle what is open; None if that is not known, or
-        nothing is open.
+        The p values of the paired t test and of the test of equivalence within the margin.
+    minimum_detectable_ratio
+        NaN with fewer than three blocks.
+    additional_blocks
+        The estimated number of blocks that would settle the comparison; None if it is settled, or
+        with fewer than two blocks.
     """
 
     outcome: Outcome
@@ -249,38 +227,37 @@ class Verdict:
 
 
 def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> Verdict:
-    """Judge which of two systems is faster.
+    """Compare two systems.
 
-    An answer needs both the bootstrap interval and the t test. The interval bears an outlier
-    and assumes nothing, but reaches 95 % only from six blocks on; the test holds its 5 % with
-    three, but assumes that the logarithms are roughly symmetric. Within the margin two systems
-    are equal, even if the difference is certain. The chance of a wrong answer is that of each
-    comparison, not of a table of them.
+    A verdict needs both the bootstrap interval and the t test. The interval is robust to outliers
+    and assumes nothing, but reaches 95 % only from six blocks on; the test has its 5 % with three,
+    but assumes that the logarithms are roughly symmetric. Within the margin two systems are
+    equal, even if the difference is significant. The probability of a wrong verdict is that of a
+    single comparison, not of a table of them.
 
     Parameters
     ----------
     rates_a, rates_b
-        Of each block, more being better, in the same order of blocks; NaN for a run that gave
-        none.
+        Of each block, higher is better, in the same order of blocks; NaN if a run has none.
     margin
-        The share by which equal rates may differ.
+        The fraction by which equal rates may differ.
     """
     logs, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
-    differs, equals = difference_p(logs), equivalence_p(logs, margin)
-    outcome = classify(ratio, differs, equals, margin)
+    p_difference, p_equivalence = difference_p(logs), equivalence_p(logs, margin)
+    outcome = classify(ratio, p_difference, p_equivalence, margin)
     return Verdict(
         outcome=outcome,
         ratio=ratio,
         margin=margin,
-        difference_p=differs,
-        equivalence_p=equals,
+        difference_p=p_difference,
+        equivalence_p=p_equivalence,
         minimum_detectable_ratio=minimum_detectable_ratio(logs),
         additional_blocks=additional_blocks(logs, margin) if outcome == "not settled" else None,
     )
 
 
 def classify(ratio: Estimate, p_difference: float, p_equivalence: float, margin: float) -> Outcome:
-    """Answer from the interval and the p values of the two tests; see `verdict`."""
+    """Return the outcome for an interval and the p values of the two tests; see `verdict`."""
     if ratio.n < MIN_BLOCKS:
         return "not settled"
     if p_equivalence < ALPHA and 1 / (1 + margin) < ratio.low and ratio.high < 1 + margin:

@@ -1,21 +1,21 @@
-"""The median of a few independent runs, and an interval that says what it is worth.
+"""Estimates of the median or mean of a few independent runs, with confidence intervals.
 
-A run is one observation; its steps are not independent and give no interval. With the three to
-ten blocks that a study can afford, two facts bound what any interval can promise:
+A run is a single observation; its steps are not independent and give no interval. With the three
+to ten blocks of a study, two facts limit the confidence level of any interval:
 
 * The interval from the smallest to the largest of n independent values covers the median of
   their distribution with probability ``1 - 2 ** (1 - n)``, whatever the distribution is (each
   value lies below the median with probability 1/2): 75 % for 3, 87.5 % for 4, 93.75 % for 5.
-* No bootstrap interval reaches beyond the smallest and the largest value.
+* No bootstrap interval extends beyond the smallest and the largest value.
 
-So a "95 %" bootstrap interval of five runs is at best a 93.75 % interval. An `Estimate` carries
-the level that its number of runs can reach, and who prints it prints that level.
+So a "95 %" bootstrap interval of five runs is at best a 93.75 % interval. An `Estimate` has the
+level that its number of runs can attain, and that level is displayed.
 
-The intervals are BCa bootstrap intervals of the median, taken a little wider than their level:
-draws from n values spread less than n new values would, by sqrt((n - 1) / n) in the case of a
-mean. In simulation the plain BCa interval of ten values holds the median in 92.5 to 93.5 % of
-cases, the widened one in 94 to 95 %, whether the values are normal, skewed, heavy-tailed or
-disturbed now and then (``bench/coverage.py``). That of a mean holds it in 79 to 89 % only.
+The intervals are BCa bootstrap intervals of the median, slightly widened: resamples of n values
+vary less than n new values, by sqrt((n - 1) / n) in the case of a mean. In simulation the plain
+BCa interval of ten values covers the median in 92.5 to 93.5 % of cases, the widened one in 94 to
+95 %, for normal, skewed, heavy-tailed and occasionally disturbed values (``bench/coverage.py``).
+That of a mean covers it in 79 to 89 % only.
 
 References
 ----------
@@ -36,25 +36,25 @@ from numpy.typing import ArrayLike, NDArray
 LEVEL = 0.95
 RESAMPLES = 4999
 _BOOTSTRAP_SEED = 20210
-#: Draws that are held in memory at a time.
+#: Resamples in memory at a time.
 _BOOTSTRAP_BATCH = 500
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the interval in which it may lie, all in the unit of the observations.
+    """An estimate with its confidence interval, in the unit of the observations.
 
     Attributes
     ----------
     value
-        The estimate; NaN if there was nothing to estimate from.
+        NaN without observations.
     low, high
-        The ends of the interval; NaN with fewer than two observations.
+        The limits of the interval; NaN with fewer than two observations.
     level
-        The probability with which such intervals can at best hold the true value: the level
-        asked for or, if it is less, what the number of observations allows.
+        The highest probability with which such intervals can cover the true value: the requested
+        level or, if it is lower, what the number of observations allows.
     n
-        How many observations there were.
+        The number of observations.
     """
 
     value: float
@@ -65,7 +65,7 @@ class Estimate:
 
 
 def attainable_level(n: int, level: float = LEVEL) -> float:
-    """Bound the confidence level of an interval for a median of n observations.
+    """Return the highest confidence level of an interval for a median of n observations.
 
     References
     ----------
@@ -75,51 +75,51 @@ def attainable_level(n: int, level: float = LEVEL) -> float:
 
 
 def median(values: ArrayLike) -> float:
-    """Return the median of the values that are known; NaN if there is none."""
-    known = _without_nan(values)
-    return float(np.median(known)) if known.size else float("nan")
+    """Return the median without NaN; NaN if there are no values."""
+    values = _without_nan(values)
+    return float(np.median(values)) if values.size else float("nan")
 
 
 def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the median of what the values were drawn from.
+    """Estimate the median of a distribution from independent values.
 
-    The interval is the widened BCa bootstrap of the median; of equal values it is that value.
-    The draws are seeded, so the same values give the same interval.
+    The interval is the widened BCa bootstrap interval; for equal values it is that value. The
+    resampling is seeded, so equal values give equal intervals.
 
     Parameters
     ----------
     values
-        One number for each independent run; NaN where a run gave none.
+        One number for each run; NaN if it has none.
     level
-        The confidence level to aim at.
+        The requested confidence level.
     """
-    known = _without_nan(values)
-    n = int(known.size)
+    values = _without_nan(values)
+    n = int(values.size)
     if n < 2:
         nan = float("nan")
-        return Estimate(median(known), nan, nan, attainable_level(n, level), n)
-    low, high = median_intervals(known, level)
-    return Estimate(median(known), float(low), float(high), attainable_level(n, level), n)
+        return Estimate(median(values), nan, nan, attainable_level(n, level), n)
+    low, high = median_intervals(values, level)
+    return Estimate(median(values), float(low), float(high), attainable_level(n, level), n)
 
 
 def median_intervals(
     values: NDArray[np.float64], level: float = LEVEL, resamples: int = RESAMPLES
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Find the intervals of `median_interval` for many sets of values at once.
+    """Compute the intervals of `median_interval` for many sets of values at once.
 
     Parameters
     ----------
     values
-        At least two along the last axis, none of them NaN; shape (..., n).
+        Shape (..., n) with n of at least two, without NaN.
 
     Returns
     -------
     tuple of arrays
-        The low and the high ends, of shape (...).
+        The lower and the upper limits, shape (...).
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of equal values, for which BCa is not defined
-        found = scipy.stats.bootstrap(
+        warnings.simplefilter("ignore")  # BCa is not defined for equal values
+        interval = scipy.stats.bootstrap(
             (values,),
             np.median,
             axis=-1,
@@ -129,57 +129,57 @@ def median_intervals(
             method="BCa",
             rng=np.random.default_rng(_BOOTSTRAP_SEED),
         ).confidence_interval
-    middle = np.median(values, axis=-1)
-    low, high = np.asarray(found.low), np.asarray(found.high)
-    return np.where(np.isnan(low), middle, low), np.where(np.isnan(high), middle, high)
+    medians = np.median(values, axis=-1)
+    low, high = np.asarray(interval.low), np.asarray(interval.high)
+    return np.where(np.isnan(low), medians, low), np.where(np.isnan(high), medians, high)
 
 
 def mean_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of what the values were drawn from, by Student's t.
+    """Estimate the mean of a distribution from independent values, by Student's t.
 
-    For parts of a whole: means add up to the mean of the whole, and medians do not. It assumes
-    that the values are roughly normal; in return it reaches its level with two of them.
+    For parts of a sum: their means add up to the mean of the sum, medians do not. The values are
+    assumed to be roughly normal; in return the level is reached with two of them.
 
     Parameters
     ----------
     values
-        One number for each independent run; NaN where a run gave none.
+        One number for each run; NaN if it has none.
     """
-    known = _without_nan(values)
-    n = int(known.size)
+    values = _without_nan(values)
+    n = int(values.size)
     if n < 2:
         nan = float("nan")
-        return Estimate(float(known[0]) if n else nan, nan, nan, 0.0, n)
-    value = float(np.mean(known))
-    half = float(np.std(known, ddof=1)) / math.sqrt(n) * scipy.stats.t.isf((1 - level) / 2, n - 1)
+        return Estimate(float(values[0]) if n else nan, nan, nan, 0.0, n)
+    value = float(np.mean(values))
+    half = float(np.std(values, ddof=1)) / math.sqrt(n) * scipy.stats.t.isf((1 - level) / 2, n - 1)
     return Estimate(value, value - half, value + half, level, n)
 
 
 def _widened_level(level: float, n: int) -> float:
-    """Tell the level at which a bootstrap interval of n values is as wide as it should be."""
+    """Return the level at which the bootstrap interval of n values has the coverage `level`."""
     quantile = scipy.stats.norm.isf((1.0 - level) / 2.0)
     return float(1.0 - 2.0 * scipy.stats.norm.sf(quantile * math.sqrt(n / (n - 1))))
 
 
 def _without_nan(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64).ravel()
-    known: NDArray[np.float64] = array[~np.isnan(array)]
-    return known
+    without_nan: NDArray[np.float64] = array[~np.isnan(array)]
+    return without_nan
 
 
 def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate by which factor one quantity exceeds another, pairing them by block.
+    """Estimate the ratio of two quantities that are paired by block.
 
-    What slows a whole block (a warm machine, a busy neighbour) slows both members of a pair and
-    leaves their ratio alone. The ratio is taken inside each block and the median of the
-    logarithms over the blocks, so that a factor of two up and a factor of two down weigh the
-    same and swapping the two gives exactly the reciprocal.
+    What slows down a complete block (a hot machine, other programs) slows down both members of a
+    pair and does not change their ratio. The estimate is the median over the blocks of the log
+    ratio inside each block, so that a factor of two up and a factor of two down have the same
+    weight, and swapping the quantities gives exactly the reciprocal.
 
     Parameters
     ----------
     numerator, denominator
-        Positive numbers in the same unit, in the same order of blocks; NaN where a run of the
-        block gave none, which leaves the block out.
+        Positive numbers in the same unit, in the same order of blocks; NaN if a run has none,
+        which leaves its block out.
 
     Raises
     ------
@@ -193,17 +193,17 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, level: float = LE
 
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
-    """Take the natural logarithm of the ratio inside each block that has both members.
+    """Return the natural logarithm of the ratio inside each block that has both members.
 
     Raises
     ------
     ValueError
         If the two differ in length.
     """
-    above = np.asarray(numerator, dtype=np.float64)
-    below = np.asarray(denominator, dtype=np.float64)
-    if above.shape != below.shape:
-        raise ValueError(f"{above.shape} and {below.shape} cannot be paired")
-    usable = (above > 0) & (below > 0)  # false for NaN
-    found: NDArray[np.float64] = np.log(above[usable] / below[usable])
-    return found
+    numerator = np.asarray(numerator, dtype=np.float64)
+    denominator = np.asarray(denominator, dtype=np.float64)
+    if numerator.shape != denominator.shape:
+        raise ValueError(f"{numerator.shape} and {denominator.shape} cannot be paired")
+    is_complete = (numerator > 0) & (denominator > 0)  # false for NaN
+    logs: NDArray[np.float64] = np.log(numerator[is_complete] / denominator[is_complete])
+    return logs
