@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import psutil
 import pyarrow as pa
 
 from horizont.frameworks.base import ImagesOnDisk, Trainer
-from horizont.monitoring.clock import now_s
 from horizont.records.files import write_table
 from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
@@ -72,9 +72,9 @@ def measure_input_pipeline(batches: Iterator[Any], count: int, batches_per_epoch
     """
     batch_s = np.empty(count)
     for number in range(count):
-        start_s = now_s()
+        start_s = time.monotonic()
         next(batches)
-        batch_s[number] = now_s() - start_s
+        batch_s[number] = time.monotonic() - start_s
     numbers = np.arange(count)
     epochs = numbers // batches_per_epoch
     return pa.table({"batch": numbers, "epoch": epochs, "batch_s": batch_s})

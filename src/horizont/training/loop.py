@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from horizont.config.run import StepCounts
 from horizont.frameworks.base import CommunicationStats, EngineQueuedTrainer, PhaseEnds, Trainer
 from horizont.frameworks.operators import check_profile, operator_table, write_trace
-from horizont.monitoring.clock import now_s
 from horizont.monitoring.progress import StepCounter
 from horizont.records.files import write_table
 from horizont.records.schema import PHASES
@@ -123,13 +123,13 @@ class TrainingLoop:
         which the framework has no work.
         """
         log = self.log
-        idle_since_s = now_s()
+        idle_since_s = time.monotonic()
         previous: tuple[float, int, PhaseEnds] | None = None
         for number in range(count + 1):
             queued = None
             if number < count:
                 batch = next(batches)
-                loaded_s = now_s()
+                loaded_s = time.monotonic()
                 loss, phase_ends = trainer.enqueue_instrumented_step(batch)
                 self.losses.append(loss)
                 queued = loaded_s, len(batch[1]), phase_ends

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from horizont.monitoring.clock import now_s
 from horizont.records.schema import PHASES, STEP_KINDS
 
 LOAD, FORWARD, BACKWARD, WAITING, COMMUNICATION, UPDATE = range(len(PHASES))
@@ -57,12 +57,12 @@ class StepLog:
     def begin(self, at_s: float | None = None) -> None:
         """Start a step."""
         self._marks = _UNMEASURED_PHASES.copy()
-        self._start_s = self._last_s = now_s() if at_s is None else at_s
+        self._start_s = self._last_s = time.monotonic() if at_s is None else at_s
         self._ready_s = math.nan
 
     def mark(self, phase: int, at_s: float | None = None) -> None:
         """Record the time since the previous mark, or `begin`, as part of a phase."""
-        time_s = now_s() if at_s is None else at_s
+        time_s = time.monotonic() if at_s is None else at_s
         if phase == COMMUNICATION:
             self._ready_s = self._last_s
         marks = self._marks
@@ -90,7 +90,7 @@ class StepLog:
         kind
             One of `STEP_KINDS`.
         """
-        end_s = now_s() if at_s is None else at_s
+        end_s = time.monotonic() if at_s is None else at_s
         row = self.steps
         if row == len(self._totals):
             self._grow()
