@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from horizont.analysis.runs import PHASES_AND_OTHER, records_of_system, steps_of, systems_of
 from horizont.config.system import parse_system
-from horizont.records.files import read_table
-from horizont.records.record import Record
+from horizont.records.record import Record, read_record
 from horizont.records.schema import PHASES
 from horizont.statistics.intervals import median, median_interval, paired_ratio
 
@@ -58,12 +57,12 @@ def step_summary(record: Record) -> StepSummary:
     path = record.folder / "steps.parquet"
     if not path.exists():
         return _summarise_steps(steps_of(record))
-    return _read_summary(path, path.stat().st_mtime_ns)
+    return _read_summary(record.folder, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _read_summary(path: Path, _modified_ns: int) -> StepSummary:
-    return _summarise_steps(read_table(path).to_pandas())
+def _read_summary(folder: Path, _modified_ns: int) -> StepSummary:
+    return _summarise_steps(steps_of(read_record(folder)))
 
 
 def _summarise_steps(steps: pd.DataFrame) -> StepSummary:
