@@ -1,4 +1,4 @@
-"""Made-up runs for the rules of claims: one system at one point, as fast as the test wants it."""
+"""Synthetic runs for the rules of claims: one system at one point, with given times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import record_maker
-from record_maker import _make, make_study
+from record_maker import make_record, make_study
 
 from horizont.config.run import Run
 from horizont.config.system import parse_system
@@ -17,7 +17,7 @@ WORKLOAD = "lenet5-cifar10"
 
 
 @cache
-def _plain() -> Run:
+def _template() -> Run:
     return next(iter(make_study().runs("distributed", WORKLOAD)))
 
 
@@ -31,11 +31,11 @@ def make_runs(
     workers: int = 2,
     batch: int = 42,
 ) -> list[Record]:
-    """Write a record a block; all parts of a step take their time of the block in milliseconds."""
+    """Write one record per block; every phase of a step takes the block's milliseconds."""
     parsed = parse_system(system)
-    plain = _plain()
+    template = _template()
     servers = int("server" in parsed.info.roles)
-    shape = {"workers": workers, "servers": servers, "threads": 1}
+    topology = {"workers": workers, "servers": servers, "threads": 1}
     folder = store / f"{experiment}-{workload}-{workers}-{batch}"
     records = []
     for block, time_ms in enumerate(times):
@@ -43,12 +43,12 @@ def make_runs(
             "experiment": experiment,
             "workload_name": workload,
             "system": parsed,
-            "topology": shape,
+            "topology": topology,
             "global_batch": workers * batch,
             "block": block,
         }
-        run = Run.model_validate({**plain.model_dump(), **changed})
-        parts = {parsed.framework: (time_ms,) * 7}
-        with mock.patch.dict(record_maker.PHASES_MS, parts):
-            records.append(_make(folder, block, run, (), ()))
+        run = Run.model_validate({**template.model_dump(), **changed})
+        times_ms = {parsed.framework: (time_ms,) * 7}
+        with mock.patch.dict(record_maker.PHASES_MS, times_ms):
+            records.append(make_record(folder, block, run))
     return records

@@ -1,4 +1,4 @@
-"""Made-up but plausible records, for tests of tables and figures only. No run is measured here."""
+"""Synthetic but plausible records for tests of tables and figures; no run is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from horizont.records.record import Record, RecordWriter, read_record
 from horizont.records.results import RunResult
 
 SEGMENTS = {"warmup": 20, "timed": 80, "instrumented": 30}
-#: Milliseconds of load, forward, backward, waiting, communication, update and the rest.
+#: Milliseconds of load, forward, backward, waiting, communication, update and other.
 PHASES_MS = {
     "tensorflow": (0.5, 3.2, 5.0, 0.5, 2.2, 0.8, 0.6),
     "pytorch": (0.4, 2.6, 4.6, 0.4, 1.4, 0.5, 0.3),
@@ -36,12 +36,12 @@ ENVIRONMENT = {
 
 
 def make_study(blocks: int = 3, systems: Sequence[str] = ()) -> Study:
-    """The quick profile's study with fewer steps and blocks, and other systems in one process."""
+    """Build the study of the quick profile with fewer steps and blocks, and given local systems."""
     values = yaml.safe_load((Path(__file__).parents[2] / "profiles/quick.yaml").read_text())
     for experiment in ("local", "distributed"):
-        values[experiment] |= {"steps": SEGMENTS, "blocks": blocks}
+        values["experiments"][experiment] |= {"steps": SEGMENTS, "blocks": blocks}
     if systems:
-        values["local"]["systems"] = list(systems)
+        values["experiments"]["local"]["systems"] = list(systems)
     return parse_config(Study, values)
 
 
@@ -54,14 +54,19 @@ def make_records(
     skipped: tuple[str, ...] = (),
     systems: Sequence[str] = (),
 ) -> list[Record]:
-    """Write a record for each planned run; all runs of the named systems fail or are skipped."""
+    """Write a record for each planned run; all runs of the given systems fail or are skipped."""
     runs = list(make_study(blocks, systems).runs(experiment, workload))
-    return [_make(store, number, run, failed, skipped) for number, run in enumerate(runs)]
+    return [make_record(store, number, run, failed, skipped) for number, run in enumerate(runs)]
 
 
-def _make(
-    store: Path, number: int, run: Run, failed: tuple[str, ...], skipped: tuple[str, ...]
+def make_record(
+    store: Path,
+    seed: int,
+    run: Run,
+    failed: tuple[str, ...] = (),
+    skipped: tuple[str, ...] = (),
 ) -> Record:
+    """Write the record of a run with random times."""
     writer = RecordWriter(store, f"{run.workload_name}-{run.system.slug}-{run.block}")
     writer.start(run, ENVIRONMENT)
     writer.log_event("planned")
@@ -71,7 +76,7 @@ def _make(
     if run.system.name in failed:
         reason = "worker-1 ended with exit status 1: address already in use"
         return read_record(writer.finish(RunResult(status="failed", reason=reason)))
-    random = np.random.default_rng(number)
+    random = np.random.default_rng(seed)
     steps = _steps(run, random)
     write_table(writer.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
     samples = _samples(run, steps, random)
@@ -92,19 +97,19 @@ def _worker_steps(
 ) -> pd.DataFrame:
     n = len(kinds)
     scale = random.lognormal(0, 0.02) * (1.6 if run.workload_name.startswith("lenet-") else 1.0)
-    spent = np.array(PHASES_MS[run.system.framework]) * 1e-3 * scale
-    spent = spent * random.lognormal(0, 0.08, (n, len(spent)))
+    phase_s = np.array(PHASES_MS[run.system.framework]) * 1e-3 * scale
+    phase_s = phase_s * random.lognormal(0, 0.08, (n, len(phase_s)))
     measured = run.system.info.phases
     columns = {}
     for index, name in enumerate(NAMES):
         if run.system.is_local and name in ("waiting", "communication"):
-            spent[:, index] = 0.0
+            phase_s[:, index] = 0.0
         known = np.array(kinds) == "instrumented" if name != "load" else np.full(n, True)
         known = known & (name in measured)
-        columns[f"{name}_s"] = np.where(known, spent[:, index], np.nan)
-    slow = np.where(np.array(kinds) == "instrumented", 1.06, 1.0)
-    slow[:3] *= 20.0
-    step_s = spent.sum(axis=1) * slow
+        columns[f"{name}_s"] = np.where(known, phase_s[:, index], np.nan)
+    slowdown = np.where(np.array(kinds) == "instrumented", 1.06, 1.0)
+    slowdown[:3] *= 20.0
+    step_s = phase_s.sum(axis=1) * slowdown
     start_s = 1000.0 + 0.01 * worker + np.concatenate([[0], np.cumsum(step_s)[:-1]])
     loss = 1.2 + 1.1 * np.exp(-np.arange(n) / 60) + random.normal(0, 0.05, n)
     return pd.DataFrame(
@@ -126,8 +131,8 @@ def _samples(run: Run, steps: pd.DataFrame, random: np.random.Generator) -> pd.D
     names = [f"worker-{i}" for i in range(run.topology.workers)]
     names += [f"server-{i}" for i in range(run.topology.servers)]
     tables = [
-        _process(name, 4000 + place, np.arange(begin, end, 0.2), random)
-        for place, name in enumerate(names)
+        _process(name, 4000 + index, np.arange(begin, end, 0.2), random)
+        for index, name in enumerate(names)
     ]
     times = np.arange(begin, end, 0.2)
     sent = np.cumsum(random.lognormal(0, 0.2, len(times)) * 3e6)
@@ -171,8 +176,8 @@ def _result(run: Run, steps: pd.DataFrame, random: np.random.Generator) -> RunRe
     )
 
 
-def make_proof(departs: bool = False) -> pd.DataFrame:
-    """Rows such as the comparator writes: three pairs, both precisions."""
+def make_comparisons(diverges: bool = False) -> pd.DataFrame:
+    """Build rows as of the comparator: three pairs, both precisions."""
     random = np.random.default_rng(5)
     steps = [("initial", 0), ("logits", 0), ("loss", 0), ("gradient", 0)]
     steps += [("update", step) for step in (1, 5, 20)]
@@ -183,7 +188,7 @@ def make_proof(departs: bool = False) -> pd.DataFrame:
                 for tensor in ("conv1.weight", "fc1.weight"):
                     exact = quantity == "initial"
                     distance = 0.0 if exact else scale * random.lognormal(0.3, 0.7) * (1 + step / 4)
-                    if departs and quantity == "gradient" and pair.startswith("mxnet"):
+                    if diverges and quantity == "gradient" and pair.startswith("mxnet"):
                         distance = 0.3
                     limit = 0.0 if exact else bound * (1 + step / 4)
                     row = {"quantity": quantity, "tensor": tensor, "step": step, "pair": pair}

@@ -1,4 +1,4 @@
-"""Two sets of records side by side: a slow-down is found, named, and fails where asked to."""
+"""Comparison of two sets of records: regressions are found, reported, and optionally fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The second side has PyTorch at half its speed, on another version."""
+    """Write records before and after; after has PyTorch at half its speed, in another version."""
     before, after = tmp_path_factory.mktemp("before"), tmp_path_factory.mktemp("after")
     for folder, time_ms in ((before, 1.0), (after, 2.0)):
         make_runs(folder, PT, (time_ms,) * 4)
@@ -34,7 +34,7 @@ def _both(folders: tuple[Path, Path]) -> list:
     return [read_folder(folder) for folder in folders]
 
 
-def test_what_changed_is_told_with_its_interval(folders: tuple[Path, Path]) -> None:
+def test_a_change_is_reported_with_its_interval(folders: tuple[Path, Path]) -> None:
     table = compare_quantities(*_both(folders)).set_index(["system", "quantity"])
     slower = table.loc[(PT, "examples_per_s")]
     assert slower["low"] <= 0.5 * 1.05
@@ -44,28 +44,28 @@ def test_what_changed_is_told_with_its_interval(folders: tuple[Path, Path]) -> N
     assert table.loc[(MX, "examples_per_s"), "change"] == "same"
 
 
-def test_facts_of_the_machines_stand_side_by_side(folders: tuple[Path, Path]) -> None:
+def test_machines_and_versions_are_compared(folders: tuple[Path, Path]) -> None:
     facts = compare_machines(*_both(folders)).set_index("fact")
     assert list(facts.loc["torch"]) == ["2.13.0", "2.14.0", True]
     assert not facts.loc["mxnet", "changed"]
 
 
-def test_a_regression_fails_only_where_asked(
+def test_a_regression_fails_only_with_fail_above(
     folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, after = map(str, folders)
     assert main(["compare", before, after]) == 0
     capsys.readouterr()
     assert main(["compare", before, after, "--fail-above", "1.1"]) == 1
-    said = capsys.readouterr().out
-    assert f"regression: distributed, {WORKLOAD}, {PT}" in said
-    assert said.count("regression:") == 1
-    assert main(["compare", after, before, "--fail-above", "1.1"]) == 0  # faster is none
+    output = capsys.readouterr().out
+    assert f"regression: distributed, {WORKLOAD}, {PT}" in output
+    assert output.count("regression:") == 1
+    assert main(["compare", after, before, "--fail-above", "1.1"]) == 0  # faster is no regression
     assert main(["compare", before, after, "--fail-above", "3"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["compare", "{before}", "/no/such"], "a folder that exists"),
         (["compare", "{empty}", "{before}"], "a folder that holds records"),
@@ -73,18 +73,18 @@ def test_a_regression_fails_only_where_asked(
         (["compare", "{before}", "{other}"], "records of work that"),
     ],
 )
-def test_wrong_input_gets_one_sentence(
+def test_wrong_input_is_reported_in_one_line(
     folders: tuple[Path, Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
+    arguments: list[str],
+    message: str,
 ) -> None:
     (tmp_path / "empty").mkdir()
     make_runs(tmp_path / "other", PT, (1.0,), workers=3)
-    places = {"before": folders[0], "after": folders[1]}
-    places |= {"empty": tmp_path / "empty", "other": tmp_path / "other"}
-    assert main([word.format(**places) for word in words]) == 2
+    paths = {"before": folders[0], "after": folders[1]}
+    paths |= {"empty": tmp_path / "empty", "other": tmp_path / "other"}
+    assert main([argument.format(**paths) for argument in arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1

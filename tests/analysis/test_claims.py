@@ -1,4 +1,4 @@
-"""The verdicts on published claims: each kind of rule reproduced, reversed and left open."""
+"""Verdicts on published claims: each kind of rule reproduced, reversed and not settled."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from math import inf, nan
 from pathlib import Path
 
 import pytest
+import yaml
 from claim_maker import WORKLOAD, make_runs
-from record_maker import _make, make_records, make_study
+from record_maker import make_record, make_records, make_study
 
 from horizont.analysis.claims.findings import combine, decide, threshold_for
 from horizont.analysis.claims.judge import claim_verdicts
@@ -31,15 +32,15 @@ from horizont.statistics.intervals import Estimate
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
 FOUR = (1.0,) * 4
 WIDE = (0.4, 2.5, 0.4, 2.5)
-PROVEN = {WORKLOAD: "verified"}
+VERIFIED = {WORKLOAD: "verified"}
 CLAIM = "N25"
 
 
 def verdict(check: dict[str, object], records: list[Record]) -> dict[str, object]:
-    """Judge one claim by one rule."""
+    """Compute the verdict on one claim by one rule."""
     full = {"experiments": ["distributed"], "workloads": [WORKLOAD], **check}
-    (found,) = claim_verdicts(records, PROVEN, parse_rules({CLAIM: [full]}))
-    return found
+    (claim,) = claim_verdicts(records, VERIFIED, parse_rules({CLAIM: [full]}))
+    return claim
 
 
 def test_every_claim_has_a_rule_and_a_source() -> None:
@@ -53,16 +54,20 @@ def test_every_claim_has_a_rule_and_a_source() -> None:
 
 def test_rules_name_systems_and_workloads_that_exist() -> None:
     study = make_study()
+    profiles = (Path(__file__).parents[2] / "profiles").glob("*.yaml")
+    experiments = {
+        name for path in profiles for name in yaml.safe_load(path.read_text())["experiments"]
+    }
     for checks in read_rules().values():
         for check in checks:
             assert set(check.workloads) <= {*study.workloads, ""}
-            assert set(check.experiments) <= set(study.experiments)
+            assert set(check.experiments) <= experiments
             for name in ("system", "over", "under", "lowest", "highest"):
                 system = getattr(check, name, "")
                 assert not system or parse_system(system.partition("+")[0])
 
 
-def test_a_rule_of_no_known_kind_is_refused() -> None:
+def test_a_rule_of_an_unknown_kind_is_rejected() -> None:
     with pytest.raises(ValueError, match="kind"):
         parse_rules({"N19": [{"kind": "hunch"}]})
 
@@ -84,19 +89,19 @@ def test_a_rule_of_no_known_kind_is_refused() -> None:
         (nan, nan, "above", 1.0, "not settled"),
     ],
 )
-def test_an_interval_decides(
+def test_the_interval_decides(
     low: float, high: float, expect: str, threshold: float, expected: str
 ) -> None:
     assert decide(Estimate(1.0, low, high, 0.95, 6), expect, threshold) == expected
 
 
-def test_a_published_factor_counts_if_half_of_it_is_there() -> None:
+def test_a_published_factor_is_reproduced_by_half_of_it() -> None:
     assert threshold_for(4.0, None) == pytest.approx(2.0)
     assert threshold_for(None, None) == 1.0
     assert threshold_for(4.0, 0.5) == 0.5
 
 
-def test_one_refuted_part_refutes_and_one_untested_part_leaves_open() -> None:
+def test_a_refuted_part_refutes_and_an_untested_part_does_not_settle() -> None:
     assert combine(["reproduced", "not reproduced"]) == "not reproduced"
     assert combine(["reversed", "reversed", "not testable"]) == "reversed"
     assert combine(["reversed", "reproduced"]) == "not reproduced"
@@ -113,15 +118,15 @@ RATIO = {"kind": "ratio", "quantity": "backward_s", "over": PT, "under": MX}
 )
 def test_ratio(tmp_path: Path, times: tuple[float, ...], expected: str) -> None:
     records = make_runs(tmp_path, PT, times) + make_runs(tmp_path, MX, FOUR)
-    found = verdict({**RATIO, "published": 2.0}, records)
-    assert found["verdict"] == expected
-    (part,) = found["parts"]  # type: ignore[misc]
+    claim = verdict({**RATIO, "published": 2.0}, records)
+    assert claim["verdict"] == expected
+    (part,) = claim["parts"]  # type: ignore[misc]
     assert part["n"] == 4
     assert part["low"] <= part["value"] <= part["high"]
     assert set(part["records"]) == {record.folder.name for record in records}
 
 
-def test_a_published_table_gives_the_published_figure(tmp_path: Path) -> None:
+def test_the_published_value_comes_from_the_table(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR) + make_runs(tmp_path, MX, FOUR)
     (part,) = verdict({**RATIO, "over": MX, "under": PT}, records)["parts"]  # type: ignore[misc]
     assert part["published"] == pytest.approx(50.65 / 21.29, rel=1e-3)
@@ -138,9 +143,9 @@ def test_ordering(tmp_path: Path, times: tuple[float, ...], expected: str) -> No
     records += make_runs(tmp_path, PT, times)
     check = {"kind": "ordering", "quantity": "total_s", "highest": PT, "others": others}
     assert verdict(check, records)["verdict"] == expected
-    first = {"kind": "ordering", "quantity": "total_s", "lowest": PT, "others": others}
+    lowest = {"kind": "ordering", "quantity": "total_s", "lowest": PT, "others": others}
     opposite = {"reproduced": "reversed", "reversed": "reproduced"}
-    assert verdict(first, records)["verdict"] == opposite.get(expected, expected)
+    assert verdict(lowest, records)["verdict"] == opposite.get(expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +157,9 @@ def test_trend_over_workers(tmp_path: Path, times: tuple[float, ...], expected: 
     check = {"kind": "trend", "quantity": "examples_per_s", "system": MX, "per_worker": True}
     check |= {"from": {"workers": 1}, "to": {"workers": 4}, "threshold": 0.8}
     assert verdict(check, records)["verdict"] == expected
-    beyond = verdict({**check, "to": {"workers": 50}}, records)
-    assert beyond["verdict"] == "not testable"
-    assert "reach 4 workers, not 50" in str(beyond["reason"])
+    out_of_range = verdict({**check, "to": {"workers": 50}}, records)
+    assert out_of_range["verdict"] == "not testable"
+    assert "reach 4 workers, not 50" in str(out_of_range["reason"])
 
 
 @pytest.mark.parametrize(
@@ -169,34 +174,35 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
     assert verdict(check, records)["verdict"] == expected
 
 
-def test_share(tmp_path: Path) -> None:
+def test_fraction(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR)
     check = {"kind": "fraction", "quantity": "network_fraction", "system": PT}
-    found = verdict({**check, "threshold": 0.1}, records)
-    (part,) = found["parts"]  # type: ignore[misc]
+    claim = verdict({**check, "threshold": 0.1}, records)
+    (part,) = claim["parts"]  # type: ignore[misc]
     assert part["value"] == pytest.approx(2 / 7 / 1.06, rel=0.05)  # instrumented steps are slower
-    assert found["verdict"] == "reproduced"
+    assert claim["verdict"] == "reproduced"
     assert verdict({**check, "threshold": 0.9}, records)["verdict"] == "not reproduced"
     assert verdict({**check, "threshold": part["value"]}, records)["verdict"] == "not settled"
 
 
-def _struck(store: Path, block: int, over: str) -> Record:
-    plain = next(iter(make_study().runs("distributed", WORKLOAD)))
-    incident = FaultSpec(kind="kill", target="worker", rank=1)
-    changed = {"fault": incident, "block": block, "system": parse_system(PT)}
+def _killed(store: Path, block: int, end_reason: str) -> Record:
+    """Write the record of a run in which worker 1 was killed."""
+    template = next(iter(make_study().runs("distributed", WORKLOAD)))
+    fault = FaultSpec(kind="kill", target="worker", rank=1)
+    changed = {"fault": fault, "block": block, "system": parse_system(PT)}
     changed["topology"] = {"workers": 2}
-    run = Run.model_validate({**plain.model_dump(), **changed})
-    record = _make(store, block, run, (PT,), ())
-    fates = (ProcessOutcome(target="worker-0", role="worker", rank=0, outcome="failed"),)
-    found = FaultReport(
-        target="worker-1", at_step=10, end_reason=over, ended_after_s=1, processes=fates
+    run = Run.model_validate({**template.model_dump(), **changed})
+    record = make_record(store, block, run, failed=(PT,))
+    outcomes = (ProcessOutcome(process="worker-0", role="worker", rank=0, outcome="failed"),)
+    report = FaultReport(
+        target="worker-1", at_step=10, end_reason=end_reason, ended_after_s=1, processes=outcomes
     )  # type: ignore[arg-type]
-    write_json(record.folder / "fault_report.json", found.model_dump(mode="json"))
+    write_json(record.folder / "fault_report.json", report.model_dump(mode="json"))
     return record
 
 
 @pytest.mark.parametrize(
-    ("overs", "expected"),
+    ("end_reasons", "expected"),
     [
         (("all_exited", "stalled"), "reproduced"),
         (("completed", "completed"), "reversed"),
@@ -204,8 +210,8 @@ def _struck(store: Path, block: int, over: str) -> Record:
         ((), "not testable"),
     ],
 )
-def test_survival(tmp_path: Path, overs: tuple[str, ...], expected: str) -> None:
-    records = [_struck(tmp_path, block, over) for block, over in enumerate(overs)]
+def test_survives_fault(tmp_path: Path, end_reasons: tuple[str, ...], expected: str) -> None:
+    records = [_killed(tmp_path, block, reason) for block, reason in enumerate(end_reasons)]
     check = {"kind": "survives_fault", "completes": False, "systems": [PT]}
     assert verdict(check, records)["verdict"] == expected
 
@@ -214,53 +220,51 @@ def test_survival(tmp_path: Path, overs: tuple[str, ...], expected: str) -> None
     ("learns", "blocks", "expected"),
     [(True, 6, "reproduced"), (False, 6, "reversed"), (True, 3, "not settled")],
 )
-def test_learning(tmp_path: Path, learns: bool, blocks: int, expected: str) -> None:
+def test_learns(tmp_path: Path, learns: bool, blocks: int, expected: str) -> None:
     records = make_runs(tmp_path, MX, (1.0,) * blocks)
     check = {"kind": "learns", "system": MX, "batch": 42, "learns": learns}
     check |= {"learning_rate": records[0].run.workload.optimizer.learning_rate}
     assert verdict(check, records)["verdict"] == expected
-    elsewhere = verdict({**check, "learning_rate": 9.0}, records)
-    assert elsewhere["verdict"] == "not testable"
+    other_rate = verdict({**check, "learning_rate": 9.0}, records)
+    assert other_rate["verdict"] == "not testable"
 
 
-def test_what_is_outside_says_why() -> None:
-    found = verdict({"kind": "not_testable", "reason": "nobody can"}, [])
-    assert (found["verdict"], found["reason"]) == ("not testable", "nobody can")
+def test_a_claim_out_of_scope_has_a_reason() -> None:
+    claim = verdict({"kind": "not_testable", "reason": "needs Hadoop"}, [])
+    assert (claim["verdict"], claim["reason"]) == ("not testable", "needs Hadoop")
 
 
-def test_runs_without_a_proof_settle_nothing(tmp_path: Path) -> None:
+def test_runs_without_a_certificate_test_nothing(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, (3.0,) * 3) + make_runs(tmp_path, MX, FOUR[:3])
     rules = parse_rules(
         {CLAIM: [{**RATIO, "workloads": [WORKLOAD], "experiments": ["distributed"]}]}
     )
-    (found,) = claim_verdicts(records, {WORKLOAD: "not comparable: no proof was made"}, rules)
-    assert found["verdict"] == "not testable"
-    assert "no proof was made" in found["reason"]
+    (claim,) = claim_verdicts(records, {WORKLOAD: "not comparable: not verified"}, rules)
+    assert claim["verdict"] == "not testable"
+    assert "not verified" in claim["reason"]
 
 
 def test_failed_runs_are_a_reason(tmp_path: Path) -> None:
     records = make_records(tmp_path, failed=(PT, MX), blocks=1)
-    found = verdict(RATIO, records)
-    assert found["reason"] == (
-        f"no run went well of {PT} on {WORKLOAD} in the experiment distributed"
+    assert verdict(RATIO, records)["reason"] == (
+        f"no successful run of {PT} on {WORKLOAD} in the experiment distributed"
     )
 
 
-def test_all_claims_are_judged_and_written_as_plain_json(tmp_path: Path) -> None:
+def test_all_claims_have_a_verdict_that_is_valid_json(tmp_path: Path) -> None:
     records = make_records(tmp_path / "d") + make_records(tmp_path / "l", "local")
-    found = claim_verdicts(records, PROVEN)
-    assert len(found) == 46
-    again = json.loads(json.dumps(found, allow_nan=False))
-    for claim in again:
+    claims = claim_verdicts(records, VERIFIED)
+    assert len(claims) == 46
+    for claim in json.loads(json.dumps(claims, allow_nan=False)):
         for part in claim["parts"]:
             assert (part["value"] is None) or part["records"]
             assert part["value"] not in (inf, 0)
 
 
-def test_the_published_table_holds_what_was_published() -> None:
+def test_the_published_table_is_complete() -> None:
     table = published_times()
     assert len(table) == 30
     assert set(table["system"].str.partition("/")[0]) == set(FRAMEWORKS)
     assert published_seconds("resnet50-cifar10", MX, "network_s") == 1022.68
-    alone = published_seconds("lenet5-cifar10", "pytorch/local", "total_s")
-    assert alone == pytest.approx(53.02 + 24.21 + 21.29)
+    single_process = published_seconds("lenet5-cifar10", "pytorch/local", "total_s")
+    assert single_process == pytest.approx(53.02 + 24.21 + 21.29)

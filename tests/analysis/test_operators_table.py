@@ -1,4 +1,4 @@
-"""Operators from records: medians over runs, classes in order, the rest outside."""
+"""Operator tables: medians over runs, classes in order, the time outside operators."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROWS = [
 ]
 
 
-def profile(record: Record, factor: float = 1.0, left_out: str = "") -> None:
-    """Give a record a profile of steps that take 20 ms each."""
+def add_profile(record: Record, factor: float = 1.0, missing: str = "") -> None:
+    """Write a profile of steps of 20 ms into a record."""
     rows = [
         {
             "operator": name,
@@ -38,34 +38,34 @@ def profile(record: Record, factor: float = 1.0, left_out: str = "") -> None:
             "self_s": self_s * factor,
         }
         for name, operator_class, phase, calls, self_s in ROWS
-        if name != left_out
+        if name != missing
     ]
     write_table(record.folder / "operators.parquet", pa.Table.from_pylist(rows))
     steps = read_table(record.folder / "steps.parquet").to_pandas()
-    seen = steps.head(3).assign(kind="profiled", step_s=0.020)
-    both = pa.Table.from_pandas(pd.concat([steps, seen]), preserve_index=False)
-    write_table(record.folder / "steps.parquet", both)
+    profiled = steps.head(3).assign(kind="profiled", step_s=0.020)
+    table = pa.Table.from_pandas(pd.concat([steps, profiled]), preserve_index=False)
+    write_table(record.folder / "steps.parquet", table)
 
 
 @pytest.fixture
 def records(tmp_path: Path) -> list[Record]:
-    made = make_records(tmp_path, "local", blocks=3)
-    for record in made:
+    records = make_records(tmp_path, "local", blocks=3)
+    for record in records:
         if record.run.system.framework == "pytorch":
             factor = (1.0, 3.0, 1.5)[record.run.block]
-            profile(record, factor, left_out="assign" if record.run.block == 0 else "")
-    return made
+            add_profile(record, factor, missing="assign" if record.run.block == 0 else "")
+    return records
 
 
 def test_times_are_medians_over_runs(records: list[Record]) -> None:
-    found = analysis.operator_table(records).set_index("operator")
-    assert set(found["system"]) == {"pytorch/local"}
-    assert found.loc["conv", "self_s"] == pytest.approx(0.006)
-    assert found.loc["assign", "self_s"] == pytest.approx(0.0015)  # of 0, 0.003 and 0.0015
-    assert list(found.index) == ["conv_back", "conv", "assign"]
+    table = analysis.operator_table(records).set_index("operator")
+    assert set(table["system"]) == {"pytorch/local"}
+    assert table.loc["conv", "self_s"] == pytest.approx(0.006)
+    assert table.loc["assign", "self_s"] == pytest.approx(0.0015)  # of 0, 0.003 and 0.0015
+    assert list(table.index) == ["conv_back", "conv", "assign"]
 
 
-def test_classes_and_the_rest_make_up_the_step(records: list[Record]) -> None:
+def test_classes_and_outside_add_up_to_the_step(records: list[Record]) -> None:
     classes = analysis.operator_classes(records)
     assert list(classes["operator_class"]) == [
         "convolution", "convolution backward", "weight update", analysis.OUTSIDE_OPERATORS,
@@ -74,7 +74,7 @@ def test_classes_and_the_rest_make_up_the_step(records: list[Record]) -> None:
     assert classes["fraction"].sum() == pytest.approx(1.0)
 
 
-def test_readers_see_a_column_for_each_system(records: list[Record]) -> None:
+def test_the_pages_have_one_column_per_system(records: list[Record]) -> None:
     slowest = slowest_operators_table(records).cells.set_index("operator")
     assert set(slowest.loc[["conv"], "inputs"]) == {"42×3×32×32, 6×3×5×5"}
     assert set(slowest.loc[["assign"], "inputs"]) == {"–"}
@@ -83,6 +83,6 @@ def test_readers_see_a_column_for_each_system(records: list[Record]) -> None:
     assert operator_figure(records).name == "operators"
 
 
-def test_no_profile_is_no_table_of_zeros(tmp_path: Path) -> None:
+def test_records_without_a_profile_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="profiled"):
         operator_figure(make_records(tmp_path, "local", blocks=1))

@@ -1,4 +1,4 @@
-"""Tables from made records: the numbers are right and no planned run is lost from sight."""
+"""Tables from synthetic records: the numbers are right and every planned run is listed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def records(tmp_path_factory):
     return make_records(tmp_path_factory.mktemp("store"), failed=(FAILED,), skipped=(SKIPPED,))
 
 
-def bare(start_s, step_s, worker=0, examples=10):
+def timed(start_s, step_s, worker=0, examples=10):
     return {
         "kind": "timed",
         "worker": worker,
@@ -57,13 +57,13 @@ def test_every_planned_run_is_a_row_with_its_reason(records):
 @pytest.mark.parametrize(
     "setting", [{"record_updates": "order"}, {"gradient_exchange": GradientExchange(local_steps=4)}]
 )
-def test_a_run_that_does_other_work_is_not_comparable(records, setting):
+def test_a_run_with_different_work_is_not_comparable(records, setting):
     other = replace(records[0], run=records[0].run.model_copy(update=setting))
-    (told,) = analysis.run_table([other], "verified")["comparable"]
-    assert told.startswith("not comparable: ")
+    (status,) = analysis.run_table([other], "verified")["comparable"]
+    assert status.startswith("not comparable: ")
 
 
-def test_a_build_needs_a_proof_of_its_own(tmp_path):
+def test_a_variant_needs_a_certificate_of_its_own(tmp_path):
     systems = ["mxnet/local", "mxnet/local+dynamic_alloc"]
     records = make_records(tmp_path, "local", blocks=1, systems=systems)
     table = analysis.run_table(records, {"mxnet": "verified"}).set_index("system")["comparable"]
@@ -73,61 +73,61 @@ def test_a_build_needs_a_proof_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "make", [analysis.throughput_by_system, analysis.instrumentation_overhead, analysis.summary]
+    "table_of", [analysis.throughput_by_system, analysis.instrumentation_overhead, analysis.summary]
 )
-def test_systems_without_a_good_run_stay(records, make):
-    table = make(records)
+def test_systems_without_a_successful_run_are_listed(records, table_of):
+    table = table_of(records)
     assert len(table) == 5
     assert {FAILED, SKIPPED} <= set(table["system"])
 
 
 def test_throughput_of_one_worker_is_examples_over_time():
-    steps = pd.DataFrame([bare(1.0, 0.5), bare(1.5, 0.5), bare(2.5, 0.5)])
+    steps = pd.DataFrame([timed(1.0, 0.5), timed(1.5, 0.5), timed(2.5, 0.5)])
     assert examples_per_second(steps) == pytest.approx(30 / 2.0)
 
 
-def test_throughput_counts_only_the_time_common_to_all_workers():
+def test_throughput_is_measured_over_the_common_window():
     # Worker 1 starts a second later; its two steps and the matching half of worker 0 count.
     steps = pd.DataFrame(
-        [bare(t, 0.5) for t in (0.0, 0.5, 1.0, 1.5)]
-        + [bare(t, 0.5, worker=1) for t in (1.0, 1.5, 2.0)]
+        [timed(t, 0.5) for t in (0.0, 0.5, 1.0, 1.5)]
+        + [timed(t, 0.5, worker=1) for t in (1.0, 1.5, 2.0)]
     )
     assert examples_per_second(steps) == pytest.approx(40 / 1.0)
 
 
-def test_throughput_of_a_cut_step_counts_in_proportion():
-    steps = pd.DataFrame([bare(0.0, 1.0), bare(0.75, 1.0, worker=1)])
+def test_a_cut_step_counts_with_its_fraction():
+    steps = pd.DataFrame([timed(0.0, 1.0), timed(0.75, 1.0, worker=1)])
     assert examples_per_second(steps) == pytest.approx((2.5 + 2.5) / 0.25)
 
 
-def test_throughput_without_a_common_time_is_not_known():
-    steps = pd.DataFrame([bare(0.0, 1.0), bare(5.0, 1.0, worker=1)])
+def test_throughput_without_a_common_window_is_unknown():
+    steps = pd.DataFrame([timed(0.0, 1.0), timed(5.0, 1.0, worker=1)])
     assert np.isnan(examples_per_second(steps))
 
 
-def test_parts_add_up_to_the_step_and_unmeasured_is_not_zero():
+def test_phases_add_up_to_the_step_and_unmeasured_is_not_zero():
     row = {"kind": "instrumented", "step_s": 1.0, "load_s": 0.1, "forward_s": 0.3}
-    parts = phase_breakdown(pd.DataFrame([{**row, "backward_s": np.nan}])).iloc[0]
-    assert parts["other"] == pytest.approx(0.6)
-    assert np.isnan(parts["backward"])
-    assert np.isnan(parts["communication"])
+    phases = phase_breakdown(pd.DataFrame([{**row, "backward_s": np.nan}])).iloc[0]
+    assert phases["other"] == pytest.approx(0.6)
+    assert np.isnan(phases["backward"])
+    assert np.isnan(phases["communication"])
 
 
-def test_breakdown_closes_the_budget(records):
+def test_mean_phases_add_up_to_the_instrumented_step(records):
     table = analysis.phases(records)
     times = analysis.instrumentation_overhead(records).set_index("system")
-    for system, own in table.groupby("system"):
+    for system, rows in table.groupby("system"):
         if system in (FAILED, SKIPPED):
-            assert own["mean_s"].isna().all()
+            assert rows["mean_s"].isna().all()
         else:
-            assert own["mean_s"].sum() == pytest.approx(
+            assert rows["mean_s"].sum() == pytest.approx(
                 times.loc[system, "instrumented_s"], rel=0.05
             )
-            assert own["fraction"].sum() == pytest.approx(1.0)
+            assert rows["fraction"].sum() == pytest.approx(1.0)
 
 
-def test_instrumented_against_bare_is_found(records):
-    # The maker slows instrumented steps by 6 %.
+def test_the_instrumentation_overhead_is_measured(records):
+    # Instrumented steps of the synthetic records are 6 % slower.
     ratio = (
         analysis.instrumentation_overhead(records).set_index("system").loc["pytorch/sync/allreduce"]
     )
@@ -135,24 +135,24 @@ def test_instrumented_against_bare_is_found(records):
     assert ratio["ratio_low"] <= ratio["ratio"] <= ratio["ratio_high"]
 
 
-def test_startup_parts_come_in_the_order_of_time(records):
-    parts = analysis.startup_times(records)
-    own = parts.loc[parts["system"] == "pytorch/sync/allreduce", "phase"]
-    assert list(own) == ["interpreter", "framework", "data", "network", "first_step"]
+def test_startup_phases_are_in_chronological_order(records):
+    table = analysis.startup_times(records)
+    phases = table.loc[table["system"] == "pytorch/sync/allreduce", "phase"]
+    assert list(phases) == ["interpreter", "framework", "data", "network", "first_step"]
 
 
 def test_resources_share_one_time_axis(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
-    table, parts = analysis.run_resource_series(record), analysis.segments(record)
+    table, segments = analysis.run_resource_series(record), analysis.segments(record)
     assert set(table["quantity"]) == set(analysis.RESOURCES)
     assert {"worker-0", "worker-1", "server-0"} <= set(table["name"])
-    assert list(parts["kind"]) == ["start-up", "warmup", "timed", "instrumented"]
-    assert parts["start_s"].iloc[1] == 0.0
+    assert list(segments["kind"]) == ["start-up", "warmup", "timed", "instrumented"]
+    assert segments["start_s"].iloc[1] == 0.0
     cpu = table[(table["quantity"] == "cpu") & (table["name"] == "worker-0")]
     assert cpu["value"].between(50, 130).all()
 
 
-def test_the_whole_cluster_is_the_sum_of_its_processes(records):
+def test_the_total_is_the_sum_of_the_processes(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
     table = analysis.run_resource_series(record)
     for quantity in ("cpu", "memory", "processes"):
@@ -167,43 +167,43 @@ def test_the_whole_cluster_is_the_sum_of_its_processes(records):
 def test_the_evaluation_is_a_segment_after_the_last_step(records, tmp_path):
     record = next(record for record in records if record.ok)
     folder = shutil.copytree(record.folder, tmp_path / "record")
-    spec = json.loads((folder / "spec.json").read_text()) | {"evaluate_examples": 10}
+    spec = json.loads((folder / "spec.json").read_text()) | {"evaluation": {"examples": 10}}
     (folder / "spec.json").write_text(json.dumps(spec))
-    ends_s = analysis.segments(record)["end_s"].max()
-    closed = {"event": "closed", "time_s": 1000.0 + ends_s + 2.5, "process": "worker-0"}
+    end_s = analysis.segments(record)["end_s"].max()
+    closed = {"event": "closed", "time_s": 1000.0 + end_s + 2.5, "process": "worker-0"}
     (folder / "events.jsonl").write_text(json.dumps(closed) + "\n")
     last = analysis.segments(read_record(folder)).iloc[-1]
     assert last["kind"] == "evaluation"
-    assert (last["start_s"], last["end_s"]) == pytest.approx((ends_s, ends_s + 2.5))
+    assert (last["start_s"], last["end_s"]) == pytest.approx((end_s, end_s + 2.5))
 
 
-def test_processes_of_a_name_are_added_up(records):
+def test_processes_of_one_name_are_summed(records):
     totals = analysis.resource_totals(records[0]).set_index("name")
     assert totals.loc["worker-0", "cpu_mean"] == pytest.approx(95, rel=0.1)
 
 
 def test_losses_are_means_over_workers(records):
     table = analysis.losses(records)
-    one = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]
-    assert len(one) == 130
-    assert one["examples"].iloc[-1] == 130 * 84
+    run = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]
+    assert len(run) == 130
+    assert run["examples"].iloc[-1] == 130 * 84
     assert analysis.smoothed(table)["smoothed_loss"].std() < table["loss"].std()
 
 
-def test_metrics_are_plain_and_come_back_as_tables(records):
+def test_metrics_are_builtin_values_and_restore_the_tables(records):
     metrics = analysis.metrics(records, "verified")
     assert metrics[FAILED]["examples_per_s"] is None
     assert metrics[FAILED]["reason"].startswith("failed: ")
-    parts, times = analysis.from_metrics(dict(sorted(metrics.items())))
+    phases, times = analysis.from_metrics(dict(sorted(metrics.items())))
     assert list(times["system"]) == analysis.systems_of(records)
-    known = times.set_index("system").loc["pytorch/sync/allreduce", "timed_s"]
-    assert known == pytest.approx(
+    timed_s = times.set_index("system").loc["pytorch/sync/allreduce", "timed_s"]
+    assert timed_s == pytest.approx(
         analysis.instrumentation_overhead(records).iloc[2]["timed_s"], rel=1e-4
     )
-    assert parts["mean_s"].notna().any()
+    assert phases["mean_s"].notna().any()
 
 
-def test_printable_is_text_with_dashes_for_the_unknown(records):
+def test_a_formatted_summary_has_dashes_for_unknown_values(records):
     text = analysis.format_summary(analysis.summary(records, "verified"))
     row = text.set_index("system").loc[FAILED]
     assert row["examples/s"] == "–"
@@ -212,40 +212,40 @@ def test_printable_is_text_with_dashes_for_the_unknown(records):
     assert not text.isna().to_numpy().any()
 
 
-def test_one_block_and_nothing_at_all(tmp_path):
+def test_one_block_and_no_successful_run(tmp_path):
     single = make_records(tmp_path / "one", "local", blocks=1)
     assert analysis.throughput_by_system(single)["low"].isna().all()
-    nothing = make_records(
+    failed = make_records(
         tmp_path / "none",
         "local",
         blocks=1,
         failed=("tensorflow/local", "pytorch/local", "mxnet/local"),
     )
-    assert len(analysis.summary(nothing)) == 3
-    assert analysis.losses(nothing).empty
-    assert analysis.startup_times(nothing).empty
+    assert len(analysis.summary(failed)) == 3
+    assert analysis.losses(failed).empty
+    assert analysis.startup_times(failed).empty
 
 
-def test_a_counter_that_fell_is_no_traffic(records):
+def test_a_counter_that_decreases_is_no_traffic(records):
     record = next(record for record in records if record.ok)
     samples = record.samples().to_pandas()
     host = samples["scope"] == "host"
     late = samples["time_s"] > samples["time_s"].median()
     samples.loc[host & late, ["sent_bytes", "received_bytes"]] -= 1e9
-    drawn = analysis.resource_series(samples, float(samples["time_s"].min()), ())
-    network = drawn[drawn["quantity"] == "network"]["value"]
+    series = analysis.resource_series(samples, float(samples["time_s"].min()), ())
+    network = series[series["quantity"] == "network"]["value"]
     assert len(network) > 10
     assert network.min() >= 0
 
 
-def test_the_last_accuracy_stands_behind_the_training(records, tmp_path):
-    whole = next(record for record in records if record.ok)
-    record = read_record(shutil.copytree(whole.folder, tmp_path / "key"))
+def test_the_final_accuracy_follows_the_last_training_step(records, tmp_path):
+    original = next(record for record in records if record.ok)
+    record = read_record(shutil.copytree(original.folder, tmp_path / "key"))
     steps = record.steps().to_pandas()
     last = steps.tail(2)
-    later = last.assign(kind="profiled", step=last["step"] + 2, start_s=last["start_s"] + 9)
-    table = pa.Table.from_pandas(pd.concat([steps, later]), preserve_index=False)
+    profiled = last.assign(kind="profiled", step=last["step"] + 2, start_s=last["start_s"] + 9)
+    table = pa.Table.from_pandas(pd.concat([steps, profiled]), preserve_index=False)
     write_table(record.folder / "steps.parquet", table)
-    found = analysis.scalars(record)
-    (accuracy,) = found[found["tag"] == "accuracy"].to_dict("records")
+    scalars = analysis.scalars(record)
+    (accuracy,) = scalars[scalars["tag"] == "accuracy"].to_dict("records")
     assert accuracy["step"] == steps["step"].max() + 1

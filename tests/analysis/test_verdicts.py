@@ -1,4 +1,4 @@
-"""Pairs and their drill-down: nothing is lost on the way down, and the cause is named."""
+"""Pairwise verdicts and drill-down: parts add up at every level, and the cause is found."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def records(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def local_records(tmp_path_factory):
     return make_records(tmp_path_factory.mktemp("store"), "local")
 
 
 def profiles(phases=True, slow_s=0.004):
-    """Operators of two frameworks, which MXNet's pooling is slow by."""
+    """Build the operators of two frameworks, with slow pooling in MXNet."""
     torch = [
         ("convolution", "aten::convolution_backward", "backward", 0.0030),
         ("pooling", "aten::max_pool2d_with_indices_backward", "backward", 0.0010),
@@ -46,152 +46,156 @@ def profiles(phases=True, slow_s=0.004):
     return frame if phases else frame.assign(phase=None)
 
 
-def test_every_pair_is_a_row_with_one_of_four_verdicts(records):
+def test_every_pair_is_a_row_with_a_verdict(records):
     table = analysis.pairwise_verdicts(records, "verified")
     assert len(table) == 10
     assert set(table["outcome"]) <= OUTCOMES
-    known = table.set_index(["a", "b"]).loc[
-        ("pytorch/sync/allreduce", "mxnet/sync/parameter_server")
-    ]
-    assert known["outcome"] == "A faster"
-    assert known["blocks"] == known["planned"] == 3
-    assert set(known["records"]) <= {record.folder.name for record in records}
-    assert len(known["records"]) == 6
+    row = table.set_index(["a", "b"]).loc[("pytorch/sync/allreduce", "mxnet/sync/parameter_server")]
+    assert row["outcome"] == "A faster"
+    assert row["blocks"] == row["planned"] == 3
+    assert set(row["records"]) <= {record.folder.name for record in records}
+    assert len(row["records"]) == 6
 
 
 def test_a_system_that_failed_is_a_row_with_its_reason(records):
     table = analysis.pairwise_verdicts(records, "verified")
-    lost = table[(table["a"] == FAILED) | (table["b"] == FAILED)]
-    assert len(lost) == 4
-    assert set(lost["outcome"]) == {"not settled"}
-    assert lost["reason"].str.contains("address already in use").all()
-    assert (lost["blocks"] == 0).all()
+    failed = table[(table["a"] == FAILED) | (table["b"] == FAILED)]
+    assert len(failed) == 4
+    assert set(failed["outcome"]) == {"not settled"}
+    assert failed["reason"].str.contains("address already in use").all()
+    assert (failed["blocks"] == 0).all()
 
 
-def test_without_a_proof_there_is_no_verdict(records):
+def test_without_a_certificate_there_is_no_verdict(records):
     table = analysis.pairwise_verdicts(records, {"mxnet": "verified"})
-    proven = table["a"].str.startswith("mxnet") & table["b"].str.startswith("mxnet")
-    assert set(table.loc[~proven, "outcome"]) == {"not comparable"}
-    assert set(table.loc[proven, "outcome"]) == {"not settled"}
-    assert table.loc[~proven, "reason"].str.contains("no proof").all()
+    verified = table["a"].str.startswith("mxnet") & table["b"].str.startswith("mxnet")
+    assert set(table.loc[~verified, "outcome"]) == {"not comparable"}
+    assert set(table.loc[verified, "outcome"]) == {"not settled"}
+    assert table.loc[~verified, "reason"].str.contains("no equivalence certificate").all()
 
 
-def test_a_single_process_is_no_rival_of_several(tmp_path, records, alone):
+def test_a_single_process_is_not_compared_with_several_workers(tmp_path, records, local_records):
     both = [*records, *(make_records(tmp_path, "local", blocks=1))]
-    alike = [record for record in both if record.run.system.framework == "pytorch"]
-    assert analysis.pairs(alike) == []
-    assert len(analysis.pairs(alone)) == 3
+    pytorch = [record for record in both if record.run.system.framework == "pytorch"]
+    assert analysis.pairs(pytorch) == []
+    assert len(analysis.pairs(local_records)) == 3
 
 
-def test_servers_that_were_varied_are_refused(alone):
-    with pytest.raises(UserError, match="one number and place of servers"):
-        analysis.pairs([*alone, alone[0]])
+def test_a_sweep_of_servers_is_rejected(local_records):
+    with pytest.raises(UserError, match="one number and placement of servers"):
+        analysis.pairs([*local_records, local_records[0]])
 
 
-def test_nothing_is_a_table_too():
+def test_no_records_give_empty_tables():
     assert analysis.pairwise_verdicts([]).empty
     assert analysis.drilldowns([]) == []
 
 
-def adds_up(drill):
-    """Whether the parts at each level add up to what they are parts of."""
+def assert_adds_up(drill):
+    """Check that the parts at each level add up to their parent."""
     table = drill.table()
-    for (level, within), own in table[table["parent"] != ""].groupby(["level", "parent"]):
-        whole = table.loc[table["part"] == within].iloc[0]
+    for (level, parent), rows in table[table["parent"] != ""].groupby(["level", "parent"]):
+        whole = table.loc[table["part"] == parent].iloc[0]
         for column in ("difference_s", "fraction"):
-            assert own[column].sum() == pytest.approx(whole[column], abs=1e-12), (level, within)
+            assert rows[column].sum() == pytest.approx(whole[column], abs=1e-12), (level, parent)
     assert table.iloc[0]["fraction"] == 1.0
 
 
 @pytest.mark.parametrize("operators", [None, profiles(), profiles(phases=False)])
-def test_the_shares_add_up_at_every_level(records, alone, operators):
-    for drill in analysis.drilldowns(alone, operators):
-        adds_up(drill)
+def test_the_parts_add_up_at_every_level(records, local_records, operators):
+    for drill in analysis.drilldowns(local_records, operators):
+        assert_adds_up(drill)
     for drill in analysis.drilldowns(records):
         if FAILED in (drill.pair.a, drill.pair.b):
             assert drill.parts == ()
         else:
-            adds_up(drill)
+            assert_adds_up(drill)
             step = drill.step
             assert step.difference_s == pytest.approx(step.b_s - step.a_s)
 
 
-def torch_and_mxnet(records, operators, slow_s=0.0, part="backward"):
-    """Drill between two systems, of which MXNet's runs were slowed in one phase."""
-    seen = analysis.phases_by_run(records)
-    ours = [name for name in seen.index if "mxnet" in name]
-    seen.loc[ours, [part, "timed_s"]] += slow_s
+def torch_and_mxnet(records, operators, slow_s=0.0, phase="backward"):
+    """Compare two systems, with MXNet slowed in one phase."""
+    phases = analysis.phases_by_run(records)
+    mxnet = [name for name in phases.index if "mxnet" in name]
+    phases.loc[mxnet, [phase, "timed_s"]] += slow_s
     (pair,) = [p for p in analysis.pairs(records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
-    return analysis.drill_down(pair, seen, operators)
+    return analysis.drill_down(pair, phases, operators)
 
 
-def test_a_slow_operator_is_found_and_named(alone):
-    drill = torch_and_mxnet(alone, profiles(slow_s=0.02), slow_s=0.02)
-    assert [each.part for each in drill.path] == [
+def test_a_slow_operator_is_found(local_records):
+    drill = torch_and_mxnet(local_records, profiles(slow_s=0.02), slow_s=0.02)
+    assert [part.part for part in drill.path] == [
         "local", "backward", "pooling", "_backward_Pooling",
     ]  # fmt: skip
     assert drill.stop_reason == ""
-    unphased = torch_and_mxnet(alone, profiles(phases=False, slow_s=0.02), slow_s=0.02)
-    assert unphased.path[-1].part == "_backward_Pooling"
+    without_phases = torch_and_mxnet(
+        local_records, profiles(phases=False, slow_s=0.02), slow_s=0.02
+    )
+    assert without_phases.path[-1].part == "_backward_Pooling"
 
 
-def test_without_a_profile_the_search_ends_at_a_phase(alone):
-    drill = torch_and_mxnet(alone, None, slow_s=0.02)
-    assert [each.part for each in drill.path] == ["local", "backward"]
-    assert drill.stop_reason == "no profile of operators is there"
-    other = profiles()
-    only = other[other["system"] == "mxnet/local"]
-    assert torch_and_mxnet(alone, only, slow_s=0.02).stop_reason == drill.stop_reason
+def test_without_a_profile_the_search_stops_at_a_phase(local_records):
+    drill = torch_and_mxnet(local_records, None, slow_s=0.02)
+    assert [part.part for part in drill.path] == ["local", "backward"]
+    assert drill.stop_reason == "there is no operator profile"
+    operators = profiles()
+    mxnet = operators[operators["system"] == "mxnet/local"]
+    assert torch_and_mxnet(local_records, mxnet, slow_s=0.02).stop_reason == drill.stop_reason
 
 
-def test_what_the_operators_do_not_hold_is_not_blamed_on_them(alone):
-    drill = torch_and_mxnet(alone, profiles(slow_s=0.0), slow_s=0.02)
+def test_time_outside_operators_is_not_attributed_to_them(local_records):
+    drill = torch_and_mxnet(local_records, profiles(slow_s=0.0), slow_s=0.02)
     assert drill.path[-1].part == "backward"
     assert drill.stop_reason == "the operators do not explain backward"
 
 
-def test_where_nothing_stands_out_nothing_is_named(alone):
-    seen = analysis.phases_by_run(alone)
-    ours = [name for name in seen.index if "mxnet" in name]
-    for part in ("load", "forward", "update", "other"):
-        seen.loc[ours, part] += 0.01
-    seen.loc[ours, "timed_s"] += 0.04
-    (pair,) = [p for p in analysis.pairs(alone) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
-    drill = analysis.drill_down(pair, seen)
-    assert [each.part for each in drill.path] == ["local"]
-    assert drill.stop_reason == "inside local work no part stands out"
+def test_without_a_dominant_part_there_is_no_cause(local_records):
+    phases = analysis.phases_by_run(local_records)
+    mxnet = [name for name in phases.index if "mxnet" in name]
+    for phase in ("load", "forward", "update", "other"):
+        phases.loc[mxnet, phase] += 0.01
+    phases.loc[mxnet, "timed_s"] += 0.04
+    (pair,) = [
+        p for p in analysis.pairs(local_records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")
+    ]
+    drill = analysis.drill_down(pair, phases)
+    assert [part.part for part in drill.path] == ["local"]
+    assert drill.stop_reason == "within local work no part is dominant"
 
 
-def test_a_difference_that_the_instrumented_steps_do_not_show_has_no_cause(alone):
-    seen = analysis.phases_by_run(alone)
-    seen.loc[[name for name in seen.index if "mxnet" in name], "timed_s"] /= 10
-    for drill in [analysis.drill_down(pair, seen) for pair in analysis.pairs(alone)][1:]:
+def test_a_difference_not_seen_in_the_instrumented_steps_has_no_cause(local_records):
+    phases = analysis.phases_by_run(local_records)
+    phases.loc[[name for name in phases.index if "mxnet" in name], "timed_s"] /= 10
+    for drill in [analysis.drill_down(pair, phases) for pair in analysis.pairs(local_records)][1:]:
         assert drill.path == ()
         assert "do not show the difference" in drill.stop_reason
         assert not drill.is_explained
 
 
-def test_two_blocks_name_no_cause(tmp_path):
+def test_two_blocks_give_no_cause(tmp_path):
     for drill in analysis.drilldowns(make_records(tmp_path, "local", blocks=2)):
         assert drill.path == ()
-        assert "not certain" in drill.stop_reason
+        assert "not significant" in drill.stop_reason
 
 
-def test_what_one_system_cannot_tell_apart_is_held_together_for_both():
-    def known(system):
+def test_phases_that_one_system_does_not_measure_are_grouped():
+    def measured(system):
         return frozenset({*SYSTEMS[system].phases, "other"})
 
     ring, server = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
-    groups = comparable_phase_groups(ring, known(ring), server, known(server))
+    groups = comparable_phase_groups(ring, measured(ring), server, measured(server))
     assert groups == [
         ("load",), ("forward",), ("backward",), ("waiting",), ("communication", "update"),
         ("other",),
     ]  # fmt: skip
     asynchronous = "mxnet/async/parameter_server"
-    groups = comparable_phase_groups(ring, known(ring), asynchronous, known(asynchronous))
+    groups = comparable_phase_groups(ring, measured(ring), asynchronous, measured(asynchronous))
     assert ("waiting", "communication", "update") in groups
-    # A single process does not communicate: that is nothing, and not a part of something else.
-    groups = comparable_phase_groups("pytorch/local", known("pytorch/local"), ring, known(ring))
+    # A single process does not communicate: the phase takes no time and joins no group.
+    groups = comparable_phase_groups(
+        "pytorch/local", measured("pytorch/local"), ring, measured(ring)
+    )
     assert ("communication",) in groups
     assert ("waiting",) in groups
 

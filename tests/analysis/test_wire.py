@@ -1,4 +1,4 @@
-"""Theory of the wire, counters between two moments, scaling, and costs, on made-up numbers."""
+"""Traffic in theory and from counters, scaling, cost of distribution, time to loss."""
 
 from __future__ import annotations
 
@@ -29,76 +29,81 @@ def run_on(system, **topology):
     return small_run(system, topology=values, global_batch=batch)
 
 
-def sent(run, steps=None):
+def volumes(run, steps=None):
     found = analysis.theoretical_traffic(run, SIZE, steps or [1.0] * run.topology.workers)
-    return {host: (each.sent_bytes, each.received_bytes) for host, each in found.items()}
+    return {host: (v.sent_bytes, v.received_bytes) for host, v in found.items()}
 
 
-def test_a_ring_loads_all_links_alike():
+def test_a_ring_loads_all_links_equally():
     run = run_on("pytorch/sync/allreduce")
-    assert sent(run) == {f"host-{n}": pytest.approx((16000 / 3, 16000 / 3)) for n in range(3)}
+    assert volumes(run) == {f"host-{n}": pytest.approx((16000 / 3, 16000 / 3)) for n in range(3)}
 
 
-def test_what_stays_on_a_host_is_not_counted():
-    # Four workers dealt to two hosts: the ring crosses at each of its edges.
+def test_traffic_within_a_host_is_not_counted():
+    # Four workers assigned to two hosts in turn: every edge of the ring crosses.
     run = run_on("pytorch/sync/allreduce", workers=4, hosts=2)
-    assert sent(run) == dict.fromkeys(("host-0", "host-1"), (2 * 6000.0, 2 * 6000.0))
-    alone = run_on("pytorch/sync/allreduce", workers=2, hosts=1)
-    assert sent(alone) == {"host-0": (0.0, 0.0)}
+    assert volumes(run) == dict.fromkeys(("host-0", "host-1"), (2 * 6000.0, 2 * 6000.0))
+    one_host = run_on("pytorch/sync/allreduce", workers=2, hosts=1)
+    assert volumes(one_host) == {"host-0": (0.0, 0.0)}
 
 
-def test_a_server_exchanges_with_all_but_its_own_worker():
-    together = run_on("mxnet/sync/parameter_server")
-    assert [sent(together)[f"host-{n}"][0] for n in range(3)] == [8000.0, 4000.0, 4000.0]
-    apart = run_on("mxnet/sync/parameter_server", placement="dedicated")
-    assert [sent(apart)[f"host-{n}"][0] for n in range(4)] == [4000.0, 4000.0, 4000.0, 12000.0]
+def test_a_server_exchanges_with_the_workers_of_other_hosts():
+    colocated = run_on("mxnet/sync/parameter_server")
+    assert [volumes(colocated)[f"host-{n}"][0] for n in range(3)] == [8000.0, 4000.0, 4000.0]
+    dedicated = run_on("mxnet/sync/parameter_server", placement="dedicated")
+    assert [volumes(dedicated)[f"host-{n}"][0] for n in range(4)] == [
+        4000.0,
+        4000.0,
+        4000.0,
+        12000.0,
+    ]
 
 
-def test_workers_of_their_own_pace_count_by_their_steps():
-    apart = run_on("pytorch/async/parameter_server", placement="dedicated")
-    found = sent(apart, [1.0, 2.0, 0.5])
+def test_asynchronous_workers_count_with_their_own_steps():
+    dedicated = run_on("pytorch/async/parameter_server", placement="dedicated")
+    found = volumes(dedicated, [1.0, 2.0, 0.5])
     assert [found[f"host-{n}"][0] for n in range(4)] == [4000.0, 8000.0, 2000.0, 14000.0]
 
 
-def test_a_share_of_several_servers_is_not_guessed():
+def test_the_split_over_several_servers_is_unknown():
     run = run_on("mxnet/sync/parameter_server", servers=2, placement="dedicated")
-    found = sent(run)
+    found = volumes(run)
     assert found["host-0"] == (4000.0, 4000.0)
     assert math.isnan(found["host-3"][0])
 
 
-def test_equal_slices_share_what_goes_to_the_servers():
-    apart = sent(run_on("pytorch/sync/parameter_server", servers=2, placement="dedicated"))
-    assert [apart[f"host-{n}"][0] for n in range(5)] == [4000.0] * 3 + [6000.0] * 2
-    # A host with a server exchanges half with the other server, and half for each other worker.
-    together = sent(run_on("pytorch/sync/parameter_server", servers=2))
-    assert [together[f"host-{n}"][0] for n in range(3)] == [6000.0, 6000.0, 4000.0]
+def test_equal_slices_split_the_traffic_to_the_servers():
+    dedicated = volumes(run_on("pytorch/sync/parameter_server", servers=2, placement="dedicated"))
+    assert [dedicated[f"host-{n}"][0] for n in range(5)] == [4000.0] * 3 + [6000.0] * 2
+    # A host with a server exchanges half with the other server, and half with each other worker.
+    colocated = volumes(run_on("pytorch/sync/parameter_server", servers=2))
+    assert [colocated[f"host-{n}"][0] for n in range(3)] == [6000.0, 6000.0, 4000.0]
 
 
-def test_fewer_and_shorter_messages_are_less():
+def test_compression_and_local_steps_reduce_traffic():
     run = run_on("pytorch/sync/allreduce")
-    halves = run.model_copy(
+    compressed = run.model_copy(
         update={
             "gradient_exchange": run.gradient_exchange.model_copy(update={"compression": "float16"})
         }
     )
-    seldom = run.model_copy(
+    local_steps = run.model_copy(
         update={"gradient_exchange": run.gradient_exchange.model_copy(update={"local_steps": 4})}
     )
-    full = sent(run)["host-0"][0]
-    assert sent(halves)["host-0"][0] == pytest.approx(full / 2)
-    assert sent(seldom)["host-0"][0] == pytest.approx(full / 4)
+    full = volumes(run)["host-0"][0]
+    assert volumes(compressed)["host-0"][0] == pytest.approx(full / 2)
+    assert volumes(local_steps)["host-0"][0] == pytest.approx(full / 4)
 
 
-def test_the_busiest_direction_sets_the_time_on_the_wire():
+def test_the_busiest_direction_sets_the_wire_time():
     ring = run_on("pytorch/sync/allreduce", link={"rate_mbit": 1})
     assert analysis.wire_time(ring, SIZE) == pytest.approx(16000 / 3 * 8 / 1e6)
-    slow_up = run_on("mxnet/sync/parameter_server", link={"rate_mbit": 100, "uplink_mbit": 1})
-    assert analysis.wire_time(slow_up, SIZE) == pytest.approx(8000 * 8 / 1e6)
+    slow_uplink = run_on("mxnet/sync/parameter_server", link={"rate_mbit": 100, "uplink_mbit": 1})
+    assert analysis.wire_time(slow_uplink, SIZE) == pytest.approx(8000 * 8 / 1e6)
     assert analysis.wire_time(run_on("pytorch/sync/allreduce"), SIZE) == 0.0
 
 
-def test_counters_are_read_between_two_moments():
+def test_counters_are_interpolated():
     samples = pd.DataFrame({"time_s": [2.0, 0.0, 1.0], "sent_bytes": [300, 0, 100]})
     assert interpolate_counter(samples, "sent_bytes", 0.5, 1.5) == pytest.approx(150.0)
     assert math.isnan(interpolate_counter(samples.head(1), "sent_bytes", 0, 1))
@@ -106,7 +111,7 @@ def test_counters_are_read_between_two_moments():
     assert math.isnan(interpolate_counter(samples, "sent_bytes", -0.5, 1.5))
 
 
-def test_cut_steps_count_with_their_part():
+def test_cut_steps_count_with_their_fraction():
     steps = pd.DataFrame(
         {
             "worker": [0, 0, 1],
@@ -120,24 +125,24 @@ def test_cut_steps_count_with_their_part():
 
 @pytest.fixture
 def wired(tmp_path):
-    """A record of three hosts, each of which sends 5500 bytes in a step of a tenth of a second."""
+    """Write a record of three hosts that each send 5500 bytes per step of a tenth of a second."""
     return wired_record(tmp_path, "pytorch/sync/allreduce")
 
 
 def wired_record(folder, system, busy_workers=3):
     run = run_on(system, link={"rate_mbit": 1})
     writer = RecordWriter(folder, "wired")
-    writer.start(run, ENVIRONMENT)
+    writer.start(run, {**ENVIRONMENT, "capabilities": ["byte_counters"]})
     starts = np.arange(20) * 0.1
     steps = pd.DataFrame({"step": np.arange(20), "start_s": starts, "kind": "timed"})
     steps = pd.concat([steps.assign(worker=worker) for worker in range(busy_workers)])
     steps = steps.assign(step_s=0.1, examples=12, communication_s=0.05, waiting_s=0.01, loss=1.0)
     write_table(writer.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
     times = np.arange(-1, 4, 0.25)
-    counted = (np.clip(times, 0, 2) * 55000).astype(int)
+    sent = (np.clip(times, 0, 2) * 55000).astype(int)
     samples = pd.concat(
         pd.DataFrame({"time_s": times, "host": host, "scope": "interface", "name": name}).assign(
-            sent_bytes=counted, received_bytes=counted, pid=None
+            sent_bytes=sent, received_bytes=sent, pid=None
         )
         for host in ("host-0", "host-1", "host-2", "localhost")
         for name in ("eth0", "lo")
@@ -148,36 +153,36 @@ def wired_record(folder, system, busy_workers=3):
     return read_record(writer.finish(RunResult(status="ok", parameters=SIZE)))
 
 
-def test_bytes_of_a_step_stand_beside_the_theory(wired):
+def test_measured_bytes_are_compared_with_theory(wired):
     table = analysis.traffic([wired])
     assert list(table["host"]) == ["host-0", "host-1", "host-2"]
     assert table["sent_bytes"].tolist() == pytest.approx([5500.0] * 3)
     assert table["sent_ratio"].tolist() == pytest.approx([5500 / (16000 / 3)] * 3)
 
 
-def test_without_a_time_of_all_workers_no_bytes_are_counted(tmp_path):
+def test_without_a_common_window_no_bytes_are_counted(tmp_path):
     record = wired_record(tmp_path, "tensorflow/async/parameter_server", busy_workers=2)
     assert analysis.traffic([record]).empty
     (row,) = analysis.link_utilisation([record]).to_dict("records")
     assert math.isnan(row["busiest_ratio"])
 
 
-def test_the_step_is_held_against_the_wire(wired):
+def test_the_step_is_compared_with_the_wire_time(wired):
     (row,) = analysis.link_utilisation([wired]).to_dict("records")
     assert row["wire_s"] == pytest.approx(16000 / 3 * 8e-6)
     assert row["step_ratio"] == pytest.approx(0.1 / (16000 / 3 * 8e-6))
     assert row["busiest_ratio"] == pytest.approx(5500 / (16000 / 3))
 
 
-def test_runs_without_hosts_of_their_own_have_no_wire(tmp_path):
+def test_runs_without_byte_counters_have_no_traffic(tmp_path):
     assert analysis.traffic(make_records(tmp_path, blocks=1)).empty
 
 
-def scaled(tmp_path, speeds, *, local_batch=None):
-    """Records of runs whose workers make so many steps a second, by number of workers."""
+def scaled(tmp_path, steps_per_s, *, local_batch=None):
+    """Write records with given steps per second, by number of workers and block."""
     records = []
-    for workers, by_block in speeds.items():
-        for block, per_s in enumerate(by_block):
+    for workers, by_block in steps_per_s.items():
+        for block, rate in enumerate(by_block):
             batch = local_batch * workers if local_batch else 48
             topology = {
                 "launcher": "emulated",
@@ -191,7 +196,7 @@ def scaled(tmp_path, speeds, *, local_batch=None):
             environment = {**ENVIRONMENT, "cpu": {**ENVIRONMENT["cpu"], "affinity": [0, 1]}}
             writer.start(run, environment)
             steps = pd.DataFrame({"step": np.arange(10), "kind": "timed", "loss": 1.0})
-            steps = steps.assign(start_s=np.arange(10) / per_s, step_s=1 / per_s)
+            steps = steps.assign(start_s=np.arange(10) / rate, step_s=1 / rate)
             steps = pd.concat([steps.assign(worker=n) for n in range(workers)])
             steps = steps.assign(examples=run.local_batch)
             table = pa.Table.from_pandas(steps, preserve_index=False)
@@ -200,19 +205,19 @@ def scaled(tmp_path, speeds, *, local_batch=None):
     return records
 
 
-def test_weak_scaling_keeps_each_workers_batch(tmp_path):
+def test_weak_scaling_has_a_constant_local_batch(tmp_path):
     records = scaled(tmp_path, {1: [10, 20], 2: [8, 16], 8: [2, 4]}, local_batch=12)
     table = analysis.scaling(records).set_index("workers")
     assert not analysis.is_strong_scaling([record.run for record in records])
     assert table["batch"].tolist() == [12, 12, 12]
-    # Paired by block: in each of them two workers are 1.6 times as fast as one.
+    # Paired by block: in each, two workers are 1.6 times as fast as one.
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.6, 1.6])
     assert table["efficiency"].tolist() == pytest.approx([1.0, 0.8, 0.2])
     assert table["batches_per_s"].tolist() == pytest.approx([15, 24, 24])
     assert table["oversubscribed"].tolist() == [False, False, True]
 
 
-def test_a_point_whose_first_run_failed_rests_on_the_others(tmp_path):
+def test_a_point_with_a_failed_run_uses_the_others(tmp_path):
     first, *others = scaled(tmp_path, {1: [10, 20]}, local_batch=12)
     failed = dataclasses.replace(first, result=RunResult(status="failed", reason="why"))
     (row,) = analysis.scaling([failed, *others]).to_dict("records")
@@ -220,7 +225,7 @@ def test_a_point_whose_first_run_failed_rests_on_the_others(tmp_path):
     assert row["batches_per_s"] == pytest.approx(20)
 
 
-def test_strong_scaling_shares_one_batch(tmp_path):
+def test_strong_scaling_has_a_constant_global_batch(tmp_path):
     records = scaled(tmp_path, {1: [10], 2: [15], 4: [20]})
     table = analysis.scaling(records)
     assert analysis.is_strong_scaling([record.run for record in records])
@@ -228,10 +233,10 @@ def test_strong_scaling_shares_one_batch(tmp_path):
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.5, 2.0])
 
 
-def test_cost_is_measured_and_subtracted(tmp_path):
+def test_the_cost_of_distribution_is_measured_and_subtracted(tmp_path):
     records = make_records(tmp_path / "d", "distributed", blocks=2)
-    alone = make_records(tmp_path / "l", "local", blocks=2)
-    table = analysis.distribution_cost([*records, *alone]).set_index("system")
+    local = make_records(tmp_path / "l", "local", blocks=2)
+    table = analysis.distribution_cost([*records, *local]).set_index("system")
     row = table.loc["pytorch/sync/allreduce"]
     assert row["subtraction_estimate_s"] == pytest.approx(row["timed_s"] - row["single_process_s"])
     assert row["measured_s"] == pytest.approx(row["communication_s"] + row["waiting_s"])
@@ -239,7 +244,7 @@ def test_cost_is_measured_and_subtracted(tmp_path):
 
 
 def paused(record, pause_s):
-    """Let the bare steps of a record begin so much later."""
+    """Delay the timed steps of a record."""
     path = record.folder / "steps.parquet"
     steps = record.steps().to_pandas()
     steps.loc[steps["kind"] != "warmup", "start_s"] += pause_s
@@ -247,7 +252,7 @@ def paused(record, pause_s):
     return read_record(record.folder)
 
 
-def test_the_pause_before_the_bare_steps_is_no_training(tmp_path):
+def test_the_pause_before_the_timed_steps_is_not_training_time(tmp_path):
     (first, *_) = make_records(tmp_path, blocks=1)
     before = analysis.losses([first])
     after = analysis.losses([paused(first, 5.0)])
@@ -262,7 +267,7 @@ def test_failed_runs_count_as_planned(tmp_path):
     assert (row["reached"], row["planned"]) == (1, 2)
 
 
-def test_time_to_a_loss_that_all_came_to(tmp_path):
+def test_time_to_a_loss_that_all_runs_reached(tmp_path):
     records = make_records(tmp_path, blocks=2)
     table = analysis.time_to_loss(records)
     assert (table["reached"] == table["planned"]).all()
