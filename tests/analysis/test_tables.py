@@ -8,14 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from record_maker import make_records
 
 from horizont import analysis
 from horizont.analysis.steps import examples_per_second, phase_breakdown
 from horizont.config.system import GradientExchange
-from horizont.records.files import write_table
 from horizont.records.record import read_record
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -236,16 +234,3 @@ def test_a_counter_that_decreases_is_no_traffic(records):
     network = series[series["quantity"] == "network"]["value"]
     assert len(network) > 10
     assert network.min() >= 0
-
-
-def test_the_final_accuracy_follows_the_last_training_step(records, tmp_path):
-    original = next(record for record in records if record.ok)
-    record = read_record(shutil.copytree(original.folder, tmp_path / "key"))
-    steps = record.steps().to_pandas()
-    last = steps.tail(2)
-    profiled = last.assign(kind="profiled", step=last["step"] + 2, start_s=last["start_s"] + 9)
-    table = pa.Table.from_pandas(pd.concat([steps, profiled]), preserve_index=False)
-    write_table(record.folder / "steps.parquet", table)
-    scalars = analysis.scalars(record)
-    (accuracy,) = scalars[scalars["tag"] == "accuracy"].to_dict("records")
-    assert accuracy["step"] == steps["step"].max() + 1

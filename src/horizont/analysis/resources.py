@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from horizont.analysis.runs import HOST_INTERFACE, samples_of, steps_of
-from horizont.monitoring.samples import rate_of_change
+from horizont.monitoring.samples import rate_of_change, read_samples
 from horizont.records.files import read_events
 from horizont.records.record import Record
 
@@ -30,7 +31,7 @@ _MIB = 2.0**20
 _SERIES_COLUMNS = ["time_s", "quantity", "name", "value"]
 
 
-def time_zero(record: Record) -> float:
+def _time_zero(record: Record) -> float:
     """Return the zero of the time axis: the start of the first step, else the first sample."""
     steps, samples = steps_of(record), samples_of(record)
     return float(steps["start_s"].min() if len(steps) else samples["time_s"].min())
@@ -47,20 +48,20 @@ def segments(record: Record) -> pd.DataFrame:
         with the first sample, evaluation ends with the first profiled step or, without one, when
         the last training process has closed.
     """
-    samples, zero_s = samples_of(record), time_zero(record)
+    samples, zero_s = samples_of(record), _time_zero(record)
     rows = []
     if len(samples) and samples["time_s"].min() < zero_s:
         rows.append({"kind": "start-up", "start_s": samples["time_s"].min() - zero_s, "end_s": 0.0})
-    rows += step_segments(steps_of(record), zero_s)
+    rows += _step_segments(steps_of(record), zero_s)
     if record.run.evaluation.examples:
         events = read_events(record.folder / "events.jsonl")
         closed_s = [line["time_s"] - zero_s for line in events if line["event"] == "closed"]
-        rows += evaluation_segment(rows, closed_s)
+        rows += _evaluation_segment(rows, closed_s)
     table = pd.DataFrame(rows, columns=["kind", "start_s", "end_s"])
     return table.sort_values("start_s", ignore_index=True)
 
 
-def step_segments(steps: pd.DataFrame, zero_s: float) -> list[dict[str, Any]]:
+def _step_segments(steps: pd.DataFrame, zero_s: float) -> list[dict[str, Any]]:
     """List the segments of the kinds of steps, in seconds from `zero_s`."""
     ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
     return [
@@ -73,7 +74,7 @@ def step_segments(steps: pd.DataFrame, zero_s: float) -> list[dict[str, Any]]:
     ]
 
 
-def evaluation_segment(
+def _evaluation_segment(
     preceding: list[dict[str, Any]], closed_s: Sequence[float]
 ) -> list[dict[str, Any]]:
     """Find the segment from the last training step to the first profiled one, or to the end.
@@ -100,7 +101,14 @@ def run_resource_series(record: Record) -> pd.DataFrame:
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)
     hosts = topology.all_hosts if record.has("byte_counters") else ()
-    return resource_series(samples, time_zero(record), hosts)
+    return resource_series(samples, _time_zero(record), hosts)
+
+
+def read_resource_series(folder: Path) -> pd.DataFrame:
+    """Build the resource series of a run that may be running; times on the clock of its samples."""
+    samples = read_samples(folder).to_pandas()
+    hosts = sorted(set(samples["host"]) - {"localhost"}) if "host" in samples else []
+    return resource_series(samples, 0.0, hosts)
 
 
 def resource_series(
@@ -111,7 +119,7 @@ def resource_series(
     Parameters
     ----------
     samples
-        As of :func:`horizont.monitoring.samples.read_samples`.
+        See :func:`horizont.monitoring.samples.read_samples`.
     zero_s
         The zero of the time axis, on the clock of the samples, in seconds.
     hosts
