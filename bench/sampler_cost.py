@@ -15,7 +15,7 @@ from statistics import median
 
 import psutil
 
-from horizont.monitoring.handle import start_sampler
+from horizont.monitoring.client import start_sampler
 from horizont.monitoring.samples import read_samples
 
 HZ = 10.0

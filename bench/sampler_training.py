@@ -10,6 +10,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ from horizont.config.run import Run
 from horizont.config.system import parse_system
 from horizont.data.preparation import prepare
 from horizont.launchers.execute import RunPaths, execute
-from horizont.monitoring.clock import now_s
 
 GOAL = 0.99
 HZ = 5.0
@@ -38,9 +38,9 @@ class Toggle(threading.Thread):
         """Toggle until the run is over; the sampler is left running."""
         on = True
         while not self.over.is_set():
-            started = now_s()
+            started = time.monotonic()
             self.over.wait(WINDOW_S)
-            self.windows.append((started, now_s(), on))
+            self.windows.append((started, time.monotonic(), on))
             on = not on
             self._signal(signal.SIGCONT if on else signal.SIGSTOP)
         self._signal(signal.SIGCONT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -188,26 +189,42 @@ def notebook(
 
 
 @app.command()
-def watch() -> int:
+def watch(
+    run: Annotated[str, typer.Argument(help="part of a run's path; by default the newest")] = "",
+    records: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="by default those of the study")
+    ] = None,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", help="between two updates")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="print the present state only")] = False,
+) -> int:
     """Show the progress of the running study: stages, steps, CPU, memory, log."""
     from horizont.workflow.paths import study_paths
     from horizont.workflow.watch import watch_study
 
-    return watch_study(study_paths())
+    return watch_study(records or study_paths().all_records, run, interval, once=once)
 
 
 @app.command()
 def tensorboard(
     logdir: Annotated[Path | None, typer.Option(help="by default `tensorboard`")] = None,
+    follow: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="repeat, for runs that are running")
+    ] = None,
 ) -> None:
     """Write event files of all runs for TensorBoard."""
     from horizont.workflow.paths import study_paths
-    from horizont.workflow.tensorboard import export_tensorboard
+    from horizont.workflow.publish import export_tensorboard
 
+    # TensorBoard reads event files in the order of the seconds in their names.
+    if follow is not None and not follow > 1:
+        raise UserError("--follow", follow, "more than one second")
     paths = study_paths()
     folder = logdir or paths.root / "tensorboard"
-    print(export_tensorboard(paths, folder))
-    print(f"to look at them: tensorboard --logdir {folder}")
+    print(f"to view them: tensorboard --logdir {folder}")
+    print(export_tensorboard(paths, folder), flush=True)
+    while follow is not None:
+        time.sleep(follow)
+        print(export_tensorboard(paths, folder), flush=True)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

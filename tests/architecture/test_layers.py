@@ -52,7 +52,6 @@ SMALLEST, LARGEST = 20, 350
 SMALL_FILES = {
     "horizont_textbook/programs": "programs that chapter 11 prints whole",
     "horizont/training/__main__.py": "starts the worker",
-    "horizont/monitoring/clock.py": "the one clock, imported where nothing else may be",
     "horizont/networks/lstm.py": "a network",
     "horizont/launchers/__init__.py": "the registry of launchers",
 }

@@ -12,7 +12,7 @@ import pytest
 # A process that forks, orphans, burns and allocates on demand. It ends when the pipe to its
 # standard input closes, and its children when the pipe that only it can write closes: both
 # happen when the test process dies, even by SIGKILL.
-_TREE = """
+_SCRIPT = """
 import os, sys, time
 
 def fork(reader, writer, orphan=False, leave_group=False):
@@ -53,12 +53,12 @@ while line := sys.stdin.readline():
 """
 
 
-class Tree:
-    """A process that does what it is told."""
+class WorkProcess:
+    """A process that executes commands on its standard input."""
 
     def __init__(self, **launch: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _TREE],
+            [sys.executable, "-S", "-c", _SCRIPT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -66,13 +66,13 @@ class Tree:
         )
         self.pid = self.process.pid
 
-    def tell(self, word: str, number: float = 0) -> None:
-        """Give an order and wait until it is done."""
-        self.begin(word, number)
+    def command(self, word: str, number: float = 0) -> None:
+        """Send a command and wait until it is done."""
+        self.send(word, number)
         assert self.process.stdout.readline() == "done\n"
 
-    def begin(self, word: str, number: float = 0) -> None:
-        """Give an order and do not wait."""
+    def send(self, word: str, number: float = 0) -> None:
+        """Send a command without waiting."""
         self.process.stdin.write(f"{word} {number}\n")
         self.process.stdin.flush()
 
@@ -84,25 +84,27 @@ class Tree:
         self.process.stdout.close()
 
 
-def _planting() -> Iterator[Callable[..., Tree]]:
-    trees: list[Tree] = []
+def _process_factory() -> Iterator[Callable[..., WorkProcess]]:
+    processes: list[WorkProcess] = []
 
-    def start(**launch: object) -> Tree:
-        trees.append(Tree(**launch))
-        return trees[-1]
+    def start(**launch: object) -> WorkProcess:
+        processes.append(WorkProcess(**launch))
+        return processes[-1]
 
     yield start
-    for tree in trees:
-        tree.kill()
+    for process in processes:
+        process.kill()
 
 
-plant = pytest.fixture(_planting, name="plant")
-plant_for_module = pytest.fixture(_planting, name="plant_for_module", scope="module")
+start_process = pytest.fixture(_process_factory, name="start_process")
+start_process_for_module = pytest.fixture(
+    _process_factory, name="start_process_for_module", scope="module"
+)
 
 
 @pytest.fixture
-def tree(plant: Callable[..., Tree]) -> Tree:
-    return plant()
+def process(start_process: Callable[..., WorkProcess]) -> WorkProcess:
+    return start_process()
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
@@ -119,7 +121,7 @@ def until() -> Callable[..., None]:
 
 
 @pytest.fixture
-def reaper() -> Iterator[list[int]]:
+def kill_at_end() -> Iterator[list[int]]:
     """Process numbers to be killed at the end, whatever happened."""
     pids: list[int] = []
     yield pids

@@ -6,10 +6,10 @@ from horizont.monitoring.progress import StepCount, StepCounter, read_step_count
 _WORKER = """
 import sys, time
 from pathlib import Path
-from horizont.measure.progress import ProgressWriter
-writer = ProgressWriter(Path(sys.argv[1]), 100)
-writer.set(41)
-writer.set(42)
+from horizont.monitoring.progress import StepCounter
+counter = StepCounter(Path(sys.argv[1]), 100)
+counter.set(41)
+counter.set(42)
 print("set", flush=True)
 sys.stdin.read()
 """
@@ -17,11 +17,11 @@ sys.stdin.read()
 
 def test_a_watcher_sees_each_step(tmp_path):
     path = tmp_path / "progress"
-    with StepCounter(path, 7) as writer:
+    with StepCounter(path, 7) as counter:
         assert read_step_count(path) == StepCount(0, 7)
-        writer.set(3)
+        counter.set(3)
         assert read_step_count(path) == StepCount(3, 7)
-        writer.set(2**40)
+        counter.set(2**40)
         assert read_step_count(path) == StepCount(2**40, 7)
     assert read_step_count(path) == StepCount(2**40, 7)
 

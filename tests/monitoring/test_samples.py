@@ -1,18 +1,17 @@
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 
-from horizont.monitoring.background import background_from_samples, measure_background
-from horizont.monitoring.environment import describe_environment, installed_versions
-from horizont.monitoring.handle import start_sampler
-from horizont.monitoring.rows import SCHEMA
-from horizont.monitoring.samples import read_samples, with_rates
+from horizont.monitoring.samples import (
+    SCHEMA,
+    Sample,
+    SampleFiles,
+    SampleStream,
+    finalize,
+    read_samples,
+    read_stream,
+    with_rates,
+)
 
 
 def table(*rows):
@@ -24,7 +23,7 @@ def table(*rows):
     return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
-def test_rates_are_per_thing_and_second():
+def test_rates_are_per_series_and_second():
     samples = table(
         (0, "process", "w", 1, 1.0),
         (0, "process", "w", 2, 5.0),
@@ -42,7 +41,7 @@ def test_rates_are_per_thing_and_second():
     assert np.isnan(rated["read_rate"].to_numpy()).all()
 
 
-def test_a_counter_that_went_back_has_no_rate_and_a_gap_is_bridged():
+def test_a_counter_that_fell_has_no_rate_and_a_gap_is_bridged():
     samples = table(
         (0, "interface", "lo", None, None, 900),
         (1, "interface", "lo", None, None, 100),
@@ -54,93 +53,40 @@ def test_a_counter_that_went_back_has_no_rate_and_a_gap_is_bridged():
     assert rates[3] == 200  # over one second, two samples
 
 
-def test_one_thing_does_not_go_on_where_another_ended():
+def test_a_process_does_not_continue_the_counter_of_another():
     samples = table((0, "process", "w", 1, 1.0), (1, "process", "w", 2, 5.0))
     assert np.isnan(with_rates(samples)["cpu_cores"].to_numpy()).all()
 
 
-def test_rates_of_nothing_are_nothing():
+def test_an_empty_table_has_no_rates():
     assert with_rates(SCHEMA.empty_table()).num_rows == 0
 
 
-def machine(others, own, steal=0.0, first=0, count=20):
-    """Rows of a machine: processors taken by others and, from sample `first` on, by a process."""
-    rows = []
-    for sample in range(count):
-        mine = own * sample / 2
-        rows.append(
-            (sample, "host", "h", None, 7 + others * sample / 2 + mine, None, steal * sample)
-        )
-        if sample >= first:
-            rows.append((sample, "process", "worker-0", 42, mine))
-    return table(*rows)
+def write_stream(path, batches):
+    """Write a stream of one row per batch."""
+    stream = SampleStream(path)
+    for sample in range(batches):
+        stream.rows.append(Sample(sample, sample / 10, 0.0, "h", "host", "h", missed=0))
+        stream.flush()
+    stream.close()
 
 
-def test_the_work_of_others_is_what_ours_does_not_explain():
-    load = background_from_samples(machine(others=0.5, own=1.25), cores=2)
-    assert load.cpu_fraction == pytest.approx(0.25)
-    assert load.steal_fraction == 0
-    assert load.disturbed
-    assert not background_from_samples(machine(others=0.05, own=1.9), cores=2).disturbed
+def test_a_stream_cut_anywhere_gives_its_whole_batches(tmp_path):
+    write_stream(tmp_path / "whole", 9)
+    content = (tmp_path / "whole").read_bytes()
+    lengths = []
+    for end in np.linspace(0, len(content), 60, dtype=int):
+        (tmp_path / "cut").write_bytes(content[:end])
+        lengths.append(len(read_stream(tmp_path / "cut")))
+    assert set(lengths) == set(range(10))
+    assert lengths == sorted(lengths)
 
 
-def test_time_taken_by_the_hypervisor_disturbs_too():
-    load = background_from_samples(machine(others=0.0, own=1.0, steal=0.1), cores=2)
-    assert load.steal_fraction == pytest.approx(0.1)
-    assert load.disturbed
-
-
-def test_a_process_found_late_is_not_mistaken_for_others():
-    load = background_from_samples(machine(others=0.0, own=2.0, first=3), cores=2)
-    assert load.cpu_fraction == pytest.approx(0.0, abs=1e-9)
-
-
-def test_too_few_samples_tell_nothing():
-    assert np.isnan(background_from_samples(SCHEMA.empty_table(), cores=2).cpu_fraction)
-    assert np.isnan(background_from_samples(machine(0.5, 1.0, count=1), cores=2).cpu_fraction)
-
-
-def test_a_real_stranger_is_noticed_and_an_own_process_is_not(tmp_path, plant):
-    ours, stranger = plant(), plant()
-    with start_sampler(tmp_path, 0.05) as sampler:
-        sampler.add_root(ours.pid, "worker-0")
-        stranger.begin("burn", 30)
-        ours.tell("burn", 1.0)
-        # At the same time, for others may be busy, too, and not always equally.
-        with ThreadPoolExecutor(1) as beside:
-            promised = beside.submit(measure_background, 0.3)
-            without = measure_background(0.3, own_pids=[stranger.pid])
-            with_stranger = promised.result()
-    cores = psutil.cpu_count()
-    load = background_from_samples(read_samples(tmp_path), cores)
-    # Others on a busy machine only add to the first two; a loaded one may halve the stranger.
-    assert load.cpu_fraction * cores > 0.3
-    assert with_stranger.cpu_fraction * cores > 0.3
-    assert without.cpu_fraction < with_stranger.cpu_fraction
-
-
-def test_a_process_that_is_gone_does_not_disturb_the_watch(tree):
-    tree.kill()
-    assert measure_background(0.01, own_pids=[tree.pid]).cpu_fraction >= 0
-
-
-def test_the_environment_tells_the_machine_and_not_whose_it_is():
-    facts = describe_environment()
-    assert facts["cpu"]["logical_cores"] == psutil.cpu_count()
-    assert facts["cpu"]["affinity"] == sorted(os.sched_getaffinity(0))
-    assert facts["memory_bytes"] == psutil.virtual_memory().total
-    assert facts["packages"]["numpy"] == np.__version__
-    assert facts["kernel"] == os.uname().release
-    assert os.uname().nodename not in str(facts).split("'")
-
-
-def test_a_package_that_is_not_there_has_no_version():
-    assert installed_versions(["no-such-package"]) == {"no-such-package": None}
-
-
-def test_looking_up_versions_loads_no_framework():
-    code = (
-        "import sys; from horizont.measure import describe_environment; describe_environment()\n"
-        "sys.exit(bool({'torch', 'tensorflow', 'mxnet'} & sys.modules.keys()))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_the_table_holds_what_the_stream_held(tmp_path):
+    files = SampleFiles(tmp_path)
+    write_stream(files.stream, 5)
+    streamed = read_samples(tmp_path)
+    finalize(files, "stopped", {"missed": 0})
+    assert read_samples(tmp_path).equals(streamed)
+    assert streamed.num_rows == 5
+    assert not files.stream.exists()

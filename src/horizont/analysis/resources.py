@@ -40,13 +40,10 @@ def _time_zero(record: Record) -> float:
 def segments(record: Record) -> pd.DataFrame:
     """List the segments of a run.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``kind`` (one of `SEGMENTS`), ``start_s``, ``end_s``, in seconds from the first step. A
-        segment lasts from its first worker's start to its last worker's end; start-up begins
-        with the first sample, evaluation ends with the first profiled step or, without one, when
-        the last training process has closed.
+    ``kind`` (one of `SEGMENTS`), ``start_s``, ``end_s``, in seconds from the first step. A segment
+    lasts from its first worker's start to its last worker's end; start-up begins with the first
+    sample, evaluation ends with the first profiled step or, without one, when the last training
+    process has closed.
     """
     samples, zero_s = samples_of(record), _time_zero(record)
     rows = []
@@ -116,6 +113,12 @@ def resource_series(
 ) -> pd.DataFrame:
     """Build the time series of the four resources as one long table.
 
+    ``time_s``, ``quantity`` (see `RESOURCES`), ``name`` and ``value``. The name is that of a
+    process of the run, such as worker-0, or `TOTAL` for their sum. Network has ``sent`` and
+    ``received`` of the machine or, for emulated hosts, the traffic of each in both directions
+    (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is in percent of
+    one core. What was not measured has no row.
+
     Parameters
     ----------
     samples
@@ -124,15 +127,6 @@ def resource_series(
         The zero of the time axis, on the clock of the samples, in seconds.
     hosts
         Emulated hosts, whose interfaces are counted separately.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``time_s``, ``quantity`` (see `RESOURCES`), ``name`` and ``value``. The name is that of a
-        process of the run, such as worker-0, or `TOTAL` for their sum. Network has ``sent`` and
-        ``received`` of the machine or, for emulated hosts, the traffic of each in both directions
-        (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is in
-        percent of one core. What was not measured has no row.
     """
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)
@@ -203,11 +197,8 @@ def label_processes(samples: pd.DataFrame, max_labelled: int = 6) -> pd.DataFram
 def resource_totals(record: Record) -> pd.DataFrame:
     """Compute mean CPU and peak memory of each process of a run, and of all together.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``name``, ``cpu_mean`` (percent of a core) and ``memory_max`` (MiB) from the start of the
-        first step to the end of the last one.
+    ``name``, ``cpu_mean`` (percent of a core) and ``memory_max`` (MiB) from the start of the first
+    step to the end of the last one.
     """
     table, parts = run_resource_series(record), segments(record)
     parts = parts[parts["kind"] != "evaluation"]

@@ -1,31 +1,9 @@
-"""Where time and resources go: the clock, the sampler, facts of the machine.
+"""Resource sampling with psutil, background load, machine facts, process control.
 
-The sampler itself, `horizont.monitoring.sampler`, is run and never imported.
+All times of a record are read with `time.monotonic`. On Linux that is ``CLOCK_MONOTONIC``: seconds
+since the machine started, the same in every process and never set back with the wall clock, so
+that the steps of several workers and the samples of the sampler can be compared without
+correction. `time.perf_counter` reads the same clock there, but guarantees nothing across processes;
+``CLOCK_MONOTONIC_RAW`` ticks at the rate of the oscillator, not in seconds. Between machines these
+times cannot be compared.
 """
-
-from horizont.monitoring.background import (
-    BackgroundLoad,
-    background_from_samples,
-    measure_background,
-)
-from horizont.monitoring.clock import now_s
-from horizont.monitoring.environment import describe_environment
-from horizont.monitoring.handle import SamplerClient, SamplerResult, start_sampler
-from horizont.monitoring.progress import StepCount, StepCounter, read_step_count
-from horizont.monitoring.samples import read_samples, with_rates
-
-__all__ = [
-    "BackgroundLoad",
-    "StepCount",
-    "StepCounter",
-    "SamplerClient",
-    "SamplerResult",
-    "background_from_samples",
-    "describe_environment",
-    "now_s",
-    "read_step_count",
-    "read_samples",
-    "start_sampler",
-    "measure_background",
-    "with_rates",
-]

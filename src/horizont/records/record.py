@@ -207,22 +207,36 @@ def read_record(folder: Path) -> Record:
     UserError
         If a file is missing or damaged, or the format is unknown.
     """
-    spec = read_json(folder / "spec.json")
-    number = spec.pop("format", None)
-    if number not in (1, FORMAT):
-        raise UserError(f"{folder / 'spec.json'}: format", number, f"1 or {FORMAT}")
+    run, number = read_run(folder)
     environment = read_json(folder / "environment.json")
     result = read_json(folder / "result.json")
     if number == 1:
-        spec, result = format1.convert_run(spec), format1.convert_result(result)
-        environment = format1.convert_environment(environment, spec["topology"]["launcher"])
+        result = format1.convert_result(result)
+        environment = format1.convert_environment(environment, run.topology.launcher)
     return Record(
         folder=folder,
-        run=parse_config(Run, spec, "spec.json"),
+        run=run,
         environment=environment,
         result=parse_config(RunResult, result, "result.json"),
         format=number,
     )
+
+
+def read_run(folder: Path) -> tuple[Run, int]:
+    """Read the run of a record, complete or not, and the number of the record's format.
+
+    Raises
+    ------
+    UserError
+        If the file is missing or damaged, or the format is unknown.
+    """
+    spec = read_json(folder / "spec.json")
+    number = spec.pop("format", None)
+    if number not in (1, FORMAT):
+        raise UserError(f"{folder / 'spec.json'}: format", number, f"1 or {FORMAT}")
+    if number == 1:
+        spec = format1.convert_run(spec)
+    return parse_config(Run, spec, "spec.json"), number
 
 
 def find_record(store: Path, key: str) -> Record | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 
 from horizont.errors import UserError
+from horizont.monitoring.client import SamplerResult, start_sampler
 from horizont.monitoring.environment import describe_environment
-from horizont.monitoring.handle import SamplerResult, start_sampler
 from horizont.monitoring.samples import read_samples
 from horizont.records.files import append_event, write_json
 from horizont.reporting.figures.resources import command_figure
@@ -113,7 +113,7 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
         raise UserError("--hz", hz, f"a number above 0, up to {_MAX_HZ:g}")
     folder = _create_folder(out or Path(time.strftime("samples-%Y%m%d-%H%M%S")))
     name = Path(command[0]).name
-    with start_sampler(folder, 1.0 / hz, spill_s=1.0) as sampler:
+    with start_sampler(folder, 1.0 / hz, flush_interval_s=1.0) as sampler:
 
         def started(pid: int) -> None:
             sampler.add_root(pid, name)

@@ -70,9 +70,14 @@ class Paths:
         """The paths of the start notebook's comparisons, apart from those of the study."""
         return Paths(self.root / "data" / "quick_comparison")
 
+    @property
+    def all_records(self) -> Path:
+        """The records of all experiments."""
+        return self.root / "records"
+
     def records(self, experiment: str, workload: str) -> Path:
         """Return the folder of the records of an experiment on a workload."""
-        return self.root / "records" / experiment / workload
+        return self.all_records / experiment / workload
 
     @property
     def notebooks(self) -> Path:

@@ -1,4 +1,4 @@
-"""What an experiment publishes under ``reports/``: metrics and plots for DVC, and the overview."""
+"""What a study publishes: metrics and plots for DVC, scalars for TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from horizont.equivalence.certificate import read_certificate
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting.labels import point_label
+from horizont.reporting.tensorboard import write_event_files
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.provenance import certificate_provenance
 from horizont.workflow.verify import variants_of
@@ -111,3 +112,18 @@ def _thinned_loss_curves(workload: str, records: Sequence[Record]) -> list[dict[
     thinned = curves[curves["step"] % max(1, int(curves["step"].max()) // 100) == 0]
     rows = thinned[["system", "step", "loss"]].assign(workload=workload)
     return rows.to_dict(orient="records")  # type: ignore[return-value]
+
+
+def export_tensorboard(paths: Paths, logdir: Path) -> str:
+    """Write event files of all runs for TensorBoard, and describe what was written.
+
+    Raises
+    ------
+    UserError
+        If the folder cannot be written.
+    """
+    exported = write_event_files(paths.all_records, logdir)
+    return (
+        f"{exported.written} runs written, {exported.unchanged} unchanged, "
+        f"{exported.running} running, {exported.without_scalars} without scalars"
+    )

@@ -1,0 +1,252 @@
+"""Client of the sampler: start it, name hosts and processes, stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import horizont
+from horizont.errors import UserError
+from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
+from horizont.monitoring.samples import SampleFiles, finalize
+from horizont.records.files import read_json
+
+_POLL_S = 0.01
+_STOP_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Configuration of one sampler.
+
+    Attributes
+    ----------
+    folder, stem
+        Paths of its files; see `horizont.monitoring.samples.SampleFiles`.
+    host
+        Name of the host, repeated in every row.
+    interfaces
+        Network interfaces to sample; None for all.
+    interval_s
+        Seconds between samples.
+    jitter
+        Largest random displacement of a sample as a fraction of the interval.
+    scan_interval_s
+        Seconds between searches for new processes; a new root starts one at once.
+    flush_interval_s
+        Seconds of samples that a killed sampler may lose.
+    """
+
+    folder: str
+    stem: str = "samples"
+    host: str = "localhost"
+    interfaces: tuple[str, ...] | None = None
+    interval_s: float = 0.2
+    jitter: float = 0.05
+    scan_interval_s: float = 1.0
+    flush_interval_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("interval_s", "scan_interval_s", "flush_interval_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"sampler.{name}", getattr(self, name), "seconds above 0")
+        if not 0 <= self.jitter < 0.5:
+            raise UserError("sampler.jitter", self.jitter, "a fraction from 0 to below 0.5")
+        if not os.access(self.folder, os.W_OK):
+            raise UserError("sampler.folder", self.folder, "a folder that can be written")
+
+
+@dataclass(frozen=True)
+class SamplerResult:
+    """How a sampler ended.
+
+    Attributes
+    ----------
+    path
+        The table of samples; None if there is none.
+    reason
+        Empty if all went well, else what went wrong, in a sentence.
+    report
+        Contents of the report: samples, missed deadlines, lateness, processes; empty if none.
+    """
+
+    path: Path | None
+    reason: str
+    report: dict[str, Any]
+
+
+class SamplerClient:
+    """A running sampler; leaving it as a context stops it.
+
+    No method raises if the sampler has died: `stop` recovers what was flushed and says so.
+    """
+
+    def __init__(self, files: SampleFiles, process: subprocess.Popen[bytes]) -> None:
+        self.files = files
+        self._process = process
+        self._result: SamplerResult | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process ID of the sampler."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the sampler is running."""
+        return self._process.poll() is None
+
+    def add_root(self, pid: int, name: str) -> None:
+        """Sample a process and all its descendants as `name`, from the next sample on."""
+        self._send(command="add_root", pid=pid, name=name)
+
+    def add_host(self, name: str, counters: Path) -> None:
+        """Sample the interfaces of another host on this machine, a network namespace.
+
+        Parameters
+        ----------
+        name
+            Name of the host in the study.
+        counters
+            The ``/proc/PID/net/dev`` of a process inside.
+        """
+        self._send(command="add_host", name=name, counters=str(counters))
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait for the first sample; return whether it was taken within `timeout_s` seconds."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self.files.stream.exists():
+            if not self.is_alive() or time.monotonic() > deadline_s:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def stop(self) -> SamplerResult:
+        """Stop the sampler and return its result; the same when called again."""
+        if self._result is None:
+            with defer_interrupts():
+                self._send(command="stop")
+                self._result = self._collect(self._wait_for_exit())
+        return self._result
+
+    def _send(self, **command: object) -> None:
+        """Write a command in one piece; a sampler that has died or reads nothing is ignored."""
+        if self._result is None and self._process.stdin is not None:
+            line = json.dumps(command).encode() + b"\n"
+            with contextlib.suppress(BrokenPipeError, BlockingIOError):
+                os.write(self._process.stdin.fileno(), line)
+
+    def _wait_for_exit(self) -> str:
+        """Wait, or kill after a time; return what the sampler printed on standard error."""
+        self._process.send_signal(signal.SIGCONT)  # a stopped process reads no command
+        message = ""
+        try:
+            _, errors = self._process.communicate(timeout=_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            _, errors = self._process.communicate()
+            message = f"did not stop within {_STOP_TIMEOUT_S} s"
+        return errors.decode(errors="replace") + message
+
+    def _collect(self, errors: str) -> SamplerResult:
+        code, files = self._process.returncode, self.files
+        reason = "" if code == 0 else f"sampler ended with status {code}: {errors.strip()}"
+        try:
+            if not files.table.exists():
+                # The sampler died before or during this; a report that it wrote stays.
+                finalize(files, reason, read_json(files.report) if files.report.exists() else {})
+            return SamplerResult(files.table, reason, read_json(files.report))
+        except UserError as error:
+            return SamplerResult(None, reason or str(error), {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def start_sampler(
+    folder: Path,
+    interval_s: float = 0.2,
+    *,
+    host: str = "localhost",
+    interfaces: Sequence[str] | None = None,
+    stem: str = "samples",
+    prefix: Sequence[str] = (),
+    ready_timeout_s: float = 20.0,
+    **settings: float,
+) -> SamplerClient:
+    """Start a sampler and wait for its first sample.
+
+    Parameters
+    ----------
+    folder
+        An existing folder for ``<stem>.parquet`` and ``<stem>.json``.
+    interval_s, host, interfaces, stem
+        As of `SamplerConfig`.
+    prefix
+        Words before the command, for example to enter a network namespace. They must ``exec`` the
+        command, so that the process ID is kept.
+    ready_timeout_s
+        Seconds to wait for the first sample; 0 does not wait.
+    settings
+        Further fields of `SamplerConfig`: `jitter`, `scan_interval_s`, `flush_interval_s`.
+
+    Raises
+    ------
+    UserError
+        If a value is invalid or the folder cannot be written.
+    """
+    config = SamplerConfig(
+        folder=str(folder.absolute()),
+        stem=stem,
+        host=host,
+        interfaces=None if interfaces is None else tuple(interfaces),
+        interval_s=interval_s,
+        **settings,
+    )
+    files = SampleFiles(folder.absolute(), stem)
+    for stale in (files.table, files.report, files.stream):
+        stale.unlink(missing_ok=True)
+    client = SamplerClient(files, _launch(config, prefix))
+    client.wait_ready(ready_timeout_s)
+    return client
+
+
+def _launch(config: SamplerConfig, prefix: Sequence[str]) -> subprocess.Popen[bytes]:
+    source = str(Path(horizont.__file__).parents[1])  # the same code, wherever it is run from
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(
+        # The folder is for readers of a process list only; the configuration is sent to stdin.
+        [*prefix, sys.executable, "-m", "horizont.monitoring.sampler", config.folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        # One thread for the numerical libraries: the sampler computes nothing.
+        env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,  # a Ctrl-C is for the launcher, which then stops the sampler
+        # A stopped sampler does not see that its launcher has died unless it is continued.
+        preexec_fn=parent_death_signal(signal.SIGCONT),  # noqa: PLW1509 - takes no lock
+    )
+    assert process.stdin is not None
+    os.set_blocking(process.stdin.fileno(), False)  # no command may block the launcher
+    with contextlib.suppress(BrokenPipeError):
+        os.write(process.stdin.fileno(), json.dumps(asdict(config)).encode() + b"\n")
+    return process

@@ -1,0 +1,215 @@
+"""Scalars and resources of finished and running runs as TensorBoard event files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import types
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from horizont.analysis.learning import EVALUATION_METRICS
+from horizont.analysis.resources import read_resource_series
+from horizont.analysis.runs import steps_of
+from horizont.errors import UserError
+from horizont.records.files import read_events, read_json, write_json
+from horizont.records.record import Record, read_record
+from horizont.records.run_folders import find_runs, locate_run
+
+#: Written beside each event file: the files that it was made from, and the time of its last sample.
+STATE_FILE = "horizont.json"
+#: A new number replaces the event files of all runs.
+FORMAT = 3
+
+_COLUMNS = ["tag", "step", "time_s", "value"]
+_UNITS = {"cpu": "cpu_percent", "memory": "memory_MiB", "network": "network_MiB_per_s"}
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """Numbers of runs.
+
+    Attributes
+    ----------
+    written
+        Finished runs whose scalars were written now.
+    unchanged
+        Finished runs whose scalars had been written before.
+    running
+        Running runs whose new samples were appended.
+    without_scalars
+        Runs that failed, were skipped or cannot be read.
+    """
+
+    written: int = 0
+    unchanged: int = 0
+    running: int = 0
+    without_scalars: int = 0
+
+
+def write_event_files(records: Path, logdir: Path) -> ExportResult:
+    """Write the new scalars of every run, and remove the event files of removed records.
+
+    A finished run is written once. A running one has its resources only, since its losses are
+    written to disk at its end; each call appends the samples since the last.
+
+    Parameters
+    ----------
+    records
+        The folder of all records.
+    logdir
+        The folder for TensorBoard, with the same structure.
+
+    Raises
+    ------
+    UserError
+        If the folder cannot be written.
+    """
+    runs = find_runs(records)
+    for state in logdir.glob(f"*/*/*/{STATE_FILE}"):
+        if records / state.parent.relative_to(logdir) not in runs:
+            shutil.rmtree(state.parent, ignore_errors=True)
+    try:
+        outcomes = [_export(run, logdir / run.relative_to(records)) for run in runs]
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise UserError("--logdir", str(logdir), allowed) from None
+    names = ("written", "unchanged", "running", "without_scalars")
+    return ExportResult(**{name: outcomes.count(name) for name in names})
+
+
+def run_scalars(record: Record) -> pd.DataFrame:
+    """Collect the scalars of a finished run.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``tag``, ``step``, ``time_s`` (on the clock of the run) and ``value``, ordered by tag and
+        step. The tags: ``loss``, the mean over the workers that recorded it;
+        ``throughput/examples_per_s`` of the timed steps, summed over workers; ``accuracy`` or
+        ``perplexity`` on test examples, if evaluated. The time of a step is that at which its
+        last worker ended it.
+    """
+    steps = steps_of(record)
+    if steps.empty:
+        return pd.DataFrame(columns=_COLUMNS)
+    ends = steps.assign(time_s=steps["start_s"] + steps["step_s"])
+    timed = ends[ends["kind"] == "timed"]
+    timed = timed.assign(rate=timed["examples"] / timed["step_s"])
+    tables = [
+        _by_step(ends[ends["loss"].notna()], "loss", "loss", "mean"),
+        _by_step(timed, "throughput/examples_per_s", "rate", "sum"),
+        _evaluations(record, ends),
+    ]
+    table = pd.concat([table for table in tables if len(table)], ignore_index=True)[_COLUMNS]
+    table = table.dropna(subset="value")
+    return table.sort_values(["tag", "step"], kind="stable", ignore_index=True)
+
+
+def _by_step(rows: pd.DataFrame, tag: str, column: str, combine: str) -> pd.DataFrame:
+    table = rows.groupby("step").agg(value=(column, combine), time_s=("time_s", "max"))
+    return table.reset_index().assign(tag=tag)
+
+
+def _evaluations(record: Record, ends: pd.DataFrame) -> pd.DataFrame:
+    """Collect the evaluation metrics during training and at its end."""
+    evaluation = record.evaluation()
+    table = pd.DataFrame() if evaluation is None else evaluation.to_pandas()
+    rows: list[dict[Hashable, Any]] = []
+    for tag, column in EVALUATION_METRICS.items():
+        if column in table:
+            values = table.rename(columns={column: "value"}).assign(tag=tag)
+            rows += values[_COLUMNS].to_dict("records")
+        final = getattr(record.result, column)
+        if final is not None:
+            trained = ends[ends["kind"] != "profiled"]
+            step, time_s = int(trained["step"].max()) + 1, float(trained["time_s"].max())
+            rows.append({"tag": tag, "step": step, "time_s": time_s, "value": final})
+    return pd.DataFrame(rows)
+
+
+def _resource_scalars(folder: Path, after_s: float) -> pd.DataFrame:
+    """Collect CPU, memory, network and process counts sampled after a time.
+
+    The step of a value is the milliseconds since the first sample.
+    """
+    table = read_resource_series(folder)
+    milliseconds = ((table["time_s"] - table["time_s"].min()) * 1e3).astype(float).round()
+    units = table["quantity"].replace(_UNITS)
+    table = table.assign(tag="resources/" + units + "/" + table["name"], step=milliseconds)
+    return table[table["time_s"] > after_s][_COLUMNS].astype({"step": int})
+
+
+def _export(run: Path, out: Path) -> str:
+    """Write the new scalars of a run; return the field of `ExportResult` that it counts for."""
+    located = locate_run(run)
+    written = read_json(out / STATE_FILE) if (out / STATE_FILE).exists() else {}
+    state: dict[str, Any] = {"format": FORMAT, "started": _start_times(located.folder)}
+    if {name: written.get(name) for name in state} != state:  # never written, or of another run
+        shutil.rmtree(out, ignore_errors=True)
+        written = {}
+    after_s = float(written.get("sampled_until_s", 0.0))
+    if located.state == "running":
+        tables = [_resource_scalars(located.folder, after_s)]
+    elif located.state == "finished":
+        state["files"] = _file_states(run)
+        if written.get("files") == state["files"]:
+            return "unchanged"
+        if "files" in written:  # the record has changed since
+            shutil.rmtree(out, ignore_errors=True)
+            after_s = 0.0
+        record = _open_record(run)
+        if record is None or not record.ok:
+            return "without_scalars"
+        tables = [run_scalars(record), _resource_scalars(run, after_s)]
+    else:
+        return "without_scalars"
+    sampled_until_s = tables[-1]["time_s"].max() if len(tables[-1]) else after_s
+    offset_s = state["started"][1] - state["started"][0] if state["started"] else 0.0
+    _write(out, pd.concat([table for table in tables if len(table)] or tables), offset_s)
+    write_json(out / STATE_FILE, {**state, "sampled_until_s": float(sampled_until_s)})
+    return "running" if located.state == "running" else "written"
+
+
+def _write(out: Path, scalars: pd.DataFrame, offset_s: float) -> None:
+    """Append scalars as a new event file.
+
+    TensorBoard's writer would load TensorFlow for its file system where that is installed. The
+    module ``notf`` is how TensorBoard itself selects its own file system.
+    """
+    sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("notf"))
+    from tensorboard.summary import Writer
+
+    out.mkdir(parents=True, exist_ok=True)
+    if scalars.empty:
+        return
+    writer = Writer(str(out))
+    try:
+        for tag, step, time_s, value in scalars[_COLUMNS].to_numpy().tolist():
+            writer.add_scalar(tag, value, step, wall_time=time_s + offset_s)
+    finally:
+        writer.close()
+
+
+def _open_record(run: Path) -> Record | None:
+    try:
+        return read_record(run)
+    except UserError:  # damaged or of an unknown format, which the book reports
+        return None
+
+
+def _start_times(folder: Path) -> list[float]:
+    """Return the time of the first event on the monotonic and on the wall clock."""
+    events = read_events(folder / "events.jsonl")
+    return [float(events[0]["time_s"]), float(events[0]["time_unix_s"])] if events else []
+
+
+def _file_states(folder: Path) -> dict[str, list[int]]:
+    """Return size and modification time of the files that contain the scalars."""
+    names = ("steps.parquet", "evaluation.parquet", "samples.parquet", "result.json")
+    stats = {name: (folder / name).stat() for name in names if (folder / name).exists()}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}

@@ -1,0 +1,31 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+
+from horizont.monitoring.environment import describe_environment, installed_versions
+
+
+def test_the_environment_tells_the_machine_and_not_whose_it_is():
+    facts = describe_environment()
+    assert facts["cpu"]["logical_cores"] == psutil.cpu_count()
+    assert facts["cpu"]["affinity"] == sorted(os.sched_getaffinity(0))
+    assert facts["memory_bytes"] == psutil.virtual_memory().total
+    assert facts["packages"]["numpy"] == np.__version__
+    assert facts["kernel"] == os.uname().release
+    assert os.uname().nodename not in str(facts).split("'")
+
+
+def test_a_package_that_is_not_there_has_no_version():
+    assert installed_versions(["no-such-package"]) == {"no-such-package": None}
+
+
+def test_looking_up_versions_loads_no_framework():
+    code = (
+        "import sys; from horizont.monitoring.environment import describe_environment\n"
+        "describe_environment()\n"
+        "sys.exit(bool({'torch', 'tensorflow', 'mxnet'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
