@@ -1,4 +1,4 @@
-"""The comparator's arithmetic, on tensors made by hand."""
+"""The arithmetic of the comparator, on small tensors."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from horizont.equivalence.compare import (
     framework_pairs,
     relative_distance,
 )
+from horizont.errors import UserError
 
 
 def trace(**changes: np.ndarray) -> dict[str, np.ndarray]:
@@ -34,7 +35,7 @@ def trace(**changes: np.ndarray) -> dict[str, np.ndarray]:
     return {**arrays, **{name.replace("__", "/"): value for name, value in changes.items()}}
 
 
-def proof(one: dict[str, np.ndarray], other: dict[str, np.ndarray], dtype: str = "float64"):  # type: ignore[no-untyped-def]
+def certificate(one: dict[str, np.ndarray], other: dict[str, np.ndarray], dtype: str = "float64"):  # type: ignore[no-untyped-def]
     rows = compare(TraceSet(dtype, {"a": one, "b": other}, [{"a": one, "b": other}]))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
     return make_certificate(
@@ -51,92 +52,95 @@ def test_distance() -> None:
     assert relative_distance(one, one + 1, one * 0) == np.inf
 
 
-def test_equal_traces_are_proven() -> None:
-    found = proof(trace(), trace())
+def test_equal_traces_are_verified() -> None:
+    found = certificate(trace(), trace())
     assert found.ok
     assert "agree" in found.verdict
     assert found.status_for("a", {"network": "1"}) == "verified"
 
 
-def test_the_first_departure_is_the_first_in_the_order_of_training() -> None:
+def test_the_first_divergence_is_the_first_in_the_order_of_training() -> None:
     wrong = trace(
         update__5__conv1=np.ones(4),
         **{"gradient__0__conv1.weight": np.ones(4) * 1.001, "logits__0__logits": np.ones((2, 3))},
     )
-    found = proof(trace(), wrong)
+    found = certificate(trace(), wrong)
     assert not found.ok
     assert found.first_divergence is not None
     assert found.first_divergence["quantity"] == "gradient"
     assert "conv1.weight" in found.verdict
 
 
-def built_proof(built: dict[str, np.ndarray]) -> EquivalenceCertificate:
-    """Compare two frameworks that agree, and a build of one of them."""
-    told = {"a": trace(), "b": trace(), "b+fast": built}
-    rows = compare(TraceSet("float64", told, [{"a": trace(), "b": trace()}]))
+def variant_certificate(variant: dict[str, np.ndarray]) -> EquivalenceCertificate:
+    """Compare two frameworks that agree, and a variant of one of them."""
+    traces = {"a": trace(), "b": trace(), "b+fast": variant}
+    rows = compare(TraceSet("float64", traces, [{"a": trace(), "b": trace()}]))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
-    trainers = {"frameworks": ("a", "b"), "builds": ("b+fast",)}
-    return make_certificate(rows, **about, provenance={"network": "1"}, missing={}, **trainers)
+    variants = {"frameworks": ("a", "b"), "variants": ("b+fast",)}
+    return make_certificate(rows, **about, provenance={"network": "1"}, missing={}, **variants)
 
 
-def test_a_build_is_compared_with_its_own_framework() -> None:
+def test_a_variant_is_compared_with_its_own_framework() -> None:
     assert framework_pairs(["b+fast", "b", "a"]) == [("a", "b"), ("b", "b+fast")]
-    found = built_proof(trace())
+    found = variant_certificate(trace())
     assert found.status_for("b+fast", {"network": "1"}) == "verified"
     assert "b-b+fast" in found.verdict
 
 
-def test_a_departing_build_leaves_the_frameworks_proven() -> None:
-    found = built_proof(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
+def test_a_diverging_variant_does_not_affect_the_frameworks() -> None:
+    found = variant_certificate(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
     assert found.status_for("b", {"network": "1"}) == "verified"
-    assert "departure of this build" in found.status_for("b+fast", {"network": "1"})
-    assert "b-b+fast depart first at update conv1.weight" in found.verdict
+    assert "divergence of this variant" in found.status_for("b+fast", {"network": "1"})
+    assert "b-b+fast diverge first at update conv1.weight" in found.verdict
 
 
-def test_a_build_without_a_proof_of_its_own_is_not_comparable() -> None:
-    found = built_proof(trace())
-    assert found.status_for("a+fast", {"network": "1"}) == "not comparable: no proof for this build"
-    mute = built_proof({"initial/0/conv1.weight": np.arange(1.0, 5.0)})
-    assert mute.status_for("b+fast", {"network": "1"}).startswith("not comparable")
+def test_a_variant_without_a_certificate_is_not_comparable() -> None:
+    found = variant_certificate(trace())
+    assert (
+        found.status_for("a+fast", {"network": "1"})
+        == "not comparable: no certificate for this variant"
+    )
+    without_tensors = variant_certificate({"initial/0/conv1.weight": np.arange(1.0, 5.0)})
+    assert without_tensors.status_for("b+fast", {"network": "1"}).startswith("not comparable")
 
 
-def test_a_missing_tensor_is_a_departure() -> None:
-    lacking = trace()
-    del lacking["logits/0/logits"]
-    assert not proof(trace(), lacking).ok
-    assert not proof(lacking, trace()).ok
+def test_a_missing_tensor_is_a_divergence() -> None:
+    incomplete = trace()
+    del incomplete["logits/0/logits"]
+    assert not certificate(trace(), incomplete).ok
+    assert not certificate(incomplete, trace()).ok
 
 
-def test_initial_weights_must_be_equal_to_the_last_bit() -> None:
-    moved = trace(**{"initial__0__conv1.weight": np.nextafter(np.arange(1.0, 5.0), 9)})
-    assert not proof(trace(), moved).ok
+def test_initial_weights_must_be_identical() -> None:
+    changed = trace(**{"initial__0__conv1.weight": np.nextafter(np.arange(1.0, 5.0), 9)})
+    assert not certificate(trace(), changed).ok
 
 
-def test_float64_is_strict_and_float32_follows_its_noise() -> None:
+def test_float64_has_a_fixed_bound_and_float32_follows_its_noise() -> None:
     near = trace(**{"gradient__0__conv1.weight": np.ones(4) * (1 + 1e-9)})
     assert FLOAT64_BOUND < 1e-9
-    assert not proof(trace(), near).ok
-    assert all(row["ok"] for row in proof(trace(), near, "float32").rows)
+    assert not certificate(trace(), near).ok
+    assert all(row["ok"] for row in certificate(trace(), near, "float32").rows)
     assert float32_bound([1e-3, 2e-3], []) == pytest.approx(2e-2)
     assert 0 < float32_bound([], []) < 1e-5
 
 
-def test_a_framework_may_be_as_inexact_as_it_is_by_itself_within_reason() -> None:
+def test_the_float32_bound_includes_the_error_of_a_framework_up_to_a_cap() -> None:
     assert float32_bound([1e-7], [8e-6]) == pytest.approx(8e-5)
-    assert float32_bound([1e-7], [1e-2]) == pytest.approx(10 * ERROR_CAP)  # a mistake, no rounding
+    assert float32_bound([1e-7], [1e-2]) == pytest.approx(10 * ERROR_CAP)  # a defect, not rounding
     exact = trace()
     inexact = trace(**{"gradient__0__conv1.weight": np.ones(4) * (1 + 9e-6)})
     plain = {"a": exact, "b": inexact}
-    assert not proof_ok(TraceSet("float32", plain, [plain]))
-    assert proof_ok(TraceSet("float32", plain, [plain], {"a": exact, "b": exact}))
+    assert not all_ok(TraceSet("float32", plain, [plain]))
+    assert all_ok(TraceSet("float32", plain, [plain], {"a": exact, "b": exact}))
 
 
-def proof_ok(traces: TraceSet) -> bool:
+def all_ok(traces: TraceSet) -> bool:
     return all(row.ok for row in compare(traces))
 
 
-class Read(dict[str, np.ndarray]):
-    """A trace that notes what is read of it."""
+class RecordingTrace(dict[str, np.ndarray]):
+    """A trace that records which tensors are read."""
 
     def __init__(self) -> None:
         super().__init__(trace())
@@ -147,20 +151,20 @@ class Read(dict[str, np.ndarray]):
         return super().__getitem__(name)
 
 
-def test_each_tensor_is_read_once_and_not_before_its_turn() -> None:
-    traces = [Read() for _ in range(6)]
+def test_each_tensor_is_read_once_and_lazily() -> None:
+    traces = [RecordingTrace() for _ in range(6)]
     plain, rerun = (dict(zip("abc", part, strict=True)) for part in (traces[:3], traces[3:]))
     rows = compare(TraceSet("float64", plain, [rerun]))
     next(rows)
-    assert [read.names for read in traces] == [["initial/0/conv1.weight"]] * 6
+    assert [trace.names for trace in traces] == [["initial/0/conv1.weight"]] * 6
     assert len(list(rows)) == 4 * 3 - 1
-    assert [read.names for read in traces] == [list(trace())] * 6
+    assert [trace.names for trace in traces] == [list(trace())] * 6
 
 
 def test_a_chaotic_training_is_no_evidence() -> None:
-    adrift = trace(**{"update__5__conv1.weight": np.array([0.1, 0.1, 0.1, 0.2])})
+    diverging = trace(**{"update__5__conv1.weight": np.array([0.1, 0.1, 0.1, 0.2])})
     one = {"a": trace(), "b": trace()}
-    rows = list(compare(TraceSet("float64", one, [{"a": adrift, "b": adrift}])))
+    rows = list(compare(TraceSet("float64", one, [{"a": diverging, "b": diverging}])))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
     found = make_certificate(rows, **about, provenance={}, frameworks=("a", "b"), missing={})
     assert all(row.ok for row in rows)
@@ -168,15 +172,15 @@ def test_a_chaotic_training_is_no_evidence() -> None:
     assert found.verdict.startswith("Not settled: rounding")
 
 
-def test_a_stale_proof_does_not_stand() -> None:
-    found = proof(trace(), trace())
+def test_an_outdated_certificate_is_not_valid() -> None:
+    found = certificate(trace(), trace())
     assert "another network" in found.status_for("a", {"network": "2"})
-    assert "no proof for this framework" in found.status_for("c", {"network": "1"})
-    broken = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
-    assert "departure" in broken.status_for("a", {"network": "1"})
+    assert "no certificate for this framework" in found.status_for("c", {"network": "1"})
+    broken = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
+    assert "divergence" in broken.status_for("a", {"network": "1"})
 
 
-def test_nothing_to_compare_is_no_proof() -> None:
+def test_a_single_framework_cannot_be_verified() -> None:
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "real"}
     alone = make_certificate(
         [], **about, provenance={}, frameworks=("a",), missing={"b": "not installed"}
@@ -185,22 +189,30 @@ def test_nothing_to_compare_is_no_proof() -> None:
     assert "fewer than two" in alone.verdict
 
 
-def test_a_proof_survives_the_disk(tmp_path: Path) -> None:
-    found = proof(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
-    write_certificate(tmp_path / "proof.json", found)
-    assert read_certificate(tmp_path / "proof.json") == found
+def test_a_certificate_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
+    write_certificate(tmp_path / "certificate.json", found)
+    assert read_certificate(tmp_path / "certificate.json") == found
 
 
-def test_a_kink_in_any_framework_is_noise_for_all_in_float32_only() -> None:
-    told = {name: trace() for name in ("a", "b", "c")}
-    told["b"] = trace(**{"gradient__0__conv1.weight": np.full(4, 1.01)})
+def test_a_flipped_unit_in_any_framework_is_noise_for_all_in_float32_only() -> None:
+    traces = {name: trace() for name in ("a", "b", "c")}
+    traces["b"] = trace(**{"gradient__0__conv1.weight": np.full(4, 1.01)})
     flipped = trace(**{"gradient__0__conv1.weight": np.full(4, 1.01)})
-    rerun = {"a": trace(), "b": told["b"], "c": flipped}
+    rerun = {"a": trace(), "b": traces["b"], "c": flipped}
 
     def of_ab(dtype: str) -> bool:
-        rows = compare(TraceSet(dtype, told, [rerun]))
+        rows = compare(TraceSet(dtype, traces, [rerun]))
         (row,) = [row for row in rows if (row.pair, row.quantity) == ("a-b", "gradient")]
         return row.ok
 
     assert of_ab("float32")
     assert not of_ab("float64")
+
+
+def test_a_certificate_of_an_earlier_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    write_certificate(path, certificate(trace(), trace()))
+    path.write_text(path.read_text().replace('"format": 4', '"format": 3'))
+    with pytest.raises(UserError, match="horizont verify"):
+        read_certificate(path)

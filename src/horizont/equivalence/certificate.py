@@ -1,4 +1,4 @@
-"""A proof of sameness on disk, and whether it still holds."""
+"""The certificate of equivalence: what the comparator found, and whether it is still valid."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import numpy as np
 
 from horizont.config.base import ConfigModel, parse_config
 from horizont.equivalence.compare import Comparison
+from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 
-FORMAT = 3
+FORMAT = 4
 
-#: A comparison as a proof keeps it.
+#: The fields of a comparison.
 ComparisonRow = dict[str, Any]
 
 
 class EquivalenceCertificate(ConfigModel):
-    """What the comparator found for one workload.
+    """The comparisons of a workload.
 
     Attributes
     ----------
-    ground
-        What the proof rests on, by name: versions, code, network. A timing row is comparable
-        only while its own ground says the same.
-    rows
-        All comparisons, as plain rows.
-    builds
-        Other builds of some frameworks that were compared with them: `<framework>+<variant>`.
+    provenance
+        What the certificate depends on, by name: versions, code, network. It is valid for runs of
+        the same provenance only.
+    variants
+        Variants of frameworks that were compared with them: `<framework>+<variant>`.
     missing
-        Frameworks that are not installed, with the reason.
+        Frameworks that could not be compared, with the reason.
     """
 
     format: int = FORMAT
@@ -47,10 +46,10 @@ class EquivalenceCertificate(ConfigModel):
 
     @property
     def ok(self) -> bool:
-        """Whether every tensor of every pair of frameworks is within its bound, as evidence.
+        """Whether every tensor of every pair of frameworks is within its bound, with evidence.
 
-        It is evidence if in float64 all gradients and the updates of at least one step are
-        telling. Each build has an answer of its own: see :meth:`stands_for`.
+        Evidence requires that in float64 all gradients and the updates of at least one step are
+        evidence. Variants are judged separately: see :meth:`status_for`.
         """
         return _first_failed(self._framework_rows) is None and _is_evidence(self._framework_rows)
 
@@ -63,22 +62,22 @@ class EquivalenceCertificate(ConfigModel):
 
     @property
     def first_divergence(self) -> ComparisonRow | None:
-        """The first comparison that fails, in the order in which training computes."""
+        """The first comparison out of bounds, in the order in which training computes."""
         return _first_failed(self.rows)
 
     @property
     def verdict(self) -> str:
-        """The finding in a sentence."""
+        """The result in a sentence."""
         if not self._framework_rows:
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_divergence
         if row is None and not all(map(_is_evidence, self._row_groups)):
-            return "Not settled: rounding alone moves the float64 training too far to compare."
+            return "Not settled: rounding alone changes the float64 training too much to compare."
         if row is None:
-            return f"The same network: {self._agreement_text}."
+            return f"Equivalent: {self._agreement_text}."
         after = f" after {row['step']} steps" if row["step"] else ""
         return (
-            f"Not the same: {row['pair']} depart first at {row['quantity']} {row['tensor']}"
+            f"Not equivalent: {row['pair']} diverge first at {row['quantity']} {row['tensor']}"
             f"{after} ({row['dtype']}): distance {row['distance']:.1e}, bound {row['bound']:.1e}."
         )
 
@@ -89,31 +88,33 @@ class EquivalenceCertificate(ConfigModel):
     @property
     def _agreement_text(self) -> str:
         pairs = ", ".join(sorted({row["pair"] for row in self.rows}))
-        said = f"{pairs} agree on all {len(self.rows)} numbers"
-        mute = sum(not row["is_evidence"] for row in self.rows)
-        return f"{said}; at {mute} of them rounding alone could hide a mistake" if mute else said
+        agreement = f"{pairs} agree on all {len(self.rows)} tensors"
+        without_evidence = sum(not row["is_evidence"] for row in self.rows)
+        if not without_evidence:
+            return agreement
+        return f"{agreement}; in {without_evidence} of them rounding alone could hide a defect"
 
     def status_for(self, framework_variant: str, provenance: dict[str, str]) -> str:
-        """Tell whether a timing of a framework, or of one of its builds, may be compared.
+        """Return whether runs of a framework, or of one of its variants, can be compared.
 
         Returns
         -------
         str
             ``verified``, or ``not comparable: `` with the reason.
         """
-        framework, _, build = framework_variant.partition("+")
+        framework, _, variant = framework_variant.partition("+")
         if framework not in self.frameworks:
-            return "not comparable: no proof for this framework"
-        if build and framework_variant not in self.variants:
-            return "not comparable: no proof for this build"
+            return "not comparable: no certificate for this framework"
+        if variant and framework_variant not in self.variants:
+            return "not comparable: no certificate for this variant"
         if not self.ok:
-            return "not comparable: the comparator found a departure"
-        own = self._variant_rows(framework_variant)
-        if build and (_first_failed(own) or not _is_evidence(own)):
-            return "not comparable: the comparator found a departure of this build"
+            return "not comparable: the comparator found a divergence"
+        rows = self._variant_rows(framework_variant)
+        if variant and (_first_failed(rows) or not _is_evidence(rows)):
+            return "not comparable: the comparator found a divergence of this variant"
         for name, value in self.provenance.items():
             if provenance.get(name, value) != value:
-                return f"not comparable: the proof is of another {name}"
+                return f"not comparable: the certificate is of another {name}"
         return "verified"
 
 
@@ -122,18 +123,18 @@ def _first_failed(rows: Iterable[ComparisonRow]) -> ComparisonRow | None:
 
 
 def _is_evidence(rows: Iterable[ComparisonRow]) -> bool:
-    """Tell whether the float64 rows of a comparison would show a mistake."""
-    exact = [row for row in rows if row["dtype"] == "float64"]
-    gradients = [row["is_evidence"] for row in exact if row["quantity"] == "gradient"]
+    """Whether the float64 comparisons would show a defect."""
+    float64_rows = [row for row in rows if row["dtype"] == "float64"]
+    gradients = [row["is_evidence"] for row in float64_rows if row["quantity"] == "gradient"]
     steps: dict[int, bool] = {}
-    for row in exact:
+    for row in float64_rows:
         if row["quantity"] == "update":
             steps[row["step"]] = steps.get(row["step"], True) and row["is_evidence"]
     return bool(gradients) and all(gradients) and any(steps.values())
 
 
 def make_certificate(comparisons: Iterable[Comparison], **fields: Any) -> EquivalenceCertificate:
-    """Make a proof out of comparisons and what they are about, by the fields of a proof."""
+    """Return a certificate of comparisons; `fields` are its other fields."""
     return EquivalenceCertificate(
         rows=tuple(_nan_to_none(row.as_row()) for row in comparisons), **fields
     )
@@ -147,17 +148,21 @@ def _nan_to_none(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_certificate(path: Path, certificate: EquivalenceCertificate) -> None:
-    """Write a proof as JSON."""
+    """Write a certificate as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, certificate.model_dump())
 
 
 def read_certificate(path: Path) -> EquivalenceCertificate:
-    """Read a proof.
+    """Read a certificate.
 
     Raises
     ------
     UserError
-        If it is missing or damaged.
+        If it is missing, damaged or of another format.
     """
-    return parse_config(EquivalenceCertificate, read_json(path), str(path))
+    values = read_json(path)
+    if values.get("format") != FORMAT:
+        allowed = f"{FORMAT}; `horizont verify` writes a new certificate"
+        raise UserError(f"{path}: format", values.get("format"), allowed)
+    return parse_config(EquivalenceCertificate, values, str(path))

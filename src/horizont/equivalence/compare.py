@@ -1,4 +1,36 @@
-"""How far two tensors are apart."""
+"""The comparator: tensors of several frameworks in, a comparison for each tensor and pair out.
+
+**Float64.** The frameworks compute the same sums in another order, so they must agree to a small
+multiple of the rounding unit. A tensor is the result of at most a few thousand additions for each
+of its elements and layers; errors of random sign grow with the root of their number, and training
+accumulates them from step to step. ``FLOAT64_BOUND`` is three orders of magnitude above what was
+measured for the first gradients of the networks of the study (1e-15 to 1e-13) and far below the
+effect of any real defect (a learning rate off by one per cent gives 1e-2).
+
+In deep networks with batch norm, rounding errors grow from step to step, until nothing can be
+compared. There the bound follows the noise of the framework itself, as described below. A
+comparison whose bound is above ``EVIDENCE_BOUND`` could hide a defect and is no evidence; such
+comparisons are counted separately, and others are required.
+
+**Float32.** No fixed bound is valid: how fast rounding errors grow depends on the network. The
+bound is derived from the frameworks' own variation, per tensor and step:
+
+- the *noise*, the distance between trainings that differ in rounding only: the examples of each
+  batch are reversed, the initial weights are larger by one unit in the last place, or two threads
+  compute instead of one. A unit at the kink of its activation, or a tie in a pooling window, can
+  fall to either side by rounding alone and change a gradient by as much as the part of one
+  example; a few reruns show that in some frameworks and not in others. So the noise of all
+  frameworks counts for each pair;
+- the *error*, the distance to the framework's own training in float64. A library may compute an
+  exponential or a batch norm less accurately than another, in the same way at every call, which
+  no rerun would show. As the error may also hide a defect that exists in float32 only, it counts
+  up to ``ERROR_CAP``: after multiplication by the factor, fifty times below a learning rate off
+  by one per cent.
+
+Two frameworks may differ by ``NOISE_FACTOR`` times the largest of these, and never need to be
+closer than ``FLOOR_ULPS`` rounding units: a reversed batch does not change some tensors (the
+logits of an example), in which two libraries still may differ.
+"""
 
 from __future__ import annotations
 
@@ -10,79 +42,74 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
-def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray[Any]) -> float:
-    """Tell the Euclidean norm of the difference over that of a reference.
-
-    Returns
-    -------
-    float
-        Zero for equal tensors; infinity for different shapes, numbers that are not finite, and
-        a difference where the reference is zero.
-    """
-    if one.shape != other.shape:
-        return float("inf")
-    difference = np.linalg.norm((_as_float64(one) - _as_float64(other)).ravel())
-    scale = np.linalg.norm(_as_float64(reference).ravel())
-    if difference == 0:
-        return 0.0
-    if not np.isfinite(difference) or scale == 0:
-        return float("inf")
-    return float(difference / scale)
-
-
-def _as_float64(tensor: NDArray[Any]) -> NDArray[np.float64]:
-    return tensor.astype(np.float64, copy=False)
-
-
 FLOAT64_BOUND = 1e-11
 NOISE_FACTOR = 10.0
 ERROR_CAP = 2e-5
 FLOOR_ULPS = 64.0
 EVIDENCE_BOUND = 1e-3
 
+#: Tensors of one training by name, as the comparator process writes them.
+Trace = Mapping[str, NDArray[Any]]
+
+#: The order in which training computes, and so the order of divergences.
+QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "state", "optimizer")
+
+
+def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray[Any]) -> float:
+    """Return the Euclidean norm of the difference, relative to that of a reference.
+
+    Returns
+    -------
+    float
+        Zero for equal tensors; infinity for different shapes, for numbers that are not finite,
+        and for a difference where the reference is zero.
+    """
+    if one.shape != other.shape:
+        return float("inf")
+    difference = _norm(one.astype(np.float64, copy=False) - other.astype(np.float64, copy=False))
+    scale = _norm(reference)
+    if difference == 0:
+        return 0.0
+    if not np.isfinite(difference) or scale == 0:
+        return float("inf")
+    return difference / scale
+
+
+def _norm(tensor: NDArray[Any]) -> float:
+    return float(np.linalg.norm(tensor.astype(np.float64, copy=False).ravel()))
+
 
 def float64_bound(noise: list[float]) -> float:
-    """Bound the distance of two frameworks in float64 by the noise of each."""
+    """Return the bound on the distance of two frameworks in float64, from the noise of each."""
     return max(FLOAT64_BOUND, NOISE_FACTOR * max(noise, default=0.0))
 
 
 def float32_bound(noise: list[float], error: list[float]) -> float:
-    """Bound the distance of two frameworks, all relative.
+    """Return the bound on the distance of two frameworks in float32.
 
     Parameters
     ----------
     noise
         Of all frameworks.
     error
-        Of the two.
+        Of the two frameworks.
     """
     floor = FLOOR_ULPS * float(np.finfo(np.float32).eps)
-    counted = [*noise, *(min(value, ERROR_CAP) for value in error)]
-    return max(floor, NOISE_FACTOR * max(counted, default=0.0))
-
-
-#: Tensors of one training by name, as the worker's trace writes them.
-Trace = Mapping[str, NDArray[Any]]
-
-#: The order in which training computes: the first departure is the first in this order.
-QUANTITIES = ("initial", "logits", "loss", "gradient", "update", "statistics", "state", "optimizer")
+    deviations = [*noise, *(min(value, ERROR_CAP) for value in error)]
+    return max(floor, NOISE_FACTOR * max(deviations, default=0.0))
 
 
 @dataclass(frozen=True)
 class TraceSet:
-    """The traces of one precision.
+    """The traces of one precision, by framework.
 
     Attributes
     ----------
-    plain
-        By framework.
     reruns
-        Trainings that differ from the plain ones by nothing but rounding, each by framework:
-        the batches reversed, the initial weights moved by one unit in the last place, another
-        number of threads.
-    exact
-        By framework: the same training in float64. Needed in float32 only.
+        Trainings that differ from the baseline in rounding only: reversed batches, initial weights
+        changed by one unit in the last place, another number of threads.
+    float64_reference
+        The same training in float64; required for float32 only.
     """
 
     dtype: str
@@ -93,19 +120,19 @@ class TraceSet:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor of a pair of frameworks at one step.
+    """A tensor of two frameworks at one step.
 
     Attributes
     ----------
     distance
-        Norm of the difference over the norm of the tensor (largest of all frameworks).
+        Norm of the difference over the larger norm of the two tensors.
     noise
         The largest distance of either framework (in float32: of any) to its own reruns; NaN
-        without any.
+        without reruns.
     error
-        The larger distance of either framework to its own float64 training; NaN in float64.
-    telling
-        Whether the bound is low enough for a mistake to show.
+        The larger distance of the two frameworks to their own float64 trainings; NaN in float64.
+    is_evidence
+        Whether the bound is low enough for a defect to be detected.
     """
 
     quantity: str
@@ -126,34 +153,36 @@ class Comparison:
 
 
 def compare(trace_set: TraceSet) -> Iterator[Comparison]:
-    """Compare all pairs of frameworks, and each build with its own framework.
+    """Yield the comparisons of all pairs of frameworks, and of each variant with its framework.
 
-    The rows are in the order in which training computes. A tensor that one of a pair lacks, or
-    that has another shape, is infinitely far away. No more than one tensor of each trace is
-    looked at, and held, at a time.
+    They are in the order in which training computes. The distance is infinite if one of a pair
+    lacks a tensor, or if the shapes differ. Only one tensor of each trace is in memory at a time.
     """
     for name in _in_computation_order(trace_set.baseline.values()):
-        one = _select_tensor(trace_set, name)
-        noise = [_distances_by_framework(one.baseline, rerun, name) for rerun in one.reruns]
-        error = [_distances_by_framework(one.baseline, one.float64_reference, name)]
-        for pair in framework_pairs(one.baseline):
-            # A unit that stands at the kink of its activation falls to either side by rounding
-            # alone, in whichever framework's rerun: in float32 the noise is the network's.
-            noisy = (
-                _distances_of(pair, noise)
-                if trace_set.dtype == "float64"
-                else _distances_of(one.baseline, noise)
+        tensor_set = _select_tensor(trace_set, name)
+        baseline = tensor_set.baseline
+        noise = [_distances_by_framework(baseline, rerun, name) for rerun in tensor_set.reruns]
+        error = [_distances_by_framework(baseline, tensor_set.float64_reference, name)]
+        for pair in framework_pairs(baseline):
+            # A unit at the kink of its activation falls to either side by rounding alone, in the
+            # rerun of any framework: in float32 the noise is a property of the network.
+            noisy_frameworks = pair if trace_set.dtype == "float64" else baseline
+            yield _compare_tensor(
+                tensor_set,
+                name,
+                pair,
+                _distances_of(noisy_frameworks, noise),
+                _distances_of(pair, error),
             )
-            yield _compare_tensor(one, name, pair, noisy, _distances_of(pair, error))
 
 
 def _select_tensor(trace_set: TraceSet, name: str) -> TraceSet:
-    """Read one tensor of all traces."""
+    """Read a tensor of all traces."""
 
-    def read(of: Mapping[str, Trace]) -> dict[str, Trace]:
+    def read(traces: Mapping[str, Trace]) -> dict[str, Trace]:
         return {
             framework: {name: trace[name]} if name in trace else {}
-            for framework, trace in of.items()
+            for framework, trace in traces.items()
         }
 
     reruns = [read(rerun) for rerun in trace_set.reruns]
@@ -163,22 +192,22 @@ def _select_tensor(trace_set: TraceSet, name: str) -> TraceSet:
 
 
 def framework_pairs(framework_variants: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair all frameworks, and each build (`<framework>+<variant>`) with the framework as it is."""
+    """Return all pairs of frameworks, and pair each `<framework>+<variant>` with its framework."""
     names = sorted(framework_variants)
     frameworks = [name for name in names if "+" not in name]
-    built = [(name.partition("+")[0], name) for name in names if "+" in name]
-    return [*combinations(frameworks, 2), *built]
+    variants = [(name.partition("+")[0], name) for name in names if "+" in name]
+    return [*combinations(frameworks, 2), *variants]
 
 
 def _in_computation_order(traces: Iterable[Trace]) -> list[str]:
-    """Order tensor names by quantity and step, and within them as the layers stand."""
+    """Sort the names of tensors by quantity and step, then in the order of the layers."""
     names = list(dict.fromkeys(name for trace in traces for name in trace))
 
-    def place(name: str) -> tuple[int, int]:
+    def position(name: str) -> tuple[int, int]:
         quantity, step, _ = name.split("/")
         return QUANTITIES.index(quantity), int(step)
 
-    return sorted(names, key=place)  # a stable sort keeps the layers as they are
+    return sorted(names, key=position)  # the sort is stable: it keeps the order of the layers
 
 
 def _compare_tensor(
@@ -188,7 +217,7 @@ def _compare_tensor(
     one, other = (trace_set.baseline[framework].get(name) for framework in pair)
     bound = float64_bound(noise) if trace_set.dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
-        noise, error, bound = [], [], 0.0  # the same numbers are put in: nothing is computed
+        noise, error, bound = [], [], 0.0  # the same numbers were loaded: nothing is computed
     distance = float("inf")
     if one is not None and other is not None:
         distance = relative_distance(one, other, max((one, other), key=_norm))
@@ -207,14 +236,10 @@ def _compare_tensor(
     )
 
 
-def _norm(tensor: NDArray[Any]) -> float:
-    return float(np.linalg.norm(tensor.astype(np.float64, copy=False).ravel()))
-
-
 def _distances_by_framework(
     baseline: Mapping[str, Trace], other: Mapping[str, Trace], name: str
 ) -> dict[str, float]:
-    """Tell how far a tensor of each framework is from that of its own other training."""
+    """Return the distance of a tensor of each framework to that of its own other training."""
     return {
         framework: relative_distance(trace[name], other[framework][name], trace[name])
         for framework, trace in baseline.items()
@@ -223,11 +248,11 @@ def _distances_by_framework(
 
 
 def _distances_of(
-    pair: Iterable[str], distances_by_framework: Sequence[Mapping[str, float]]
+    frameworks: Iterable[str], distances_by_framework: Sequence[Mapping[str, float]]
 ) -> list[float]:
     return [
-        distances[name]
+        distances[framework]
         for distances in distances_by_framework
-        for name in pair
-        if name in distances
+        for framework in frameworks
+        if framework in distances
     ]
