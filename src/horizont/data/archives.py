@@ -144,6 +144,10 @@ UNPICKLING_ERRORS = (
 )
 
 
+# A pickle is a program that can call whatever it names. Here it can name three things, each with
+# an inert replacement, so that not even NumPy's unpickling code sees the content.
+
+
 class _UnsignedByteType:
     """Replacement for ``numpy.dtype`` that accepts unsigned bytes only."""
 

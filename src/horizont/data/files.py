@@ -1,4 +1,9 @@
-"""Random access to single images in files of the official formats, and a cache of them."""
+"""Random access to single images in files of the official formats, and a cache of them.
+
+The archives are compressed as a whole, so that no single example can be read from them. In the
+unpacked files the images have equal length and follow each other: in the batches of CIFAR
+(python version) inside a pickle, in an IDX file after its header.
+"""
 
 from __future__ import annotations
 

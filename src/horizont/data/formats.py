@@ -1,5 +1,7 @@
 """The official formats of the data sets: CIFAR (python version), IDX and Penn Treebank.
 
+Penn Treebank is in the form of T. Mikolov: a sentence per line, words separated by blanks.
+
 They can be written, too: with archives of synthetic content the readers can be tested without
 network, and input pipelines can read stand-ins from files.
 """
@@ -118,7 +120,11 @@ def _read_idx(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
 
 
 def parse_idx(name: str, content: bytes, axes: int) -> NDArray[np.uint8]:
-    """Return the array in an IDX file of unsigned bytes with this number of axes."""
+    """Return the array in an IDX file of unsigned bytes with this number of axes.
+
+    An IDX file is two zero bytes, one for the type (8: unsigned byte), one for the number of
+    axes, a big-endian 32-bit length for each axis, and the content in row-major order.
+    """
     magic = bytes([0, 0, IDX_UNSIGNED_BYTE, axes])
     start = 4 + 4 * axes
     if content[:4] != magic or len(content) < start:

@@ -1,4 +1,9 @@
-"""Prepared data sets: a folder of ``.npy`` files and a description, written atomically."""
+"""Prepared data sets: a folder of ``.npy`` files and a description, written atomically.
+
+Images: ``train_images.npy`` uint8 (N, channels, height, width), ``train_labels.npy`` int64 (N,)
+and the same for ``test``. Text: ``train_tokens.npy``, ``valid_tokens.npy``, ``test_tokens.npy``
+int32 (N,) and ``vocabulary.json``, the words in the order of their numbers.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +36,7 @@ VOCABULARY_FILE = "vocabulary.json"
 
 @dataclass(frozen=True)
 class DatasetArrays:
-    """The arrays of a data set by name, and for text the words in the order of their numbers.
-
-    Images: ``<split>_images`` uint8 (N, channels, height, width), ``<split>_labels`` int64 (N,).
-    Text: ``<split>_tokens`` int32 (N,), and ``vocabulary``.
-    """
+    """The arrays of a data set by name (``train_images``), and for text the words."""
 
     arrays: Mapping[str, Array]
     vocabulary: tuple[str, ...] | None = None

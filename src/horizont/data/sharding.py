@@ -162,8 +162,10 @@ def batch_indices(
     examples
         Size of the training split.
     sharding
-        ``global_batches``: the workers split each batch of a single process. ``static_shards``:
-        each worker reads its own part of the examples.
+        ``global_batches``: every epoch's permutation is split into global batches, of which a
+        worker takes its contiguous slice; together the workers read exactly the batches of a
+        single process. ``static_shards``: example ``i`` belongs to worker ``i mod n`` for the
+        whole run, and a worker reads its examples in the order of the epoch's permutation.
     seed
         Of the permutations.
     last

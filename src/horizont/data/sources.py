@@ -1,4 +1,8 @@
-"""Where the files of a data set come from: a local folder, a mirror, a package or a download."""
+"""Where the files of a data set come from: a local folder, a mirror, a package or a download.
+
+A folder has the official archives or their unpacked files; either way every unpacked file is
+verified with the checksum of the catalogue before it is parsed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Synthetic stand-ins for the data sets, with a known best accuracy or perplexity.
 
+They have the shapes, sizes and splits of the real sets. Their difficulty is chosen so that LeNet
+learns them over epochs, not at once: with 10,000 examples about a third of the CIFAR-10 stand-in
+is classified correctly after one epoch, two thirds after four.
+
 Text: :mod:`horizont.data.synthetic_text`. An example of an image set, of a latent class ``z``
 drawn uniformly from ``C`` classes, is generated as follows:
 

@@ -1,6 +1,8 @@
 """LeNet-5 and a variant.
 
 LeCun et al., "Gradient-based learning applied to document recognition", Proc. IEEE 86(11), 1998.
+The trainable subsampling and the partial connections of the original are replaced, as usual and as
+in the published study, by max pooling and full connections.
 The variant for 28x28 images is that of the 2018 scaling study.
 """
 
