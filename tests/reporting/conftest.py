@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from record_maker import make_records
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
+from record_maker import make_records
 
 FAILED = "mxnet/async/parameter_server"
 
