@@ -183,7 +183,7 @@ def compare_replay(record: Record, initial: Mapping[str, NDArray[Any]]) -> list[
     exact, rounded = (
         Replay(record, initial, dtype).final_weights() for dtype in ("float64", "float32")
     )
-    server_weights = np.load(record.folder / "gradients" / "server_weights.npz")
+    server_weights = np.load(record.path("gradients/server_weights.npz"))
     tensors = []
     for name, value in exact.items():
         change = value - initial[name].astype("float32")

@@ -16,6 +16,7 @@ FILES = {
     "fault_report.json": "aftermath.json",
     "evaluation.parquet": "quality.parquet",
     "input_batches.parquet": "input.parquet",
+    "gradients/server_weights.npz": "gradients/served.npz",
 }
 
 _RUN_KEYS = {

@@ -138,7 +138,7 @@ class Record:
     @property
     def is_final(self) -> bool:
         """Whether the run need not be repeated: it succeeded, or failed because of its fault."""
-        return self.ok or self._path("fault_report.json").exists()
+        return self.ok or self.path("fault_report.json").exists()
 
     @property
     def failed_unexpectedly(self) -> bool:
@@ -148,7 +148,7 @@ class Record:
     @property
     def is_profiled(self) -> bool:
         """Whether the record has a profile of operators."""
-        return self._path("operators.parquet").exists()
+        return self.path("operators.parquet").exists()
 
     def has(self, capability: str) -> bool:
         """Whether the launcher of the run had a capability, for example `byte_counters`."""
@@ -156,7 +156,7 @@ class Record:
 
     def fault_report(self) -> FaultReport | None:
         """Read the consequences of the injected fault; None if no fault was injected."""
-        path = self._path("fault_report.json")
+        path = self.path("fault_report.json")
         if not path.exists():
             return None
         values = read_json(path)
@@ -188,15 +188,16 @@ class Record:
         """Read the updates that the servers applied, in their order."""
         return self._read("updates.parquet")
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
+        """Return the path of a file, by its name in format 2."""
         return self.folder / (format1.FILES.get(name, name) if self.format == 1 else name)
 
     def _read(self, name: str) -> pa.Table:
-        table = read_table(self._path(name))
+        table = read_table(self.path(name))
         return format1.convert_table(table) if self.format == 1 else table
 
     def _read_optional(self, name: str) -> pa.Table | None:
-        return self._read(name) if self._path(name).exists() else None
+        return self._read(name) if self.path(name).exists() else None
 
 
 def read_record(folder: Path) -> Record:
