@@ -69,7 +69,7 @@ def test_a_build_is_proven_for_itself(study_root: Paths) -> None:
     write_certificate(study_root.certificate("lenet5-cifar10"), prover.certificate(told))
     status = certificate_status("lenet5-cifar10", study_root)
     assert status["mxnet+dynamic_alloc"] == "verified"
-    assert status["pytorch+channels_last"] == "not comparable: no proof for this build"
+    assert status["pytorch+channels_last"] == "not comparable: no certificate for this variant"
 
 
 def test_every_kind_of_network_is_followed_somewhere() -> None:
