@@ -1,4 +1,4 @@
-"""What the profilers of all frameworks are brought to: operations, and a table of them."""
+"""Operator calls, the common form of all profiles, with their table and trace."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: The phases that a step must have, for a profile to be understood.
+#: The phases that a valid profile has.
 REQUIRED_PHASES = ("forward", "backward", "update")
 
-#: Kinds of layers to classes of operators; see `horizont.records.schema`.
+#: Layer types to operator classes; see `horizont.records.schema`.
 LAYER_CLASSES = {
     "Conv": "convolution",
     "Dense": "fully connected",
@@ -36,24 +36,24 @@ LAYER_CLASSES = {
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """One call of an operator, as a profiler saw it.
+    """One call of an operator in a profile.
 
     Attributes
     ----------
     name
         The framework's own name of the operator.
     operator_class
-        One of `horizont.config.OPERATOR_CLASSES`.
+        One of `horizont.records.schema.OPERATOR_CLASSES`, with its direction.
     phase
         ``forward``, ``backward`` or ``update``.
-    start_s, span_s
-        When it began, on the profiler's clock, and how long it took with all that it called.
-    self_s
-        How long it took itself.
+    start_s
+        By the clock of the profiler.
+    total_s, self_s
+        Its duration with and without the calls that it made.
     node
-        Where in the graph it stands, if the framework tells.
+        Its node in the graph, if the profiler reports it.
     shapes
-        Of its inputs, if the framework tells.
+        Shapes of its inputs, if the profiler reports them.
     """
 
     name: str
@@ -68,116 +68,112 @@ class OperatorCall:
 
 
 class ProfileError(RuntimeError):
-    """A profiler gave nothing, or nothing that tells where a step's time goes."""
+    """A profile is missing, or does not cover the phases of a step."""
 
 
 def check_profile(calls: Sequence[OperatorCall]) -> None:
-    """Refuse a profile that is empty or lacks a whole phase: it would show as a table of zeros.
+    """Check that a profile has operators of all phases; it would otherwise be a table of zeros.
 
-    Operators that a compiler merged have no phase of their own.
+    Operators that a compiler fused have no phase of their own.
 
     Raises
     ------
-    ProfileNotUnderstood
+    ProfileError
         With what is missing.
     """
     if not calls:
-        raise ProfileError("the profiler saw no operator")
-    found = {operation.phase for operation in calls if operation.self_s > 0}
-    merged = any(operation.operator_class == "compiled" for operation in calls)
-    missing = [phase for phase in REQUIRED_PHASES if phase not in found]
-    if missing and not merged:
+        raise ProfileError("the profile has no operator")
+    phases = {call.phase for call in calls if call.self_s > 0}
+    is_fused = any(call.operator_class == "compiled" for call in calls)
+    missing = [phase for phase in REQUIRED_PHASES if phase not in phases]
+    if missing and not is_fused:
         raise ProfileError(f"the profile has no operator of: {', '.join(missing)}")
 
 
 def name_classifier(table: Sequence[tuple[str, str]]) -> Callable[[str], str]:
-    """Make what tells the class of an operator by its name.
+    """Return a function from the name of an operator to its class; "" if no pattern matches.
 
     Parameters
     ----------
     table
         Patterns and classes. The first pattern that is found in a name decides.
-
-    Returns
-    -------
-    callable
-        From a name to its class; nothing if no pattern fits.
     """
-    compiled = [(re.compile(pattern), plain) for pattern, plain in table]
+    compiled = [(re.compile(pattern), operator_class) for pattern, operator_class in table]
 
     def class_by_name(name: str) -> str:
-        return next((plain for pattern, plain in compiled if pattern.search(name)), "")
+        matches = (found for pattern, found in compiled if pattern.search(name))
+        return next(matches, "")
 
     return class_by_name
 
 
 def self_times(starts: Sequence[float], ends: Sequence[float]) -> list[float]:
-    """Tell how long each of nested intervals took without those inside it.
+    """Return the duration of each nested interval without the intervals inside it.
 
     Parameters
     ----------
     starts, ends
         Of the calls of one thread, in any order.
     """
-    order = sorted(range(len(starts)), key=lambda place: (starts[place], -ends[place]))
-    own = [end - start for start, end in zip(starts, ends, strict=True)]
+    order = sorted(range(len(starts)), key=lambda index: (starts[index], -ends[index]))
+    durations = [end - start for start, end in zip(starts, ends, strict=True)]
     open_calls: list[int] = []
-    for place in order:
-        while open_calls and ends[open_calls[-1]] <= starts[place]:
+    for index in order:
+        while open_calls and ends[open_calls[-1]] <= starts[index]:
             open_calls.pop()
         if open_calls:
-            own[open_calls[-1]] -= ends[place] - starts[place]
-        open_calls.append(place)
-    return own
+            durations[open_calls[-1]] -= ends[index] - starts[index]
+        open_calls.append(index)
+    return durations
 
 
 def operator_table(calls: Sequence[OperatorCall], steps: int, worker: int = 0) -> pa.Table:
-    """Sum up the operations: a row for each operator, class, phase, node and shapes.
+    """Return one row per operator, class, phase, node and shapes.
 
     Returns
     -------
     pyarrow.Table
-        ``worker, operator, operator_class, phase, node, shapes``, and, for one step, ``calls``
-        and ``self_s`` in seconds; the most expensive first.
+        ``worker, operator, operator_class, phase, node, shapes``, and per step ``calls`` and
+        ``self_s`` in seconds; the most expensive first.
     """
     sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for each in calls:
-        key = (each.name, each.operator_class, each.phase, each.node, each.shapes)
+    for call in calls:
+        key = (call.name, call.operator_class, call.phase, call.node, call.shapes)
         sums[key][0] += 1 / steps
-        sums[key][1] += each.self_s / steps
+        sums[key][1] += call.self_s / steps
     ordered = sorted(sums.items(), key=lambda item: -item[1][1])
     names = ("operator", "operator_class", "phase", "node", "shapes")
     columns: dict[str, Any] = {"worker": np.full(len(ordered), worker, dtype=np.int64)}
-    for place, name in enumerate(names):
-        columns[name] = pa.array([key[place] for key, _ in ordered], pa.string())
-    columns["calls"] = np.array([found[0] for _, found in ordered], dtype=np.float64)
-    columns["self_s"] = np.array([found[1] for _, found in ordered], dtype=np.float64)
+    for index, name in enumerate(names):
+        columns[name] = pa.array([key[index] for key, _ in ordered], pa.string())
+    columns["calls"] = np.array([calls for _, (calls, _) in ordered], dtype=np.float64)
+    columns["self_s"] = np.array([self_s for _, (_, self_s) in ordered], dtype=np.float64)
     return pa.table(columns)
 
 
 def write_trace(calls: Sequence[OperatorCall], path: Path, metadata: Mapping[str, str]) -> None:
-    """Write the operations in the Trace Event Format, which Perfetto and TensorBoard open.
+    """Write the calls in the Trace Event Format, which Perfetto and TensorBoard open.
 
     Parameters
     ----------
-    names
-        What the trace says about itself: ``process`` is shown beside the operations.
+    metadata
+        Stored in the trace; viewers show ``process`` next to the calls.
     """
-    first_s = min((each.start_s for each in calls), default=0.0)
+    first_s = min((call.start_s for call in calls), default=0.0)
     head = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": metadata["process"]}}
     events: list[dict[str, Any]] = [head]
-    for each in calls:
-        told = {"class": each.operator_class, "node": each.node, "shapes": each.shapes}
+    for call in calls:
+        details = {"class": call.operator_class, "node": call.node, "shapes": call.shapes}
         events.append(
             {
                 "ph": "X",
                 "pid": 1,
-                "tid": each.thread,
-                "name": each.name,
-                "cat": each.phase,
-                "ts": round((each.start_s - first_s) * 1e6, 3),
-                "dur": round(each.total_s * 1e6, 3),
-                "args": {key: value for key, value in told.items() if value},
+                "tid": call.thread,
+                "name": call.name,
+                "cat": call.phase,
+                "ts": round((call.start_s - first_s) * 1e6, 3),
+                "dur": round(call.total_s * 1e6, 3),
+                "args": {key: value for key, value in details.items() if value},
             }
         )
     path.parent.mkdir(parents=True, exist_ok=True)

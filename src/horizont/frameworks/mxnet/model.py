@@ -1,4 +1,4 @@
-"""A described network as Gluon blocks. MXNet's layout is the canonical one, as PyTorch's is."""
+"""A network as Gluon blocks. MXNet's layout of weights is the canonical one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from horizont.networks.weights import reorder_gates
 
 nn = mx.gluon.nn
 
-#: How a block is hybridized. It plans its memory once for the shape of its input and uses it
-#: again at every step; the build without that plans anew each time. LeNet-5 trained about five
-#: per cent faster with a plan; network and loss in one block were no faster still.
+#: Options of ``hybridize`` by variant. By default a block plans its memory once for the shape of
+#: its input and reuses the plan at every step; the other variant plans at every step. LeNet-5 trained
+#: about five per cent faster with a plan; network and loss in one block were not faster.
 HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
     "default": {"static_alloc": True, "static_shape": True},
     "dynamic_alloc": {},
@@ -40,7 +40,7 @@ HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
 
 
 class FlattenChannelsLast(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Flatten with the channels varying fastest, as a framework with channels last would."""
+    """Flatten with the channels varying fastest, as frameworks with channels last do."""
 
     def hybrid_forward(self, F: Any, images: Any) -> Any:
         """Flatten (examples, channels, height, width) to (examples, features)."""
@@ -48,7 +48,7 @@ class FlattenChannelsLast(mx.gluon.HybridBlock):  # type: ignore[misc]
 
 
 class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """A dropout whose mask comes from outside."""
+    """A dropout whose mask is set from outside."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Addition(mx.gluon.HybridBlock):  # type: ignore[misc]
 
 
 class Concatenation(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The channels of several inputs in a row."""
+    """The channels of several inputs, concatenated."""
 
     def hybrid_forward(self, F: Any, *images: Any) -> Any:
         """Concatenate."""
@@ -86,7 +86,7 @@ class Concatenation(mx.gluon.HybridBlock):  # type: ignore[misc]
 
 
 class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
-    """An LSTM layer that takes a state and hands one back, (1, examples, units) each.
+    """An LSTM layer that takes and returns a state, (1, examples, units) per part.
 
     MXNet adds two biases; the second stays zero.
     """
@@ -98,38 +98,39 @@ class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
 
 
 class NetworkModule(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The layers of a network, each applied to what it receives.
+    """The layers of a network, applied to the outputs of their sources.
 
-    A recurrent network receives the states of its layers behind the input, and hands the new
-    ones back behind the scores.
+    A recurrent network takes the states of its layers after the input, and returns the new ones
+    after the scores.
     """
 
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.plan = []
         self.blocks = {}
-        for place in network.layer_contexts:
-            block = _block(place.layer, place.shape)
-            self.register_child(block, place.layer.name)
-            self.blocks[place.layer.name] = block
-            self.plan.append((place.layer.name, place.sources, block))
+        for context in network.layer_contexts:
+            name = context.layer.name
+            block = _block(context.layer, context.shape)
+            self.register_child(block, name)
+            self.blocks[name] = block
+            self.plan.append((name, context.sources, block))
 
     def hybrid_forward(self, F: Any, inputs: Any, *states: Any) -> Any:
-        """Score images or texts."""
+        """Compute the scores of images or texts."""
         del F
         values = {INPUT: inputs}
-        before, after = iter(states), []
+        remaining, final = iter(states), []
         for name, sources, block in self.plan:
             received = [values[source] for source in sources]
             if isinstance(block, StatefulLSTM):
-                values[name], carried = block(received[0], [next(before), next(before)])
-                after += carried
+                values[name], state = block(received[0], [next(remaining), next(remaining)])
+                final += state
             else:
                 values[name] = block(*received)
-        return (values[name], *after) if after else values[name]
+        return (values[name], *final) if final else values[name]
 
 
-#: What a block calls a weight or statistic, in the order in which to look.
+#: MXNet's names of a weight or statistic; the first one that a block has.
 ATTRIBUTES = {
     "weight": ("weight", "gamma"),
     "bias": ("bias", "beta", "l0_i2h_bias"),
@@ -141,7 +142,7 @@ ATTRIBUTES = {
 
 
 def build_net(setup: TrainingSetup) -> Any:
-    """Build the network and put weights and statistics into it."""
+    """Build the network with its initial weights and statistics."""
     net = NetworkModule(setup.network)
     net.cast(setup.dtype)
     net.initialize(mx.init.Zero())
@@ -152,17 +153,18 @@ def build_net(setup: TrainingSetup) -> Any:
 
 
 def named_parameters(names: Iterable[str], net: Any) -> dict[str, Any]:
-    """Find the parameters of weights or statistics by their canonical names."""
-    found = {}
+    """Return the parameters of weights or statistics by canonical name."""
+    parameters = {}
     for name in names:
         layer, short = name.rsplit(".", 1)
         block = net.blocks[layer]
-        found[name] = next(getattr(block, key) for key in ATTRIBUTES[short] if hasattr(block, key))
-    return found
+        attribute = next(key for key in ATTRIBUTES[short] if hasattr(block, key))
+        parameters[name] = getattr(block, attribute)
+    return parameters
 
 
 def to_native(net: Any, weights: Weights) -> Weights:
-    """Lay canonical weights out as MXNet does."""
+    """Convert canonical weights to MXNet's layout."""
     return {
         name: reorder_gates(value, *_gate_orders(net, name, GATES))
         for name, value in weights.items()
@@ -170,7 +172,7 @@ def to_native(net: Any, weights: Weights) -> Weights:
 
 
 def to_canonical(net: Any, weights: Weights) -> Weights:
-    """Lay MXNet's weights out as the project does."""
+    """Convert weights in MXNet's layout to the canonical one."""
     return {
         name: reorder_gates(value, *reversed(_gate_orders(net, name, GATES)))
         for name, value in weights.items()
@@ -178,24 +180,24 @@ def to_canonical(net: Any, weights: Weights) -> Weights:
 
 
 def _gate_orders(net: Any, weight: str, native: str) -> tuple[str, str]:
-    """Tell the orders of the gates, described and native, of a weight; others have one block."""
+    """Return the canonical and native gate order of a weight; "*" for a weight without gates."""
     block = net.blocks[weight.rsplit(".", 1)[0]]
     return (block.gates, native) if isinstance(block, StatefulLSTM) else ("*", "*")
 
 
 def set_parameters(parameters: dict[str, Any], values: Weights) -> None:
-    """Put values in the place of those that the parameters have."""
+    """Set the values of parameters."""
     for name, parameter in parameters.items():
         parameter.set_data(mx.nd.array(values[name], dtype=parameter.dtype))
 
 
 def read_weights(parameters: dict[str, Any]) -> Weights:
-    """Read parameters, as they are when all queued steps are over."""
+    """Return copies of parameters, after all queued steps."""
     return {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
 
 
 def read_gradients(parameters: dict[str, Any]) -> Weights:
-    """Read the gradients by the names of their weights."""
+    """Return copies of the gradients by the names of their weights."""
     return {name: parameter.grad().asnumpy() for name, parameter in parameters.items()}
 
 
@@ -235,7 +237,7 @@ def _block(layer: Layer, shape: Shape) -> Any:
     return block
 
 
-#: Layers without settings of their own.
+#: Layers without parameters.
 PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
     GlobalAveragePool: GlobalAverage,
     Add: Addition,

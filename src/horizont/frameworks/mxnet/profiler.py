@@ -1,4 +1,4 @@
-"""MXNet's own profiler, and its names brought to the house's classes."""
+"""MXNet's profiler: events to `OperatorCall`s with operator classes and phases."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from horizont.frameworks.mxnet.train import LocalTrainer
 from horizont.frameworks.operators import OperatorCall, ProfileError, name_classifier, self_times
 from horizont.records.schema import directed_class
 
-#: Hybridized blocks hand many operators to the engine as one piece, unless told otherwise before
-#: they are first called: a profile needs a trainer of its own.
+#: Hybridized blocks queue many operators as one, unless this is set before their first call: a
+#: profile needs a trainer of its own.
 NO_BULKING = {"forward_bulk_size": 0, "backward_bulk_size": 0}
 
-#: Activities of the engine itself, which wait or count and compute nothing.
+#: Activities of the engine itself, which compute nothing.
 _ENGINE_ACTIVITIES = frozenset(
     {"WaitForVar", "DeleteVariable", "DeleteOperator", "SetValueNDArray"}
 )
 
-#: What a name says about the class, the first that fits.
+#: Patterns of names and their classes; the first match decides.
 CLASSES = (
     (r"sgd|adam|_mom_|nag_|multi_all_finite|lamb", "weight update"),
     (r"KVStore|kvstore|Reduce", "communication"),
@@ -46,26 +46,20 @@ CLASSES = (
 
 _class_by_name = name_classifier(CLASSES)
 
-#: How the name of a backward operator begins.
+#: The prefix of backward operators.
 BACKWARD = "_backward_"
 
-#: What clips gradients between the backward pass and the update.
+#: Operators that clip gradients between the backward pass and the update.
 _CLIPPING_OPERATORS = frozenset(
     {"Reshape", "batch_dot", "sum", "_rdiv_scalar", "_minimum_scalar", "broadcast_mul"}
 )
 
-#: What stands behind the update in a step: the receipts for the changed weights.
+#: Operators after the update in a step: the completion markers of the updated weights.
 _COMPLETION_OPERATORS = ("size_array",)
 
 
 def profile_operators(run_steps: Callable[[], None], folder: Path) -> list[OperatorCall]:
-    """Watch what MXNet's operators do while some work is done.
-
-    Parameters
-    ----------
-    folder
-        For the profiler's own file.
-    """
+    """Run steps under MXNet's profiler, which writes to `folder`, and return the operator calls."""
     raw = folder / "mxnet.json"
     mx.profiler.set_config(
         profile_imperative=True,
@@ -89,23 +83,23 @@ def profile_operators(run_steps: Callable[[], None], folder: Path) -> list[Opera
 
 
 def disable_operator_bulking(trainer: LocalTrainer) -> None:
-    """Have the operators of a trainer run one by one, and all that are not in blocks."""
+    """Make the operators of a trainer run one by one, also those outside blocks."""
     mx.engine.set_bulk_size(0)
     for block in (trainer.net, trainer.loss):
         block.hybridize(**HYBRIDIZE_OPTIONS[trainer.setup.variant], **NO_BULKING)
 
 
 def operator_calls(events: Iterable[dict[str, Any]]) -> list[OperatorCall]:
-    """Bring the begin and end events of the engine's threads to operations, by time."""
+    """Convert the begin and end events of the engine's threads to operator calls, by time."""
     calls = sorted(_calls(events))
     by_thread: dict[int, list[int]] = defaultdict(list)
-    for place, (_, _, thread, _) in enumerate(calls):
-        by_thread[thread].append(place)
-    own = [0.0] * len(calls)
-    for places in by_thread.values():
-        times = self_times([calls[p][0] for p in places], [calls[p][1] for p in places])
-        for place, self_s in zip(places, times, strict=True):
-            own[place] = self_s
+    for index, (_, _, thread, _) in enumerate(calls):
+        by_thread[thread].append(index)
+    own_times = [0.0] * len(calls)
+    for indices in by_thread.values():
+        times = self_times([calls[i][0] for i in indices], [calls[i][1] for i in indices])
+        for index, self_s in zip(indices, times, strict=True):
+            own_times[index] = self_s
     phases = phases_of([name for _, _, _, name in calls])
     return [
         OperatorCall(
@@ -119,12 +113,12 @@ def operator_calls(events: Iterable[dict[str, Any]]) -> list[OperatorCall]:
             self_s=self_s,
             thread=thread,
         )
-        for (start, end, thread, name), phase, self_s in zip(calls, phases, own, strict=True)
+        for (start, end, thread, name), phase, self_s in zip(calls, phases, own_times, strict=True)
     ]
 
 
 def _calls(events: Iterable[dict[str, Any]]) -> Iterable[tuple[float, float, int, str]]:
-    """Pair the events: start and end in seconds, thread, name."""
+    """Yield pairs of events: start and end in seconds, thread, name."""
     opened: dict[tuple[int, str], list[float]] = defaultdict(list)
     for event in events:
         if event.get("cat") != "operator" or event["name"] in _ENGINE_ACTIVITIES:
@@ -137,18 +131,18 @@ def _calls(events: Iterable[dict[str, Any]]) -> Iterable[tuple[float, float, int
 
 
 def phases_of(names: Iterable[str]) -> list[str]:
-    """Tell the phase of each operator of steps that were made one after the other.
+    """Return the phase of each operator of steps that ran one after the other.
 
-    The engine works in order of what depends on what: forward until the first backward operator
-    of one that went forward in this step, backward until the first update. A backward operator
-    that depends on nothing may come early and changes nothing.
+    The engine runs operators in order of their dependencies: forward until the first backward
+    operator of one that ran forward in this step, backward until the first update. A backward
+    operator without dependencies may run early and does not end the forward phase.
     """
     phase, phases = "forward", []
-    gone_forward: set[str] = set()
+    run_forward: set[str] = set()
     for name in names:
-        undone = name.removeprefix(BACKWARD)
-        if undone != name:
-            phase = "backward" if undone in gone_forward else phase
+        forward_name = name.removeprefix(BACKWARD)
+        if forward_name != name:
+            phase = "backward" if forward_name in run_forward else phase
             phases.append("backward")
             continue
         if class_of(name) == "weight update":
@@ -158,12 +152,12 @@ def phases_of(names: Iterable[str]) -> list[str]:
             continue
         elif phase == "update" and name not in _COMPLETION_OPERATORS:
             phase = "forward"
-            gone_forward.clear()
-        gone_forward.add(name)
+            run_forward.clear()
+        run_forward.add(name)
         phases.append(phase)
     return phases
 
 
 def class_of(name: str) -> str:
-    """Name the class of an operator."""
+    """Return the class of an operator."""
     return _class_by_name(name) or "other"

@@ -1,4 +1,4 @@
-"""A described network as Keras layers, channels last: the only layout that trains on processors."""
+"""A network as Keras layers, channels last: the only layout that TensorFlow trains on CPUs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from horizont.networks.network import INPUT, Network
 
 
 class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
-    """Max pooling with the same padding on every side, which Keras has no word for.
+    """Max pooling with the same padding on every side, which Keras does not offer.
 
-    Its "same" pads an even image that is halved on one side only. XLA has no pooling that pads by
-    numbers, so the padding is written out, as the least number there is.
+    Keras' "same" pads an even image that is halved on one side only. XLA has no pooling with
+    explicit padding, so the image is padded with the smallest number before.
     """
 
     def __init__(self, layer: MaxPool, **kwargs: Any) -> None:
@@ -49,13 +49,13 @@ class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
 
 
 class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
-    """A dropout whose mask comes from outside.
+    """A dropout whose mask is set from outside.
 
     Attributes
     ----------
-    image
-        What lies flat here, as (channels, height, width), if it was an image: it was flattened
-        with the channels last, and so must the mask be.
+    image_shape
+        (channels, height, width) of an input that is a flattened image: it was flattened with the
+        channels last, and so is the mask.
     """
 
     def __init__(self, image_shape: Shape | None, **kwargs: Any) -> None:
@@ -66,7 +66,7 @@ class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
         )
 
     def set_mask(self, mask: NDArray[Any]) -> None:
-        """Take the mask of the next step, laid out canonically."""
+        """Set the mask of the next step, in canonical layout."""
         if self.image_shape:
             mask = mask.reshape(-1, *self.image_shape).transpose(0, 2, 3, 1).reshape(len(mask), -1)
         self.mask.assign(mask.astype(self.mask.dtype.as_numpy_dtype))
@@ -79,32 +79,32 @@ class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
 def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
     """Build the network as a Keras model.
 
-    The initial zeros of its weights are overwritten before they are used. A recurrent network
-    takes the states of its layers behind the input, and hands the new ones back behind the
-    scores.
+    Its weights are zero until the caller sets them. A recurrent network takes the states of its
+    layers after the input, and returns the new ones after the scores.
     """
     keras.utils.set_random_seed(seed)
     values = {INPUT: _input(network, dtype)}
-    before = [keras.Input(shape, dtype=dtype) for shape in network.state_shapes().values()]
-    states, after = iter(before), []
+    initial = [keras.Input(shape, dtype=dtype) for shape in network.state_shapes().values()]
+    remaining, final = iter(initial), []
     image: Shape | None = None
-    for place in network.layer_contexts:
-        if isinstance(place.layer, Flatten):
-            image = place.shape
-        elif isinstance(place.layer, Dense):
+    for context in network.layer_contexts:
+        layer = context.layer
+        if isinstance(layer, Flatten):
+            image = context.shape
+        elif isinstance(layer, Dense):
             image = None
-        apply = _layer(place.layer, dtype, image)
-        received = [values[source] for source in place.sources]
-        if isinstance(place.layer, LSTM):
-            own = [next(states), next(states)]
-            values[place.layer.name], *carried = apply(received[0], initial_state=own)
-            after += carried
+        apply = _layer(layer, dtype, image)
+        inputs = [values[source] for source in context.sources]
+        if isinstance(layer, LSTM):
+            state = [next(remaining), next(remaining)]
+            values[layer.name], *new_state = apply(inputs[0], initial_state=state)
+            final += new_state
         else:
-            values[place.layer.name] = apply(received if len(received) > 1 else received[0])
+            values[layer.name] = apply(inputs if len(inputs) > 1 else inputs[0])
     scores = values[network.layers[-1].name]
-    if not after:
+    if not final:
         return keras.Model(values[INPUT], scores)
-    return keras.Model([values[INPUT], *before], [scores, *after])
+    return keras.Model([values[INPUT], *initial], [scores, *final])
 
 
 def _input(network: Network, dtype: str) -> Any:
@@ -115,40 +115,40 @@ def _input(network: Network, dtype: str) -> Any:
 
 
 def _layer(layer: Layer, dtype: str, image_shape: Shape | None) -> Callable[..., Any]:
-    """Translate a layer."""
-    about: dict[str, Any] = {"name": layer.name, "dtype": dtype}
+    """Return the Keras layer of a layer."""
+    options: dict[str, Any] = {"name": layer.name, "dtype": dtype}
     apply: Callable[..., Any]
     match layer:
         case Conv():
-            apply = _convolution(layer, about)
+            apply = _convolution(layer, options)
         case MaxPool():
-            apply = _pool(layer, about)
+            apply = _pool(layer, options)
         case Activation():
-            apply = keras.layers.Activation(layer.function, **about)
+            apply = keras.layers.Activation(layer.function, **options)
         case Dense():
-            apply = keras.layers.Dense(layer.features, kernel_initializer="zeros", **about)
+            apply = keras.layers.Dense(layer.features, kernel_initializer="zeros", **options)
         case Embedding():
-            apply = keras.layers.Embedding(layer.words, layer.features, **about)
+            apply = keras.layers.Embedding(layer.words, layer.features, **options)
         case LSTM():
             apply = keras.layers.LSTM(
-                layer.units, return_sequences=True, return_state=True, **about
+                layer.units, return_sequences=True, return_state=True, **options
             )
         case BatchNorm():
             apply = keras.layers.BatchNormalization(
-                momentum=layer.momentum_float32, epsilon=layer.epsilon, **about
+                momentum=layer.momentum_float32, epsilon=layer.epsilon, **options
             )
         case Dropout():
             apply = (
-                ExternalDropout(image_shape, **about)
+                ExternalDropout(image_shape, **options)
                 if layer.external_mask
-                else keras.layers.Dropout(layer.rate, **about)
+                else keras.layers.Dropout(layer.rate, **options)
             )
         case _:
-            apply = PARAMETERLESS_LAYERS[type(layer)](**about)
+            apply = PARAMETERLESS_LAYERS[type(layer)](**options)
     return apply
 
 
-#: Layers without settings of their own.
+#: Layers without parameters.
 PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
     Flatten: keras.layers.Flatten,
     GlobalAveragePool: keras.layers.GlobalAveragePooling2D,
@@ -158,7 +158,7 @@ PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
 
 
 def _pool(layer: MaxPool, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """Translate a pooling; where windows move by one, Keras' "same" is the same on every side."""
+    """Return the Keras layer of a pooling; with stride 1, Keras' "same" pads all sides equally."""
     same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
     if layer.padding and not same:
         return PaddedMaxPool(layer, **options)
@@ -169,8 +169,8 @@ def _pool(layer: MaxPool, options: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def _convolution(layer: Conv, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """Translate a convolution: Keras knows no number for the padding, only two words."""
-    # With a stride, "same" pads one side more than the other: not what is described.
+    """Return the Keras layer of a convolution; Keras offers no padding by a number."""
+    # With a stride, "same" would pad one side more than the other.
     same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
     convolution = keras.layers.Conv2D(
         layer.channels,
@@ -188,7 +188,7 @@ def _convolution(layer: Conv, options: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 class RecurrentState:
-    """The states of this process, (examples, units) each; zeros to begin with."""
+    """The recurrent states of this process, (examples, units) each; initially zero."""
 
     def __init__(self, shapes: Mapping[str, Shape], dtype: str) -> None:
         self.shapes = shapes
@@ -199,30 +199,30 @@ class RecurrentState:
             ]
 
     def read(self, examples: Any) -> list[Any]:
-        """Tell the states for a batch of so many examples."""
+        """Return the states for a batch of `examples`."""
         return [state + tf.zeros((examples, 1), state.dtype) for state in self.variables]
 
-    def assign(self, after: Sequence[Any]) -> None:
-        """Keep the states after a batch; no gradient flows back through them."""
-        for state, value in zip(self.variables, after, strict=True):
+    def assign(self, states: Sequence[Any]) -> None:
+        """Set the states after a batch; no gradient flows back through them."""
+        for state, value in zip(self.variables, states, strict=True):
             state.assign(tf.stop_gradient(value))
 
     def reset(self) -> None:
-        """Begin with zeros."""
+        """Zero the states."""
         for state in self.variables:
             state.assign(tf.zeros((1, state.shape[1]), state.dtype))
 
     def to_numpy(self) -> list[Any]:
-        """Copy the states out."""
+        """Return copies of the states."""
         return [state.numpy() for state in self.variables]
 
     def to_named_arrays(self) -> Weights:
-        """Read the states by canonical name."""
+        """Return copies of the states by canonical name."""
         return dict(zip(self.shapes, self.to_numpy(), strict=True))
 
 
 class ServerRecurrentStates:
-    """The states of all workers, on a server: (workers, examples, units) each."""
+    """The recurrent states of all workers, on a server: (workers, examples, units) each."""
 
     def __init__(self, shapes: Mapping[str, Shape], dtype: str, workers: int, rows: int) -> None:
         self.variables = [
@@ -231,12 +231,12 @@ class ServerRecurrentStates:
         ]
 
     def read(self, rank: Any) -> list[Any]:
-        """Tell the states of a worker."""
+        """Return the states of a worker."""
         return [tf.gather(state.read_value(), tf.cast(rank, tf.int32)) for state in self.variables]
 
-    def assign(self, rank: Any, after: Sequence[Any]) -> None:
-        """Keep the states of a worker after its batch."""
-        for state, value in zip(self.variables, after, strict=True):
-            place = tf.reshape(tf.cast(rank, tf.int32), (1,))
-            kept = tf.IndexedSlices(tf.stop_gradient(value)[tf.newaxis], place)
-            state.scatter_update(kept)
+    def assign(self, rank: Any, states: Sequence[Any]) -> None:
+        """Set the states of a worker after its batch."""
+        index = tf.reshape(tf.cast(rank, tf.int32), (1,))
+        for state, value in zip(self.variables, states, strict=True):
+            row = tf.IndexedSlices(tf.stop_gradient(value)[tf.newaxis], index)
+            state.scatter_update(row)

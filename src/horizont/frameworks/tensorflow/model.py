@@ -1,4 +1,4 @@
-"""Names of the parts of a training step in the graph; a profile finds them again."""
+"""A network as a Keras model: its loss, and its weights in canonical layout."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from horizont.networks.layers import GATES, LSTM, Conv, Dense, Embedding, Flatte
 from horizont.networks.network import Network
 from horizont.networks.weights import reorder_gates, statistic_shapes, weight_shapes
 
+#: Name scopes of the graph of a training step, which identify its parts in a profile.
 GRADIENTS_SCOPE = "gradients"
 LOSS_SCOPE = "loss"
 UPDATE_SCOPE = "update"
 
 
 class FusedCrossEntropy:
-    """Cross entropy of scores against class numbers, by TensorFlow's fused operator."""
+    """Cross entropy of scores and class indices, by TensorFlow's fused operator."""
 
     def __init__(self, reduction: Literal["mean", "sum"]) -> None:
         self.reduce = tf.reduce_mean if reduction == "mean" else tf.reduce_sum
 
     def __call__(self, logits: Any, labels: Any) -> Any:
-        """Compute the loss of a batch; that of a text is summed over its time steps.
+        """Compute the loss of a batch; the loss of a text is the sum over its time steps.
 
         Parameters
         ----------
         logits
             Scores, (examples, classes) or (examples, time steps, classes).
         labels
-            Class numbers, int64, (examples,) or (examples, time steps).
+            Class indices, int64, (examples,) or (examples, time steps).
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         if len(losses.shape) > 1:
@@ -45,17 +46,17 @@ class FusedCrossEntropy:
 
 @dataclass(frozen=True)
 class VariableLayout:
-    """A weight or statistic of the network: where TensorFlow keeps it, and how it lies there.
+    """The variable of a weight or statistic, and its layout.
 
     Attributes
     ----------
-    held, variable
-        Keras' variable, and TensorFlow's inside it.
     window
-        The weight seen as a convolution, (out, channels, height, width). A fully connected
-        layer behind a flattened image is one whose window is the whole image.
+        The shape of the weight as a convolution, (out, channels, height, width). A fully connected
+        layer after a flattened image is a convolution whose window is the whole image.
+    keras_variable, variable
+        Keras' variable, and TensorFlow's inside it.
     gates
-        The order of the gates in the canonical weight; "*" where there are none.
+        The order of the gates in the canonical weight; "*" for a weight without gates.
     """
 
     name: str
@@ -66,13 +67,13 @@ class VariableLayout:
     gates: str = "*"
 
     def to_native(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Lay out a canonical value as TensorFlow does: (height, width, channels, out)."""
+        """Convert a canonical value to TensorFlow's layout: (height, width, channels, out)."""
         value = reorder_gates(value, self.gates, self._native_gates)
         native = value.reshape(self.window).transpose(2, 3, 1, 0)
         return native.reshape(self.variable.shape.as_list())
 
     def to_canonical(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Lay out TensorFlow's value as the project does."""
+        """Convert a value in TensorFlow's layout to the canonical one."""
         out, channels, height, width = self.window
         native = value.reshape(height, width, channels, out)
         value = np.ascontiguousarray(native.transpose(3, 2, 0, 1)).reshape(self.canonical_shape)
@@ -85,7 +86,7 @@ class VariableLayout:
 
 @dataclass(frozen=True)
 class Model:
-    """A network built of Keras layers, with its weights in the order of the layers."""
+    """A network of Keras layers, with its weights in the order of the layers."""
 
     network: Any
     layouts: tuple[VariableLayout, ...]
@@ -94,66 +95,67 @@ class Model:
 
     @property
     def variables(self) -> list[Any]:
-        """The weights as TensorFlow's variables."""
-        return [slot.variable for slot in self.layouts]
+        """TensorFlow's variables of the weights."""
+        return [layout.variable for layout in self.layouts]
 
     def weights(self) -> Weights:
-        """Read the weights by canonical name and in canonical layout."""
+        """Return the weights by canonical name and in canonical layout."""
         return self.to_named_weights([variable.numpy() for variable in self.variables])
 
     def to_named_weights(self, values: Sequence[NDArray[Any]]) -> Weights:
-        """Name values, one for each variable, and lay them out canonically."""
+        """Return values of the variables by canonical name and in canonical layout."""
         return {
-            slot.name: slot.to_canonical(value)
-            for slot, value in zip(self.layouts, values, strict=True)
+            layout.name: layout.to_canonical(value)
+            for layout, value in zip(self.layouts, values, strict=True)
         }
 
     def score(self, inputs: Any, states: Sequence[Any], *, training: bool) -> tuple[Any, list[Any]]:
-        """Compute scores, and the states of a recurrent network after the batch."""
+        """Compute scores, and the recurrent states after the batch."""
         if not states:
             return self.network(inputs, training=training), []
-        scores, *after = self.network([inputs, *states], training=training)
-        return scores, after
+        scores, *final_states = self.network([inputs, *states], training=training)
+        return scores, final_states
 
     def stateless_score(
         self, values: Sequence[Any], inputs: Any, states: Sequence[Any]
     ) -> tuple[Any, list[Any], list[Any]]:
-        """Compute scores with given values in the place of the weights, as while training.
+        """Compute scores in training mode with the given values of the weights.
 
         Returns
         -------
         tuple
-            Scores, states, and what becomes of everything that is tracked.
+            Scores, recurrent states, and the new values of the non-trainable variables.
         """
-        given = dict(zip((id(slot.keras_variable) for slot in self.layouts), values, strict=True))
-        told, tracked = self.network.stateless_call(
-            [given[id(held)] for held in self.network.trainable_variables],
-            [held.value for held in self.network.non_trainable_variables],
+        variables = (id(layout.keras_variable) for layout in self.layouts)
+        value_of = dict(zip(variables, values, strict=True))
+        outputs, non_trainable = self.network.stateless_call(
+            [value_of[id(variable)] for variable in self.network.trainable_variables],
+            [variable.value for variable in self.network.non_trainable_variables],
             [inputs, *states] if states else inputs,
             training=True,
         )
-        scores, *after = told if states else [told]
-        return scores, after, tracked
+        scores, *final_states = outputs if states else [outputs]
+        return scores, final_states, non_trainable
 
     def assign_non_trainable(self, values: Sequence[Any]) -> None:
-        """Keep what has become of everything that is tracked."""
-        for held, value in zip(self.network.non_trainable_variables, values, strict=True):
-            held.value.assign(value)
+        """Set the non-trainable variables."""
+        for variable, value in zip(self.network.non_trainable_variables, values, strict=True):
+            variable.value.assign(value)
 
     def running_statistics(self) -> Weights:
-        """Read the tracked statistics by canonical name."""
-        return {slot.name: slot.variable.numpy() for slot in self.statistic_layouts}
+        """Return the running statistics by canonical name."""
+        return {layout.name: layout.variable.numpy() for layout in self.statistic_layouts}
 
     def set_running_statistics(self, statistics: Weights) -> None:
-        """Put statistics in the place of those that are tracked."""
-        slots = {slot.name: slot for slot in self.statistic_layouts}
+        """Set running statistics by canonical name."""
+        layouts = {layout.name: layout for layout in self.statistic_layouts}
         for name, value in statistics.items():
-            variable = slots[name].variable
+            variable = layouts[name].variable
             variable.assign(value.astype(variable.dtype.as_numpy_dtype))
 
 
 def build_model(setup: TrainingSetup) -> Model:
-    """Build the network, under the current strategy, and put weights and statistics into it."""
+    """Build the network under the current strategy, with its initial weights and statistics."""
     network, dtype = setup.network, setup.dtype
     built = build_network(network, dtype, setup.seed)
     model = Model(
@@ -162,13 +164,13 @@ def build_model(setup: TrainingSetup) -> Model:
         tuple(_variable_layouts(built, network, statistic_shapes(network))),
         {layer.name: layer for layer in built.layers if isinstance(layer, ExternalDropout)},
     )
-    for slot in model.layouts:
-        slot.variable.assign(slot.to_native(setup.weights[slot.name]).astype(dtype))
+    for layout in model.layouts:
+        layout.variable.assign(layout.to_native(setup.weights[layout.name]).astype(dtype))
     model.set_running_statistics(setup.running_statistics)
     return model
 
 
-#: What Keras calls a weight or statistic of a layer, in the order in which to look.
+#: Keras' names of a weight or statistic; the first one that a layer has.
 ATTRIBUTES = {
     "weight": ("kernel", "gamma", "embeddings"),
     "input_weight": ("kernel",),
@@ -182,36 +184,38 @@ ATTRIBUTES = {
 def _variable_layouts(
     built: Any, network: Network, shapes: Mapping[str, Shape]
 ) -> list[VariableLayout]:
-    """Find the variable of each weight or statistic."""
+    """Return variable and layout of each weight or statistic."""
     windows = _kernel_windows(network)
     gates = {layer.name: layer.gates for layer in network.layers if isinstance(layer, LSTM)}
-    # Under a strategy a variable is a container; the one that it keeps here is what is trained.
+    # Under a strategy a variable is a container; the local one inside it is trained.
     strategy = tf.distribute.get_strategy()
-    slots = []
+    layouts = []
     for name, shape in shapes.items():
         layer_name, short = name.rsplit(".", 1)
         layer = built.get_layer(layer_name)
-        layer = getattr(layer, "cell", layer)  # a recurrent layer is a cell that is repeated
-        held = next(getattr(layer, key) for key in ATTRIBUTES[short] if hasattr(layer, key))
-        variable = strategy.experimental_local_results(held.value)[0]
+        layer = getattr(layer, "cell", layer)  # a recurrent layer keeps its weights in a cell
+        keras_variable = next(
+            getattr(layer, key) for key in ATTRIBUTES[short] if hasattr(layer, key)
+        )
+        variable = strategy.experimental_local_results(keras_variable.value)[0]
         window = (*shape, 1, 1, 1)[:4]
         if len(shape) > 1:
             window = windows.get(layer_name, window)
         order = gates.get(layer_name, "*")
-        slots.append(VariableLayout(name, shape, window, held, variable, order))
-    return slots
+        layouts.append(VariableLayout(name, shape, window, keras_variable, variable, order))
+    return layouts
 
 
 def _kernel_windows(network: Network) -> dict[str, Shape]:
-    """Tell, for each layer with weights, what its matrix or kernel sees, as (out, c, h, w).
+    """Return the window of each layer with a matrix or kernel, as (out, c, h, w).
 
-    The matrix behind a flattened image has its rows in the order in which TensorFlow flattens,
-    channels fastest. Flattening `hwc` is the fault that leaves them where they were.
+    The rows of the matrix after a flattened image are in TensorFlow's order, channels fastest. The
+    mutation that flattens `hwc` keeps them in the canonical order.
     """
     windows: dict[str, Shape] = {}
     image: Shape | None = None
-    for place in network.layer_contexts:
-        layer, shape = place.layer, place.shape
+    for context in network.layer_contexts:
+        layer, shape = context.layer, context.shape
         match layer:
             case Conv():
                 windows[layer.name] = (layer.channels, shape[0], layer.kernel, layer.kernel)
@@ -220,6 +224,6 @@ def _kernel_windows(network: Network) -> dict[str, Shape]:
             case Dense():
                 windows[layer.name] = (layer.features, *(image or (shape[-1], 1, 1)))
                 image = None
-            case Embedding():  # the table lies as it is
+            case Embedding():  # both layouts of the table are the same
                 windows[layer.name] = (1, 1, layer.words, layer.features)
     return windows

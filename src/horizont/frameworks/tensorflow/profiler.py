@@ -1,4 +1,4 @@
-"""TensorFlow's own profiler, and its names brought to the house's classes."""
+"""TensorFlow's profiler: events to `OperatorCall`s with operator classes and phases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from horizont.frameworks.tensorflow.model import GRADIENTS_SCOPE, LOSS_SCOPE, UP
 from horizont.networks.network import Network
 from horizont.records.schema import directed_class
 
-#: What the type of an operator says about the class, the first that fits.
+#: Patterns of operator types and their classes; the first match decides.
 CLASSES = (
     (r"Xla|^__inference", "compiled"),
     (r"Collective|Send$|Recv$|RemoteCall", "communication"),
@@ -41,37 +41,38 @@ CLASSES = (
 
 _class_by_type = name_classifier(CLASSES)
 
-#: How the name of an operator begins that Python calls by itself.
+#: The prefix of operators that Python calls outside a graph.
 _EAGER_PREFIX = "EagerLocalExecute: "
 
-#: What an operator of these classes does is told by the layer that it stands in, if any.
+#: Classes of operators whose purpose is that of the layer to which they belong, if any.
 _GENERIC_CLASSES = ("copy/layout", "element-wise", "fully connected", "activation", "")
 
-#: How many nodes at most are one operator: a product, its bias and its activation.
+#: The largest number of nodes fused to one operator: a product, its bias and its activation.
 _MAX_FUSED_NODES = 3
 
-#: Of what class an operator may be in a layer of another: a product that is merged with what stands
-#: behind it bears the name of the last.
+#: Classes that an operator keeps inside a layer of another class: a product that is fused with the
+#: operators after it has the name of the last one.
 _OVERRIDING_CLASSES = {
     "element-wise": ("activation", "fully connected"),
     "activation": ("fully connected",),
 }
 
-#: Layers whose operators belong to them whatever their type.
+#: Layers to which all their operators belong, whatever their type.
 _LAYER_OWNED_CLASSES = ("recurrent", "batch norm", "embedding", "dropout", "pooling")
 
 
 def profile_operators(
     run_steps: Callable[[], None], folder: Path, network: Network, graph: Any
 ) -> list[OperatorCall]:
-    """Watch what TensorFlow's operators do while some work is done.
+    """Run steps under TensorFlow's profiler and return the operator calls.
 
     Parameters
     ----------
     folder
-        For the profiler's own files, which TensorBoard's profile page reads: they stay.
+        For the profiler's own files, which TensorBoard's profile page reads.
     graph
-        Of what the work calls, which knows shapes; the profiler does not. None if there is none.
+        The graph that the steps run, which contains the shapes that the profiler lacks; None
+        without a graph.
     """
     tf.profiler.experimental.start(str(folder))
     try:
@@ -80,7 +81,7 @@ def profile_operators(
         tf.profiler.experimental.stop()
     calls = list(_calls(folder))
     if any(call.node for call in calls):
-        # Calls from Python are those of whole graphs: their time is that of the nodes.
+        # Calls from Python are those of whole graphs: their time is already that of the nodes.
         calls = [call for call in calls if call.node]
         phases = [phase_of(call.node) for call in calls]
     else:
@@ -94,15 +95,14 @@ def profile_operators(
 
 
 def shapes_of(node: Any, kind: str) -> str:
-    """Tell the shapes of the inputs of what ran under the name of a node; nothing if not known.
+    """Return the shapes of the inputs of an operator that ran as `node`; "" if unknown.
 
-    A merged operator bears the name of its last node, and its type holds that of its first: `Tanh`
-    of `_FusedConv2D`. The size of the batch, which a graph leaves open, is written as a question
-    mark.
+    A fused operator has the name of its last node, and its type contains that of its first: `Tanh`
+    of `_FusedConv2D`. The batch size, which a graph does not fix, is a question mark.
     """
     for _ in range(_MAX_FUSED_NODES):
         if node is not None and node.type in kind:
-            shapes = [each.shape for each in node.inputs]
+            shapes = [tensor.shape for tensor in node.inputs]
             sizes = [[None] if shape.rank is None else shape.as_list() for shape in shapes]
             return str(sizes).replace("None", "?") if sizes else ""
         node = node.inputs[0].op if node is not None and node.inputs else None
@@ -121,12 +121,12 @@ class Call(NamedTuple):
 
 
 def _calls(folder: Path) -> Iterator[Call]:
-    """Read the calls of all threads, each thread in the order of time."""
+    """Read the calls of all threads, each thread in order of time."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     files = sorted(folder.rglob("*.xplane.pb"))
     if not files:
-        raise ProfileError("TensorFlow's profiler left no file")
+        raise ProfileError("TensorFlow's profiler wrote no file")
     space = xplane_pb2.XSpace()
     space.ParseFromString(files[-1].read_bytes())
     for plane in space.planes:
@@ -136,19 +136,19 @@ def _calls(folder: Path) -> Iterator[Call]:
 
 
 def _line_calls(plane: Any, line: Any, thread: int) -> Iterator[Call]:
-    named = {key: _split_name(value.name) for key, value in plane.event_metadata.items()}
-    events = [event for event in line.events if named[event.metadata_id]]
+    names = {key: _split_name(value.name) for key, value in plane.event_metadata.items()}
+    events = [event for event in line.events if names[event.metadata_id]]
     events.sort(key=lambda event: event.offset_ps)
     starts = [line.timestamp_ns / 1e9 + event.offset_ps / 1e12 for event in events]
-    spans = [event.duration_ps / 1e12 for event in events]
-    own = self_times(starts, [a + b for a, b in zip(starts, spans, strict=True)])
-    for event, start, span, self_s in zip(events, starts, spans, own, strict=True):
-        node, kind = named[event.metadata_id]
-        yield Call(start, span, self_s, thread, node, kind)
+    totals = [event.duration_ps / 1e12 for event in events]
+    selves = self_times(starts, [a + b for a, b in zip(starts, totals, strict=True)])
+    for event, start, total_s, self_s in zip(events, starts, totals, selves, strict=True):
+        node, kind = names[event.metadata_id]
+        yield Call(start, total_s, self_s, thread, node, kind)
 
 
 def _split_name(name: str) -> tuple[str, ...]:
-    """Take `node:Type` or `EagerLocalExecute: Type` apart; nothing for any other activity."""
+    """Split `node:Type` or `EagerLocalExecute: Type`; return () for other activities."""
     if name.startswith(_EAGER_PREFIX):
         return "", name.removeprefix(_EAGER_PREFIX)
     node, _, kind = name.rpartition(":")
@@ -170,10 +170,10 @@ def _operator_call(call: Call, phase: str, kinds: Mapping[str, str], shapes: str
 
 
 def phases_in_order(kinds: Iterable[str]) -> list[str]:
-    """Tell the phases of operators that were called one after the other, without a graph.
+    """Return the phases of operators that were called one after the other, without a graph.
 
-    Forward until the first operator for a gradient, backward until the first assignment. Tracked
-    statistics and carried states are assigned on the way forward.
+    Forward until the first operator of a gradient, backward until the first assignment after it.
+    Running statistics and recurrent states are assigned in the forward pass.
     """
     phase, phases = "forward", []
     for kind in kinds:
@@ -188,7 +188,7 @@ def phases_in_order(kinds: Iterable[str]) -> list[str]:
 
 
 def phase_of(node: str) -> str:
-    """Tell the phase of an operator by where it stands in the graph."""
+    """Return the phase of an operator by its path in the graph."""
     parts = _path_parts(node)
     if UPDATE_SCOPE in parts:
         return "update"
@@ -196,24 +196,24 @@ def phase_of(node: str) -> str:
 
 
 def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
-    """Name the class of an operator.
+    """Return the class of an operator.
 
     Parameters
     ----------
     node
-        Its path in the graph; Keras names a part of it after the layer.
+        Its path in the graph, a part of which Keras names after the layer.
     kind
         Its type.
     kinds
-        Classes by the name of a layer.
+        Classes of the layers by name.
     """
     parts = _path_parts(node)
     if phase == "update":
         return "weight update"
     by_type = _class_by_type(kind)
     layer = next((kinds[part] for part in parts if part in kinds), "")
-    keeps = by_type == "copy/layout" or by_type in _OVERRIDING_CLASSES.get(layer, ())
-    if layer in _LAYER_OWNED_CLASSES or (layer and by_type in _GENERIC_CLASSES and not keeps):
+    overrides = by_type == "copy/layout" or by_type in _OVERRIDING_CLASSES.get(layer, ())
+    if layer in _LAYER_OWNED_CLASSES or (layer and by_type in _GENERIC_CLASSES and not overrides):
         return layer
     if not layer and by_type in ("element-wise", "copy/layout", "") and LOSS_SCOPE in parts:
         return "loss"
@@ -221,6 +221,6 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
 
 
 def _path_parts(node: str) -> list[str]:
-    """Take a path apart; `conv1_1` stands for the layer `conv1`."""
+    """Return the parts of a path, and layer names without Keras' suffix: `conv1` of `conv1_1`."""
     parts = [part for part in re.split(r"[/;]", node) if part]
     return [*parts, *(re.sub(r"_\d+$", "", part) for part in parts)]
