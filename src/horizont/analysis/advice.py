@@ -25,6 +25,7 @@ from horizont.analysis.steps import phases
 from horizont.analysis.throughput import throughput_by_system
 from horizont.analysis.verdicts import pairwise_verdicts
 from horizont.config.run import Run
+from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
@@ -91,20 +92,6 @@ class Recommendation:
     caveats: tuple[str, ...] = ()
 
 
-_Criterion = tuple[str, Callable[[Question], float | None], Callable[[Record], float | None]]
-
-#: The other criteria: the value asked for and that of a record.
-_CRITERIA: tuple[_Criterion, ...] = (
-    ("workers", lambda question: question.workers, lambda record: record.run.topology.workers),
-    ("threads", lambda question: question.threads, lambda record: record.run.topology.threads),
-    (
-        "a link of Mbit/s",
-        lambda question: question.rate_mbit,
-        lambda record: record.run.topology.link.rate_mbit,
-    ),
-)
-
-
 def recommend(
     records: Sequence[Record], question: Question, certificates: Mapping[str, CertificateStatus]
 ) -> Recommendation:
@@ -119,10 +106,15 @@ def recommend(
         return _rank_by_fault_tolerance(records)
     successful = [record for record in records if record.ok and record.run.fault is None]
     selected, note = _select_network(successful, question)
-    for name, value_asked, value_of in _CRITERIA:
-        value = value_asked(question)
-        available = sorted({value_of(r) for r in selected}, key=lambda x: (x is None, x))
-        selected = [r for r in selected if value is None or value_of(r) == value]
+    criteria: tuple[tuple[str, float | None, Callable[[Topology], float | None]], ...] = (
+        ("workers", question.workers, lambda topology: topology.workers),
+        ("threads", question.threads, lambda topology: topology.threads),
+        ("a link of Mbit/s", question.rate_mbit, lambda topology: topology.link.rate_mbit),
+    )
+    for name, value, value_of in criteria:
+        values = {value_of(record.run.topology) for record in selected}
+        available = sorted(values, key=lambda other: (other is None, other))
+        selected = [r for r in selected if value is None or value_of(r.run.topology) == value]
         if available and not selected:
             texts = ["no limit" if other is None else f"{other:g}" for other in available]
             reason = f"no runs with {name} {value:g}; the records have {', '.join(texts)}"

@@ -45,21 +45,15 @@ class WorkKey(NamedTuple):
         return f"{self.workers} x {self.batch}" + (f", {self.resources}" if self.resources else "")
 
 
-class Quantity(NamedTuple):
-    """A compared quantity: how it is measured, and whether an increase is a regression."""
-
-    measure: Callable[[Record], float]
-    more_is_worse: bool = True
-
-
 def _mean_phase(name: str) -> Callable[[Record], float]:
     return lambda record: float(step_summary(record).phases[name].mean())
 
 
-#: The compared quantities. Seconds are those of one worker's instrumented step.
-QUANTITIES: dict[str, Quantity] = {
-    "examples_per_s": Quantity(lambda record: step_summary(record).examples_per_s, False),
-    **{f"{phase}_s": Quantity(_mean_phase(phase)) for phase in PHASES},
+#: The compared quantities. Seconds are those of one worker's instrumented step; of all but the
+#: throughput an increase is a regression.
+QUANTITIES: dict[str, Callable[[Record], float]] = {
+    "examples_per_s": lambda record: step_summary(record).examples_per_s,
+    **{f"{phase}_s": _mean_phase(phase) for phase in PHASES},
 }
 
 
@@ -69,14 +63,11 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     Runs of two sets share no blocks, so medians are compared, and the interval is the percentile
     bootstrap of the log ratio of medians with both sides resampled.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per work and quantity: ``experiment, workload, system, point, quantity``, medians
-        ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and
-        ``level``, ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the
-        interval lies wholly on one side of 1, ``same`` if it lies within `SAME_WITHIN`,
-        ``inconclusive`` otherwise. Quantities that a side did not measure have no row.
+    One row per work and quantity: ``experiment, workload, system, point, quantity``, medians
+    ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and ``level``,
+    ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the interval lies wholly
+    on one side of 1, ``same`` if it lies within `SAME_WITHIN`, ``inconclusive`` otherwise.
+    Quantities that a side did not measure have no row.
     """
     first, second = group_by_work(before, after)
     shared = [key for key in first if key in second]
@@ -84,10 +75,9 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     shared.sort(key=lambda key: (key.experiment, key.workload, position.get(key.system, 0), key))
     rows = []
     for key in shared:
-        for name, quantity in QUANTITIES.items():
+        for name, measure in QUANTITIES.items():
             values = [
-                np.array([quantity.measure(record) for record in side[key]])
-                for side in (first, second)
+                np.array([measure(record) for record in side[key]]) for side in (first, second)
             ]
             known_before, known_after = (side[side > 0] for side in values)  # false for NaN
             if not len(known_before) or not len(known_after):
@@ -108,7 +98,7 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
                     "level": ratio.level,
                     "n_before": len(known_before),
                     "n_after": len(known_after),
-                    "change": _classify_change(ratio, quantity.more_is_worse),
+                    "change": _classify_change(ratio, name != "examples_per_s"),
                 }
             )
     columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
@@ -193,11 +183,8 @@ def _classify_change(ratio: Estimate, more_is_worse: bool) -> str:
 def compare_machines(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
     """Compare machine, versions and resources of two sets of records.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``fact``, ``before``, ``after`` and ``changed``. Several values of a side are separated by
-        commas.
+    ``fact``, ``before``, ``after`` and ``changed``. Several values of a side are separated by
+    commas.
     """
     first, second = (_facts(records) for records in (before, after))
     rows = [

@@ -121,14 +121,11 @@ def wire_time(run: Run, parameters: int) -> float:
 def traffic(records: Sequence[Record]) -> pd.DataFrame:
     """Count the bytes of a step on each emulated host.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per run and host: ``workers``, ``servers``, ``rate_mbit``, ``host``,
-        ``sent_bytes`` and ``received_bytes`` per step of each worker on average, over the common
-        window of the timed steps; ``sent_theory_bytes``, ``received_theory_bytes``;
-        ``sent_ratio``, ``received_ratio`` of measured to theory, NaN where theory is zero or
-        unknown. Runs without emulated hosts or without a common window have no rows.
+    One row per run and host: ``workers``, ``servers``, ``rate_mbit``, ``host``, ``sent_bytes`` and
+    ``received_bytes`` per step of each worker on average, over the common window of the timed
+    steps; ``sent_theory_bytes``, ``received_theory_bytes``; ``sent_ratio``, ``received_ratio`` of
+    measured to theory, NaN where theory is zero or unknown. Runs without emulated hosts or without
+    a common window have no rows.
     """
     rows = [row for record in records if record.ok for row in _traffic_rows(record)]
     columns = ["system", "block", "host", "sent_bytes", "received_bytes"]
@@ -193,14 +190,10 @@ def interpolate_counter(samples: pd.DataFrame, column: str, begin_s: float, end_
 def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
     """Compare the step with the time that the links need at least.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system and topology: ``system``, ``workers``, ``servers``, ``rate_mbit``,
-        ``runs``, the timed step ``step_s`` (median over runs of their mean), ``communication_s``
-        and ``waiting_s`` of the instrumented step, ``wire_s`` (see `wire_time`), ``step_ratio``
-        of step to wire, and ``busiest_ratio``, the largest of measured to theoretical bytes of
-        any host.
+    One row per system and topology: ``system``, ``workers``, ``servers``, ``rate_mbit``, ``runs``,
+    the timed step ``step_s`` (median over runs of their mean), ``communication_s`` and
+    ``waiting_s`` of the instrumented step, ``wire_s`` (see `wire_time`), ``step_ratio`` of step to
+    wire, and ``busiest_ratio``, the largest of measured to theoretical bytes of any host.
     """
     rows = []
     for system in systems_of(records):
@@ -241,15 +234,12 @@ def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
     Published studies took as the network's time that of a distributed step less that of a single
     process with one worker's share of the examples. Here transfer and waiting are measured.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per distributed system, in seconds of a worker's step: ``timed_s``;
-        ``single_process_s``, the timed step of its framework's single process, NaN if there is
-        none; ``subtraction_estimate_s``, their difference; ``communication_s`` and ``waiting_s``
-        of the instrumented steps, after the backward pass, and ``measured_s``, their sum.
-        ``exchange_s`` and ``overlap_s`` are the whole exchange of a timed step and its part
-        concurrent with the backward pass, by the framework's own clocks; NaN where it has none.
+    One row per distributed system, in seconds of a worker's step: ``timed_s``;
+    ``single_process_s``, the timed step of its framework's single process, NaN if there is none;
+    ``subtraction_estimate_s``, their difference; ``communication_s`` and ``waiting_s`` of the
+    instrumented steps, after the backward pass, and ``measured_s``, their sum. ``exchange_s`` and
+    ``overlap_s`` are the whole exchange of a timed step and its part concurrent with the backward
+    pass, by the framework's own clocks; NaN where it has none.
     """
     timed_s = instrumentation_overhead(records).set_index("system")["timed_s"]
     means = phases(records).pivot(index="system", columns="phase", values="mean_s")
@@ -289,11 +279,8 @@ def staleness(records: Iterable[Record]) -> pd.DataFrame:
     since its worker pulled it: 0 for every update of a single worker, about the number of workers
     less one where they are equally fast.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``system``, ``staleness``, ``updates`` and ``fraction`` of the system's updates, one row
-        for every staleness up to the largest.
+    ``system``, ``staleness``, ``updates`` and ``fraction`` of the system's updates, one row for
+    every staleness up to the largest.
     """
     tables = [
         record.updates().to_pandas().assign(system=record.run.system.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import copysign, isnan, nan
 
@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from horizont.analysis.operators import OUTSIDE_OPERATORS
 from horizont.analysis.steps import (
     GROUP_SEPARATOR,
+    REMOTE_PHASES,
     comparable_phase_groups,
-    group_label,
-    is_remote,
     measured_phases,
     phases_by_run,
 )
@@ -260,15 +259,16 @@ class _Search:
     ) -> None:
         """Descend as long as one part is dominant."""
 
-        def compare(level: str, parent: str, part: str, columns: Iterable[str]) -> Difference:
-            a_s, b_s = (side[list(columns)].sum(axis=1) for side in (a, b))
+        def compare(level: str, parent: str, group: Sequence[str], part: str = "") -> Difference:
+            a_s, b_s = (side[list(group)].sum(axis=1) for side in (a, b))
+            part = part or GROUP_SEPARATOR.join(group)
             return difference_over_blocks(level, parent, part, a_s, b_s)
 
-        local = [group for group in groups if not is_remote(group)]
-        step = compare("step", "", "step", [phase for group in groups for phase in group])
-        kinds = [compare("kind", "step", group_label(g), g) for g in groups if is_remote(g)]
-        kinds.append(compare("kind", "step", LOCAL, [phase for group in local for phase in group]))
-        phases = [compare("phase", LOCAL, group_label(group), group) for group in local]
+        local = [group for group in groups if REMOTE_PHASES.isdisjoint(group)]
+        step = compare("step", "", [phase for group in groups for phase in group], "step")
+        kinds = [compare("kind", "step", group) for group in groups if group not in local]
+        kinds.append(compare("kind", "step", [phase for group in local for phase in group], LOCAL))
+        phases = [compare("phase", LOCAL, group) for group in local]
         self.parts = [step, *kinds, *phases]
         self.stop_reason = _reason_not_to_split(timed, step)
         if self.stop_reason:

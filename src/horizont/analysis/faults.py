@@ -24,16 +24,13 @@ OUTCOME_BY_END_REASON = {
 def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Build the table of injected faults.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per run, in the order of systems and blocks: ``system``, ``fault``, ``block``;
-        ``steps`` completed by the slowest worker other than the target, of ``planned``;
-        ``detected_after_s``, from the fault to the first error in another process, NaN without
-        one, and ``first_error``: that error, ``completed`` or ``no error``; ``survivors``, the
-        processes that did not fail; ``weight_holders``, the survivors that still hold all
-        weights; ``outcome``: ``completes``, ``aborts`` or ``hangs``; ``rejoined``, whether a
-        restarted process took part again; ``reason`` of a run without a report; ``record``.
+    One row per run, in the order of systems and blocks: ``system``, ``fault``, ``block``; ``steps``
+    completed by the slowest worker other than the target, of ``planned``; ``detected_after_s``,
+    from the fault to the first error in another process, NaN without one, and ``first_error``: that
+    error, ``completed`` or ``no error``; ``survivors``, the processes that did not fail;
+    ``weight_holders``, the survivors that still hold all weights; ``outcome``: ``completes``,
+    ``aborts`` or ``hangs``; ``rejoined``, whether a restarted process took part again; ``reason``
+    of a run without a report; ``record``.
     """
     injected = [record for record in records if record.run.fault is not None]
     rows = []

@@ -29,19 +29,15 @@ MEASURED_COLUMNS = (
 def input_pipelines(records: Sequence[Record]) -> pd.DataFrame:
     """Compare the speed of each input pipeline alone with the wait for it during training.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system and ``input``, medians over the successful runs. Of the pipeline
-        alone, in seconds per batch: ``first_batch_s``, ``first_epoch_s`` (mean over the first
-        epoch) and ``later_epochs_s`` (mean over the others; NaN without any). Of the training:
-        ``wait_s``, the wait for the next batch in an instrumented step, in which the framework
-        has nothing else to do, and ``wait_fraction`` of that step; ``blocked_s``, the same line
-        in a timed step (with an asynchronous engine it can include computation); ``step_s``, the
-        timed step, and ``extra_over_memory_s``, its difference to that with examples in memory.
-        ``memory_bytes`` and ``page_cache_fraction``: see
-        :class:`horizont.records.results.InputMeasurement`. Besides ``shared_order``, ``ok`` of
-        ``planned`` runs and ``reason``. NaN where not measured.
+    One row per system and ``input``, medians over the successful runs. Of the pipeline alone, in
+    seconds per batch: ``first_batch_s``, ``first_epoch_s`` (mean over the first epoch) and
+    ``later_epochs_s`` (mean over the others; NaN without any). Of the training: ``wait_s``, the
+    wait for the next batch in an instrumented step, in which the framework has nothing else to do,
+    and ``wait_fraction`` of that step; ``blocked_s``, the same line in a timed step (with an
+    asynchronous engine it can include computation); ``step_s``, the timed step, and
+    ``extra_over_memory_s``, its difference to that with examples in memory. ``memory_bytes`` and
+    ``page_cache_fraction``: see :class:`horizont.records.results.InputMeasurement`. Besides
+    ``shared_order``, ``ok`` of ``planned`` runs and ``reason``. NaN where not measured.
     """
     if not records:
         return pd.DataFrame()

@@ -23,13 +23,10 @@ EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexit
 def losses(records: Sequence[Record]) -> pd.DataFrame:
     """Collect the losses of all successful runs.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per run and step number: ``loss``, the mean over the workers that measured it;
-        ``examples`` seen by the run until then if its workers advance at the same rate;
-        ``time_s`` of training since the start of the first step, without the pause between the
-        warm-up and the timed steps, in which workers may wait for the launcher.
+    One row per run and step number: ``loss``, the mean over the workers that measured it;
+    ``examples`` seen by the run until then if its workers advance at the same rate; ``time_s`` of
+    training since the start of the first step, without the pause between the warm-up and the timed
+    steps, in which workers may wait for the launcher.
     """
     tables = [_run_losses(record) for record in _successful(records)]
     tables = [table for table in tables if len(table)]
@@ -93,10 +90,7 @@ def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
 def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
     """List the evaluation metrics of every run after its last step, where measured.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``experiment, workload, system, block, metric`` (accuracy or perplexity) and ``value``.
+    ``experiment, workload, system, block, metric`` (accuracy or perplexity) and ``value``.
     """
     rows = [
         {**run_columns(record), "metric": metric, "value": getattr(record.result, field)}
@@ -111,11 +105,8 @@ def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
 def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     """List the evaluations of checkpoints during training, of all runs that made any.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per checkpoint: ``system, block, metric, value``; ``examples`` seen by the run if
-        its workers advance at the same rate; ``time_s`` of training, see `losses`.
+    One row per checkpoint: ``system, block, metric, value``; ``examples`` seen by the run if its
+    workers advance at the same rate; ``time_s`` of training, see `losses`.
     """
     tables = []
     for record in _successful(records):
@@ -140,16 +131,13 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
 def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
     """Estimate the training time that each system takes to reach a loss.
 
+    One row per system: ``target_loss``, ``time_s`` with ``time_low_s``, ``time_high_s`` and
+    ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs.
+
     Parameters
     ----------
     target_loss
         The smoothed loss to reach; by default the lowest that every run reached.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system: ``target_loss``, ``time_s`` with ``time_low_s``, ``time_high_s`` and
-        ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs.
     """
     table = smoothed(losses(records))
     if target_loss is None:

@@ -23,13 +23,10 @@ _KEYS = ["operator_class", "operator", "phase"]
 def operator_table(records: Sequence[Record]) -> pd.DataFrame:
     """List the operators of every profiled system, the most expensive first.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``system``, ``operator_class``, ``operator`` (the framework's name), ``phase``, and per
-        step ``calls`` and ``self_s`` (seconds without nested operators): medians over the runs,
-        where an operator that a run did not call counts as zero. ``shapes`` are the input shapes
-        of its most expensive calls in the first run; empty if the framework does not record them.
+    ``system``, ``operator_class``, ``operator`` (the framework's name), ``phase``, and per step
+    ``calls`` and ``self_s`` (seconds without nested operators): medians over the runs, where an
+    operator that a run did not call counts as zero. ``shapes`` are the input shapes of its most
+    expensive calls in the first run; empty if the framework does not record them.
     """
     tables = []
     for system in systems_of(records):
@@ -59,11 +56,8 @@ def _profiles(records: Sequence[Record], system: str) -> list[tuple[Record, pd.D
 def operator_classes(records: Sequence[Record]) -> pd.DataFrame:
     """Sum the operators by class, with the time of the step beyond them.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``system``, ``operator_class`` (in the order of `ordered_classes`), ``self_s`` per step
-        and its ``fraction`` of the profiled step.
+    ``system``, ``operator_class`` (in the order of `ordered_classes`), ``self_s`` per step and its
+    ``fraction`` of the profiled step.
     """
     rows = []
     step_s = profiler_overhead(records).set_index("system")["profiled_s"]
@@ -90,14 +84,10 @@ def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:
     The batches of profiled steps are loaded beforehand, so they are compared with timed steps
     without their load.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per profiled system: ``timed_s``, ``timed_without_load_s``, ``profiled_s``,
-        ``profile_ratio`` of the last two, ``operators_s`` (sum of all operators),
-        ``operators_fraction`` (of the profiled step), ``unclassified_fraction`` (of
-        ``operators_s``). Means over steps, because a profiler sums over them, then medians over
-        runs.
+    One row per profiled system: ``timed_s``, ``timed_without_load_s``, ``profiled_s``,
+    ``profile_ratio`` of the last two, ``operators_s`` (sum of all operators),
+    ``operators_fraction`` (of the profiled step), ``unclassified_fraction`` (of ``operators_s``).
+    Means over steps, because a profiler sums over them, then medians over runs.
     """
     rows = []
     for system in systems_of(records):
@@ -132,13 +122,10 @@ def _profiler_times(record: Record, profile: pd.DataFrame) -> dict[str, float]:
 def phases_from_profile(records: Sequence[Record]) -> pd.DataFrame:
     """Split the timed step by the profile: it calls the operators of the profiled steps.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per profiled system, in seconds: ``timed_s``, ``load_s`` of the timed step,
-        ``forward_s``, ``backward_s`` and ``update_s``, the sums of the operators,
-        ``outside_operators_s``, the rest of the profiled step, and ``remainder_s`` = timed less
-        all of these. A negative remainder is profiler overhead, or overlap.
+    One row per profiled system, in seconds: ``timed_s``, ``load_s`` of the timed step,
+    ``forward_s``, ``backward_s`` and ``update_s``, the sums of the operators,
+    ``outside_operators_s``, the rest of the profiled step, and ``remainder_s`` = timed less all of
+    these. A negative remainder is profiler overhead, or overlap.
     """
     times = profiler_overhead(records).set_index("system").to_dict("index")
     rows = []

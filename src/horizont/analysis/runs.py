@@ -113,17 +113,14 @@ def run_table(
 ) -> pd.DataFrame:
     """Build the table of runs, one row per run in the order of systems and blocks.
 
+    Times in seconds; ``record`` is the name of the run's folder.
+
     Parameters
     ----------
     records
         Of all planned runs, failed and skipped ones included.
     certificate
         Whether the frameworks were verified to train the same network.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Times in seconds; ``record`` is the name of the run's folder.
     """
     if not records:
         return pd.DataFrame()
@@ -161,11 +158,8 @@ def _run_row(record: Record, certificate: CertificateStatus) -> dict[str, object
 def startup_times(records: Sequence[Record]) -> pd.DataFrame:
     """Compute the mean start-up time of every system by phase.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system and phase, in the order in which the phases happen: ``system``,
-        ``phase``, ``mean_s``, ``runs``. Means over the successful runs, so that phases add up.
+    One row per system and phase, in the order in which the phases happen: ``system``, ``phase``,
+    ``mean_s``, ``runs``. Means over the successful runs, so that phases add up.
     """
     rows = [
         (record.run.system.name, phase, phase_s)

@@ -19,17 +19,13 @@ _CURVE_COLUMNS = ["system", "servers", "batch"]
 def scaling(records: Sequence[Record]) -> pd.DataFrame:
     """Compute throughput and speed-up of every system over the number of workers.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system, number of servers, ``batch`` and number of ``workers``:
-        ``batches_per_s`` of all workers (a worker's batch counts as one) and
-        ``examples_per_s``, medians over the runs, with ``low`` and ``high`` of the latter;
-        ``speedup`` over one worker of the same curve, paired by block, ``speedup_low``,
-        ``speedup_high`` and ``efficiency`` = speedup / workers; ``oversubscribed``, see
-        `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first without a
-        throughput. ``batch`` is that of each worker (weak scaling) or, if it is the same for all
-        numbers of workers, the global one (strong).
+    One row per system, number of servers, ``batch`` and number of ``workers``: ``batches_per_s`` of
+    all workers (a worker's batch counts as one) and ``examples_per_s``, medians over the runs, with
+    ``low`` and ``high`` of the latter; ``speedup`` over one worker of the same curve, paired by
+    block, ``speedup_low``, ``speedup_high`` and ``efficiency`` = speedup / workers;
+    ``oversubscribed``, see `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first
+    without a throughput. ``batch`` is that of each worker (weak scaling) or, if it is the same for
+    all numbers of workers, the global one (strong).
     """
     if not records:
         return pd.DataFrame()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan, nan
@@ -77,11 +77,8 @@ def _summarise_steps(steps: pd.DataFrame) -> StepSummary:
 def common_window(steps: pd.DataFrame) -> tuple[float, float]:
     """Find the interval in which all workers made timed steps.
 
-    Returns
-    -------
-    tuple of float
-        From the latest first start to the earliest last end of a worker, in seconds of the run's
-        clock. The end precedes the start if there was no such interval.
+    From the latest first start to the earliest last end of a worker, in seconds of the run's clock.
+    The end precedes the start if there was no such interval.
     """
     timed = steps[steps["kind"] == "timed"]
     start_s, worker = timed["start_s"].to_numpy(), timed["worker"].to_numpy()
@@ -119,13 +116,10 @@ def window_overlap(steps: pd.DataFrame, begin_s: float, end_s: float) -> NDArray
 def phase_breakdown(steps: pd.DataFrame) -> pd.DataFrame:
     """Split the instrumented steps into phases.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per instrumented step, one column in seconds for each of `PHASES_AND_OTHER`. A
-        phase that was not measured is NaN and its time belongs to ``other`` = step - sum of the
-        measured phases, so the columns always add up to the step. A negative ``other`` means
-        that phases overlapped; it is reported as it is.
+    One row per instrumented step, one column in seconds for each of `PHASES_AND_OTHER`. A phase
+    that was not measured is NaN and its time belongs to ``other`` = step - sum of the measured
+    phases, so the columns always add up to the step. A negative ``other`` means that phases
+    overlapped; it is reported as it is.
     """
     instrumented = steps[steps["kind"] == "instrumented"]
     columns = {phase: instrumented.get(f"{phase}_s") for phase in PHASES}
@@ -140,11 +134,8 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
     Means add up to the mean step and medians do not, so bars are drawn from means. Each run has
     the same weight: means over steps and workers within a run, then over the runs.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system and phase: ``mean_s``, ``median_s`` (over all steps), ``fraction`` of
-        the mean step, ``measured``. Seconds of one worker's step; NaN without instrumented steps.
+    One row per system and phase: ``mean_s``, ``median_s`` (over all steps), ``fraction`` of the
+    mean step, ``measured``. Seconds of one worker's step; NaN without instrumented steps.
     """
     rows = []
     for system in systems_of(records):
@@ -175,12 +166,8 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
 def phases_by_run(records: Sequence[Record]) -> pd.DataFrame:
     """Compute the mean timed step and the mean phases of every successful run.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Indexed by the name of the record: ``timed_s``, and a column for each of
-        `PHASES_AND_OTHER` of the instrumented steps. Seconds, means over steps and workers; NaN
-        where not measured.
+    Indexed by the name of the record: ``timed_s``, and a column for each of `PHASES_AND_OTHER` of
+    the instrumented steps. Seconds, means over steps and workers; NaN where not measured.
     """
     summaries = {record.folder.name: step_summary(record) for record in records if record.ok}
     rows = {
@@ -195,12 +182,9 @@ def phases_by_run(records: Sequence[Record]) -> pd.DataFrame:
 def instrumentation_overhead(records: Sequence[Record]) -> pd.DataFrame:
     """Compare the instrumented with the timed steps of every system.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system: ``timed_s`` with ``timed_low_s``, ``timed_high_s`` and ``level`` (a
-        worker's mean step in a run, then the median over the blocks), ``instrumented_s``, and
-        ``ratio`` of instrumented to timed, paired by block, with ``ratio_low``, ``ratio_high``.
+    One row per system: ``timed_s`` with ``timed_low_s``, ``timed_high_s`` and ``level`` (a worker's
+    mean step in a run, then the median over the blocks), ``instrumented_s``, and ``ratio`` of
+    instrumented to timed, paired by block, with ``ratio_low``, ``ratio_high``.
     """
     rows = []
     for system in systems_of(records):
@@ -237,18 +221,15 @@ def comparable_phase_groups(
 ) -> list[tuple[str, ...]]:
     """Group the phases so that the time of each group is known of both systems.
 
+    Every phase measured of either, once, in the order of `PHASES_AND_OTHER`. A single process does
+    not communicate: a remote phase that it lacks takes no time and joins no group.
+
     Parameters
     ----------
     a, b
         The systems.
     measured_a, measured_b
         The phases measured of each, see `measured_phases`.
-
-    Returns
-    -------
-    list of tuple
-        Every phase measured of either, once, in the order of `PHASES_AND_OTHER`. A single process
-        does not communicate: a remote phase that it lacks takes no time and joins no group.
     """
     groups = {phase: {phase} for phase in PHASES_AND_OTHER if phase in measured_a | measured_b}
     for system, measured in ((a, measured_a), (b, measured_b)):
@@ -260,13 +241,3 @@ def comparable_phase_groups(
             groups.update(dict.fromkeys(merged, merged))
     ordered = (tuple(p for p in PHASES_AND_OTHER if p in group) for group in groups.values())
     return list(dict.fromkeys(ordered))
-
-
-def is_remote(group: Iterable[str]) -> bool:
-    """Whether a group of phases involves other processes."""
-    return not REMOTE_PHASES.isdisjoint(group)
-
-
-def group_label(group: Iterable[str]) -> str:
-    """Return the name of a group of phases."""
-    return GROUP_SEPARATOR.join(group)

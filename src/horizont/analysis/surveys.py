@@ -62,11 +62,8 @@ def read_surveys() -> Surveys:
 def run_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Count the successful runs of each system, without those with an injected fault.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that
-        did not succeed, ``record``, the name of the first that did.
+    One row per system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that did not
+    succeed, ``record``, the name of the first that did.
     """
     unfaulted = [record for record in records if record.run.fault is None]
     rows = []

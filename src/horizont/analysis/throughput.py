@@ -30,11 +30,8 @@ NO_COMMON_WINDOW = "the workers made no timed steps at the same time"
 def throughput_by_run(records: Sequence[Record]) -> pd.DataFrame:
     """Compute the throughput of every run.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per run: ``examples_per_s`` and ``batch_s``, seconds per global batch; NaN for a
-        run that failed or was skipped.
+    One row per run: ``examples_per_s`` and ``batch_s``, seconds per global batch; NaN for a run
+    that failed or was skipped.
     """
     rows = []
     for record in records:
@@ -48,12 +45,9 @@ def throughput_by_run(records: Sequence[Record]) -> pd.DataFrame:
 def throughput_by_system(records: Sequence[Record]) -> pd.DataFrame:
     """Estimate the throughput of every system from its runs.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system, in examples per second: the median over the blocks
-        ``examples_per_s``, ``low``, ``high`` and the ``level`` attainable with this number of
-        runs; ``ok`` of ``planned`` runs; ``reason`` of the first run without a throughput.
+    One row per system, in examples per second: the median over the blocks ``examples_per_s``,
+    ``low``, ``high`` and the ``level`` attainable with this number of runs; ``ok`` of ``planned``
+    runs; ``reason`` of the first run without a throughput.
     """
     rows = []
     for system in systems_of(records):
@@ -85,13 +79,9 @@ def summary(
 ) -> pd.DataFrame:
     """Summarise an experiment on one workload.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system, also if all its runs failed: ``examples_per_s`` with ``low``,
-        ``high`` and ``level``, ``step_s`` (timed), ``instrumented_ratio``,
-        ``<phase>_fraction`` of the step for each phase, ``ok`` of ``planned`` runs,
-        ``disturbed`` runs, ``comparable`` and ``reason``.
+    One row per system, also if all its runs failed: ``examples_per_s`` with ``low``, ``high`` and
+    ``level``, ``step_s`` (timed), ``instrumented_ratio``, ``<phase>_fraction`` of the step for each
+    phase, ``ok`` of ``planned`` runs, ``disturbed`` runs, ``comparable`` and ``reason``.
     """
     if not records:
         return pd.DataFrame()
@@ -110,12 +100,9 @@ def summary(
 def format_summary(table: pd.DataFrame) -> pd.DataFrame:
     """Format a summary as text for a narrow place such as a terminal.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Strings: system, examples/s with interval and level, step, fraction of communication and
-        waiting, runs, and a note of failures and disturbances; why times are not comparable is
-        left to the certificate. A dash where a value is unknown.
+    Strings: system, examples/s with interval and level, step, fraction of communication and
+    waiting, runs, and a note of failures and disturbances; why times are not comparable is left to
+    the certificate. A dash where a value is unknown.
     """
 
     def column(values: pd.Series, spec: str) -> list[str]:
@@ -151,11 +138,8 @@ def metrics(
 ) -> dict[str, dict[str, Any]]:
     """Compute the metrics of an experiment on a workload.
 
-    Returns
-    -------
-    dict
-        By system: throughput in examples per second with its interval, the timed step and the
-        phases of the instrumented one in milliseconds, runs, comparability. None where unknown.
+    By system: throughput in examples per second with its interval, the timed step and the phases of
+    the instrumented one in milliseconds, runs, comparability. None where unknown.
     """
     table = summary(records, certificate).merge(
         instrumentation_overhead(records).drop(columns="level"), on="system", validate="one_to_one"
@@ -199,11 +183,8 @@ def _to_builtin(value: Any) -> Any:
 def from_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Restore the tables of `phases` and `instrumentation_overhead` from `metrics`.
 
-    Returns
-    -------
-    tuple of pandas.DataFrame
-        Phases without medians and fractions; timed steps with the reason why there are none. In
-        the order of systems, which a file of metrics does not preserve.
+    Phases without medians and fractions; timed steps with the reason why there are none. In the
+    order of systems, which a file of metrics does not preserve.
     """
 
     def seconds(value_ms: float | None) -> float:

@@ -98,6 +98,13 @@ def pairwise_verdicts(
 ) -> pd.DataFrame:
     """Compare the throughput of each two systems over the timed steps.
 
+    One row per pair: systems ``a`` and ``b``; ``outcome``, one of the four of
+    :class:`horizont.statistics.comparison.Verdict` or ``not comparable``; ``ratio`` of the
+    throughput of a to that of b, paired by block, with ``ratio_low``, ``ratio_high`` and the
+    attainable ``level``; ``minimum_detectable_ratio``; ``additional_blocks``; ``blocks`` in which
+    both succeeded, of ``planned``; ``disturbed`` runs; ``reason`` why there is no verdict; and
+    ``records``, the names of the folders it is based on.
+
     Parameters
     ----------
     certificate
@@ -105,16 +112,6 @@ def pairwise_verdicts(
         comparable and there is no verdict.
     margin
         The relative difference up to which throughputs count as equal.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per pair: systems ``a`` and ``b``; ``outcome``, one of the four of
-        :class:`horizont.statistics.comparison.Verdict` or ``not comparable``; ``ratio`` of the
-        throughput of a to that of b, paired by block, with ``ratio_low``, ``ratio_high`` and the
-        attainable ``level``; ``minimum_detectable_ratio``; ``additional_blocks``; ``blocks`` in
-        which both succeeded, of ``planned``; ``disturbed`` runs; ``reason`` why there is no
-        verdict; and ``records``, the names of the folders it is based on.
     """
     rates: dict[str, float] = {}
     if records:
@@ -161,18 +158,15 @@ def _verdict_row(
 def stability(records: Sequence[Record]) -> pd.DataFrame:
     """Test whether the runs of each system were made under the same conditions.
 
+    One row per system: ``ok`` runs; relative ``spread`` of their throughput; ``drift``, the rank
+    correlation of throughput and start time, and ``drift_p``, both NaN with fewer than five runs;
+    ``disturbed`` runs; ``warnings``, those of spread, drift and background load that apply,
+    separated by commas.
+
     Parameters
     ----------
     records
         Of an experiment on a workload, in which each system runs at one point only.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system: ``ok`` runs; relative ``spread`` of their throughput; ``drift``, the
-        rank correlation of throughput and start time, and ``drift_p``, both NaN with fewer than
-        five runs; ``disturbed`` runs; ``warnings``, those of spread, drift and background load
-        that apply, separated by commas.
     """
     rows = []
     for system in systems_of(records):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import scipy
 
@@ -10,7 +11,6 @@ from horizont.analysis.claims.evidence import (
     Evidence,
     Factor,
     MeasuredRun,
-    Setting,
     paired_points,
     paired_quantity,
 )
@@ -36,6 +36,8 @@ from horizont.analysis.claims.rules import (
 from horizont.analysis.faults import OUTCOME_BY_END_REASON
 from horizont.statistics.intervals import Estimate, median_interval
 
+AnyRatio = TypeVar("AnyRatio", Ratio, Growth)
+
 #: Test accuracy beyond which a network of ten classes has learned something: twice chance.
 LEARNED_ACCURACY = 0.2
 
@@ -43,23 +45,17 @@ LEARNED_ACCURACY = 0.2
 def ratio(evidence: Evidence, check: Ratio, workload: str) -> list[Finding]:
     """Compare the quantities of two systems in the same setting."""
     subject = f"{quantity_label(check.quantity)}, {check.over} over {check.under}"
-    published = check.published
-    if published is None:
-        published = _published_ratio(check.quantity, workload, check.over, check.under)
+    check = _with_published(check, _published_ratio(check, workload))
     findings = []
     for setting in evidence.settings(check, check.over, CurvePoint(workload=workload)):
         factors = [Factor(check.over, setting, True), Factor(check.under, setting, False)]
         measured = paired_quantity(evidence, check.quantity, factors)
         if measured is not None:
-            conditions = setting.description()
-            findings.append(
-                finding_from(
-                    check, subject, workload, measured, published=published, conditions=conditions
-                )
-            )
+            where = setting.description()
+            findings.append(finding_from(check, subject, workload, measured, where))
     if not findings:
         reason = evidence.missing_reason(check, workload, [check.over, check.under])
-        return [not_testable_finding(check, subject, workload, reason, published)]
+        return [not_testable_finding(check, subject, workload, reason)]
     return findings if check.all_settings else findings[:1]
 
 
@@ -83,8 +79,7 @@ def ordering(evidence: Evidence, check: Ordering, workload: str) -> list[Finding
 
 def trend(evidence: Evidence, check: Trend, workload: str) -> list[Finding]:
     """Compare a system's quantity at two points, per worker if the rule says so."""
-    points = _range_label(check.start, check.end)
-    subject = f"{quantity_label(check.quantity)} of {check.system}, {points}"
+    subject = f"{quantity_label(check.quantity)} of {check.system}, {_range_label(check)}"
     if check.per_worker:
         subject += ", per worker"
     for start, end in paired_points(evidence, check, check.system, workload):
@@ -92,23 +87,20 @@ def trend(evidence: Evidence, check: Trend, workload: str) -> list[Finding]:
         scale = start.workers / end.workers if check.per_worker else 1.0
         measured = paired_quantity(evidence, check.quantity, factors, scale)
         if measured is not None:
-            conditions, published = _conditions(start, end), check.published
-            return [
-                finding_from(
-                    check, subject, workload, measured, published=published, conditions=conditions
-                )
-            ]
+            where = f"{start.description()}; then {end.description()}"
+            return [finding_from(check, subject, workload, measured, where)]
     reason = _missing_point_reason(evidence, check, workload)
-    return [not_testable_finding(check, subject, workload, reason, check.published)]
+    return [not_testable_finding(check, subject, workload, reason)]
 
 
 def growth(evidence: Evidence, check: Growth, workload: str) -> list[Finding]:
     """Compare the ratio of two systems at two points."""
     subject = f"{quantity_label(check.quantity)}, {check.over} over {check.under}, "
-    subject += _range_label(check.start, check.end)
-    published = check.published
-    if published is None:
-        published = _published_growth(check)
+    subject += _range_label(check)
+    start_ratio = _published_ratio(check, check.start.workload)
+    end_ratio = _published_ratio(check, check.end.workload)
+    if start_ratio and end_ratio:
+        check = _with_published(check, end_ratio / start_ratio)
     for start, end in paired_points(evidence, check, check.over, workload):
         factors = [
             Factor(check.over, end, True),
@@ -118,15 +110,11 @@ def growth(evidence: Evidence, check: Growth, workload: str) -> list[Finding]:
         ]
         measured = paired_quantity(evidence, check.quantity, factors)
         if measured is not None:
-            shown, conditions = end.workload, _conditions(start, end)
-            return [
-                finding_from(
-                    check, subject, shown, measured, published=published, conditions=conditions
-                )
-            ]
+            where = f"{start.description()}; then {end.description()}"
+            return [finding_from(check, subject, end.workload, measured, where)]
     shown = workload or check.end.workload
     reason = evidence.missing_reason(check, shown, [check.over, check.under])
-    return [not_testable_finding(check, subject, shown, reason, published)]
+    return [not_testable_finding(check, subject, shown, reason)]
 
 
 def fraction(evidence: Evidence, check: Fraction, workload: str) -> list[Finding]:
@@ -136,38 +124,28 @@ def fraction(evidence: Evidence, check: Fraction, workload: str) -> list[Finding
         values = evidence.values(check.system, setting, check.quantity)
         if values.by_block:
             estimate = median_interval(list(values.by_block.values()))
-            measured = estimate, tuple(values.records.values())
-            conditions, published = setting.description(), check.published
-            return [
-                finding_from(
-                    check, subject, workload, measured, published=published, conditions=conditions
-                )
-            ]
+            measured, where = (estimate, tuple(values.records.values())), setting.description()
+            return [finding_from(check, subject, workload, measured, where)]
     reason = evidence.missing_reason(check, workload, [check.system])
     return [not_testable_finding(check, subject, workload, reason)]
 
 
-def _published_ratio(quantity: str, workload: str, over: str, under: str) -> float | None:
-    """Compute a ratio of the published table; None if a time is missing."""
-    value = published_seconds(workload, over, quantity)
-    value /= published_seconds(workload, under, quantity)
+def _published_ratio(check: Ratio | Growth, workload: str) -> float | None:
+    """Compute the ratio of a check from the published table; None if a time is missing."""
+    value = published_seconds(workload, check.over, check.quantity)
+    value /= published_seconds(workload, check.under, check.quantity)
     return value if value > 0 else None
 
 
-def _published_growth(check: Growth) -> float | None:
-    start, end = (
-        _published_ratio(check.quantity, point.workload, check.over, check.under)
-        for point in (check.start, check.end)
-    )
-    return end / start if start and end else None
+def _with_published(check: AnyRatio, published: float | None) -> AnyRatio:
+    """Return the check with a published factor, unless its rule gives one."""
+    if check.published is not None:
+        return check
+    return check.model_copy(update={"published": published})
 
 
-def _conditions(start: Setting, end: Setting) -> str:
-    return f"{start.description()}; then {end.description()}"
-
-
-def _range_label(start: CurvePoint, end: CurvePoint) -> str:
-    return f"from {_point_label(start)} to {_point_label(end)}"
+def _range_label(check: Trend | Growth) -> str:
+    return f"from {_point_label(check.start)} to {_point_label(check.end)}"
 
 
 def _point_label(point: CurvePoint) -> str:

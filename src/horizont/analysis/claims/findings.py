@@ -134,9 +134,7 @@ class Finding:
     records: tuple[str, ...] = ()
 
 
-def not_testable_finding(
-    check: Check, subject: str, workload: str, reason: str, published: float | None = None
-) -> Finding:
+def not_testable_finding(check: Check, subject: str, workload: str, reason: str) -> Finding:
     """Build the finding of a part that could not be tested, with its threshold."""
     has_threshold = bool(check.quantity) and check.expect != "equal"
     return Finding(
@@ -144,8 +142,8 @@ def not_testable_finding(
         workload,
         "not testable",
         expect=check.expect if check.quantity else "",
-        threshold=threshold_for(published, check.threshold) if has_threshold else None,
-        published=published,
+        threshold=threshold_for(check.published, check.threshold) if has_threshold else None,
+        published=check.published,
         reason=reason,
     )
 
@@ -155,13 +153,11 @@ def finding_from(
     subject: str,
     workload: str,
     measured: tuple[Estimate, tuple[str, ...]],
-    *,
-    published: float | None,
     conditions: str,
 ) -> Finding:
     """Build a finding from a measured quantity, its interval and its records."""
     estimate, records = measured
-    threshold = threshold_for(published, check.threshold)
+    threshold = threshold_for(check.published, check.threshold)
     neutral = None if check.threshold not in (None, 1.0) else 1.0
     return Finding(
         subject,
@@ -169,7 +165,7 @@ def finding_from(
         decide(estimate, check.expect, threshold, neutral),
         expect=check.expect,
         threshold=None if check.expect == "equal" else threshold,
-        published=published,
+        published=check.published,
         measured=estimate,
         reason="one block gives no interval" if estimate.n < 2 else "",
         conditions=conditions,

@@ -55,6 +55,11 @@ def claim_verdicts(
 ) -> list[dict[str, Any]]:
     """Compute the verdict on every published claim.
 
+    One per claim, in the order of publication, as in ``reports/claims.json``: the claim as
+    published, ``kinds`` of its rule, ``verdict``, ``reason``, ``parts`` (each with verdict,
+    published value, measured ``value`` with ``low``, ``high``, ``level`` and ``n`` blocks,
+    conditions and records) and ``records``, the names of all runs it is based on.
+
     Parameters
     ----------
     records
@@ -63,14 +68,6 @@ def claim_verdicts(
         By workload, whether its systems were verified to train the same network.
     rules
         By default those of the project.
-
-    Returns
-    -------
-    list of dict
-        One per claim, in the order of publication, as in ``reports/claims.json``: the claim as
-        published, ``kinds`` of its rule, ``verdict``, ``reason``, ``parts`` (each with verdict,
-        published value, measured ``value`` with ``low``, ``high``, ``level`` and ``n`` blocks,
-        conditions and records) and ``records``, the names of all runs it is based on.
     """
     evidence = Evidence(measured_runs(records, certificates))
     rules = read_rules() if rules is None else rules
@@ -146,13 +143,10 @@ def _rounded(value: float | None) -> float | None:
 def published_vs_measured(workload: str, records: Sequence[Record]) -> pd.DataFrame:
     """Compare the published times of a workload with those of the records of an experiment on it.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system, ``origin`` (``published``, ``measured``) and ``phase``: its
-        ``fraction`` of the reference's step of the same origin. The measured ``communication``
-        includes the waiting, as the published one does. The update was not published separately.
-        A system without a figure of an origin has no row for it.
+    One row per system, ``origin`` (``published``, ``measured``) and ``phase``: its ``fraction`` of
+    the reference's step of the same origin. The measured ``communication`` includes the waiting, as
+    the published one does. The update was not published separately. A system without a figure of an
+    origin has no row for it.
     """
     tables = [_published_fractions(workload), _measured_fractions(records)]
     tables = [table for table in tables if len(table)]

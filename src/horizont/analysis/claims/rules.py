@@ -77,12 +77,8 @@ def read_sources() -> dict[str, Source]:
 def published_times() -> pd.DataFrame:
     """Read the published times of the 2021 study.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per workload and distributed system: ``workload``, ``system`` in this project's
-        names, ``table``, and in seconds for ten epochs ``total_s, load_s, forward_s, backward_s,
-        network_s``.
+    One row per workload and distributed system: ``workload``, ``system`` in this project's names,
+    ``table``, and in seconds for ten epochs ``total_s, load_s, forward_s, backward_s, network_s``.
     """
     with _FOLDER.joinpath("ntua_2021_times.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file, dtype={"table": str})
