@@ -1,4 +1,4 @@
-"""The published tables of frameworks, beside what is installed and what ran."""
+"""Tables of published framework surveys beside the installed versions and the study's runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from horizont.analysis.surveys import read_surveys, run_outcomes
 from horizont.config.system import FRAMEWORKS, SYSTEMS
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.tables import Table, shorten, text_table
+from horizont.reporting.output import TableOutput, key_value_table
+from horizont.reporting.registry import table
+from horizont.reporting.tables import shorten, text_table
 
-#: What each framework answered, by name, and the date; as of `horizont.workflow.check`.
-FeatureAnswers = Mapping[str, Any]
+#: Answers by framework, and the date; see `horizont.workflow.check.query_features`.
+Features = Mapping[str, Any]
 
-#: Criterion of 2018 -> the features that were asked for to decide it.
+#: Criterion of 2018 -> the features that decide it.
 FEATURES_OF_CRITERION = {
     "generic": ("generic",),
     "machines": ("machines",),
@@ -28,20 +30,28 @@ FEATURES_OF_CRITERION = {
 FEATURE_LABELS = {"cpus": "CPUs", "gpus": "GPUs", "sync": "synchronous", "async": "asynchronous"}
 
 
-def criteria_table(answers: FeatureAnswers) -> Table:
-    """Put the criteria of 2018 beside what the installed frameworks answer today."""
-    rows = []
-    for name, criterion in read_surveys().criteria.items():
-        row = {"criterion": criterion.label, "priority": criterion.priority}
-        row |= {
-            f"{labels.framework_label(framework)}, 2018": answer
-            for framework, answer in criterion.found.items()
+@table("feature_date")
+def date_table(features: Features) -> TableOutput:
+    """Build the table of the date of the answers."""
+    return key_value_table({"tested": "the installed versions", "on": features["date"]})
+
+
+@table("criteria", title="The criteria of 2018")
+def criteria_table(features: Features) -> TableOutput:
+    """Build the table of the criteria of 2018, then and today."""
+    rows = [
+        {
+            "criterion": criterion.label,
+            "priority": criterion.priority,
+            "TensorFlow, 2018": criterion.tensorflow,
+            "MXNet, 2018": criterion.mxnet,
+            **{
+                f"{labels.framework_label(framework)}, today": _criterion(name, features[framework])
+                for framework in FRAMEWORKS
+            },
         }
-        row |= {
-            f"{labels.framework_label(framework)}, today": _criterion(name, answers[framework])
-            for framework in FRAMEWORKS
-        }
-        rows.append(row)
+        for name, criterion in read_surveys().criteria.items()
+    ]
     return text_table(pd.DataFrame(rows))
 
 
@@ -52,32 +62,32 @@ def _criterion(name: str, answer: Mapping[str, Any]) -> str:
         return f"yes, {answer['version']}"
     if name == "infrastructure":
         return "none"
-    wanted = FEATURES_OF_CRITERION[name]
-    there = [feature for feature in wanted if answer["features"][feature]["available"]]
-    if len(wanted) == 1:
-        return "yes" if there else "no"
-    return ", ".join(FEATURE_LABELS[feature] for feature in there) or "neither"
+    tested = FEATURES_OF_CRITERION[name]
+    available = [feature for feature in tested if answer["features"][feature]["available"]]
+    if len(tested) == 1:
+        return "yes" if available else "no"
+    return ", ".join(FEATURE_LABELS[feature] for feature in available) or "neither"
 
 
-def sync_table(answers: FeatureAnswers, records: Sequence[Record]) -> Table:
-    """Put synchronisation and architecture of 2021 beside what is offered and what ran here."""
-    found = run_outcomes(records).set_index("system")
-    rows = []
-    for framework, then in read_surveys().entries.items():
-        for sync, before in (("sync", then.sync), ("async", then.asynchronous)):
-            names = [name for name in SYSTEMS if name.startswith(f"{framework}/{sync}/")]
-            rows += [
-                {
-                    "framework": labels.framework_label(framework),
-                    "updates": labels.SYNC[sync],
-                    "2021": before,
-                    "today": _architecture(name),
-                    "its own": _native_support(answers[framework], sync, name),
-                    "runs here": _runs_label(found, name),
-                    "mechanism": SYSTEMS[name].mechanism,
-                }
-                for name in names
-            ]
+@table("synchronisation", title="Synchronisation and architecture")
+def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
+    """Build the table of synchronisation and architecture of 2021, today and in this study."""
+    outcomes = run_outcomes(records).set_index("system")
+    rows = [
+        {
+            "framework": labels.framework_label(framework),
+            "updates": labels.SYNC[sync],
+            "2021": published,
+            "today": _architecture(name),
+            "native": _native_support(features[framework], sync, name),
+            "runs here": _runs_label(outcomes, name),
+            "mechanism": info.mechanism,
+        }
+        for framework, entry in read_surveys().entries.items()
+        for sync, published in (("sync", entry.sync), ("async", entry.asynchronous))
+        for name, info in SYSTEMS.items()
+        if name.startswith(f"{framework}/{sync}/")
+    ]
     return text_table(pd.DataFrame(rows))
 
 
@@ -87,31 +97,32 @@ def _architecture(system: str) -> str:
 
 
 def _native_support(answer: Mapping[str, Any], sync: str, system: str) -> str:
-    """Tell whether the framework brings it along, or it is made of the framework's parts here."""
+    """Return whether the framework provides the mechanism, or the adapter builds it."""
     if "failed" in answer:
         return "not tested"
-    offered = answer["features"][sync]["available"] and SYSTEMS[system].is_native
-    return "yes" if offered else "no, built here"
+    is_native = answer["features"][sync]["available"] and SYSTEMS[system].is_native
+    return "yes" if is_native else "no, built here"
 
 
-def _runs_label(runs: pd.DataFrame, system: str) -> str:
-    if system not in runs.index:
-        return "no runs at hand"
-    row = runs.loc[system]
-    said = f"{row['ok']} of {row['planned']} went well"
-    return f"{said}; {shorten(row['reason'])}" if row["reason"] else said
+def _runs_label(outcomes: pd.DataFrame, system: str) -> str:
+    if system not in outcomes.index:
+        return "no runs"
+    row = outcomes.loc[system]
+    label = f"{row['ok']} of {row['planned']} succeeded"
+    return f"{label}; {shorten(row['reason'])}" if row["reason"] else label
 
 
-def backend_table(answers: FeatureAnswers) -> Table:
-    """Put the libraries of 2021 beside what computes a convolution here."""
+@table("backends", title="Libraries")
+def backend_table(features: Features) -> TableOutput:
+    """Build the table of the libraries of 2021 and of those that compute a convolution today."""
     rows = [
         {
             "framework": labels.framework_label(framework),
-            "2021": f"{then.version}: {then.backend}",
-            "today": answers[framework].get("version", "not tested"),
-            "a convolution by oneDNN": _onednn_passes(answers[framework]),
+            "2021": f"{entry.version}: {entry.backend}",
+            "today": features[framework].get("version", "not tested"),
+            "convolution by oneDNN": _onednn_passes(features[framework]),
         }
-        for framework, then in read_surveys().entries.items()
+        for framework, entry in read_surveys().entries.items()
     ]
     return text_table(pd.DataFrame(rows))
 
@@ -122,32 +133,34 @@ def _onednn_passes(answer: Mapping[str, Any]) -> str:
     return " and ".join(answer["features"]["onednn"]["passes"]) or "no"
 
 
-def feature_table(answers: FeatureAnswers) -> Table:
-    """List what was asked of each framework, and whether it was there."""
+@table("features", title="The queries")
+def feature_table(features: Features) -> TableOutput:
+    """Build the table of the features that were queried, grouped by framework."""
     rows = [
         {
             "framework": labels.framework_label(framework),
             "feature": feature.replace("_", " "),
-            "asked for": answer["query"],
-            "there": "yes" if answer["available"] else "no",
+            "query": answer["query"],
+            "available": "yes" if answer["available"] else "no",
         }
         for framework in FRAMEWORKS
-        for feature, answer in answers[framework].get("features", {}).items()
+        for feature, answer in features[framework].get("features", {}).items()
     ]
     return text_table(pd.DataFrame(rows), group_by="framework" if rows else None)
 
 
-def historical_table() -> Table:
-    """Tell where historical frameworks stand, each with the page that says so."""
+@table("historical_frameworks", title="Historical frameworks")
+def historical_table() -> TableOutput:
+    """Build the table of the state of historical frameworks, with sources."""
     surveys = read_surveys()
     rows = [
         {
             "framework": name,
-            "state": found.state,
-            f"source, looked up on {surveys.checked_on}": ", ".join(
-                filter(None, [found.source, found.also])
+            "state": entry.state,
+            f"source, checked on {surveys.checked_on}": ", ".join(
+                filter(None, [entry.source, entry.also])
             ),
         }
-        for name, found in surveys.historical.items()
+        for name, entry in surveys.historical.items()
     ]
     return text_table(pd.DataFrame(rows))

@@ -1,7 +1,8 @@
-"""Names as people write them. An unknown name is shown as it is."""
+"""Display names of everything that settings and records name. Unknown names stay as they are."""
 
 from __future__ import annotations
 
+from horizont.config.run import Run
 from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.config.topology import Link
 
@@ -25,41 +26,16 @@ DATASETS = {
 }
 CLASS_NAMES = {
     "cifar10": (
-        "airplane",
-        "automobile",
-        "bird",
-        "cat",
-        "deer",
-        "dog",
-        "frog",
-        "horse",
-        "ship",
-        "truck",
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
     ),
     "fashion-mnist": (
-        "T-shirt",
-        "trouser",
-        "pullover",
-        "dress",
-        "coat",
-        "sandal",
-        "shirt",
-        "sneaker",
-        "bag",
-        "ankle boot",
+        *("T-shirt", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
     ),
 }
 ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "parameter server"}
 SYNC = {"sync": "synchronous", "async": "asynchronous"}
-PHASES = {
-    "load": "load",
-    "forward": "forward",
-    "backward": "backward",
-    "waiting": "waiting",
-    "communication": "communication",
-    "update": "update",
-    "other": "other",
-}
 STARTUP_PHASES = {
     "interpreter": "Python",
     "framework": "framework",
@@ -76,33 +52,42 @@ SEGMENTS = {
     "profiled": "profiled",
     "evaluation": "evaluation",
 }
+SETTINGS = {
+    "global_batch": "examples in a global batch",
+    "local_batch": "examples per worker and step",
+    "link": "link of each host",
+    "cpus_per_host": "CPUs per host",
+    "threads": "compute threads per process",
+    "placement": "placement of the servers",
+    "hosts": "hosts of the workers",
+    "input": "input pipeline",
+}
 
-
-#: What the steps of a system differ by, as it follows a time: `5.3 ms (47 %) are ...`.
+#: Where the steps of two systems differ, as it follows a time: `5.3 ms (47%) are ...`.
 CAUSES = {
-    "local": "in the worker's own work",
+    "local": "in the worker's own computation",
     "load": "in loading batches",
     "forward": "in the forward pass",
     "backward": "in the backward pass",
     "waiting": "in waiting for the other workers",
     "communication": "in communication",
     "update": "in the update",
-    "other": "outside of the phases",
+    "other": "outside the phases",
 }
 
 
 def framework_of(system: str) -> str:
-    """Tell the framework of a system, as it is called in settings."""
+    """Return the framework of a system, as in the settings."""
     return system.split("/", maxsplit=1)[0]
 
 
 def variant_of(system: str) -> str:
-    """Tell the build of a system, as it is called in settings; nothing of a plain one."""
+    """Return the variant of a system, as in the settings; empty for the default one."""
     return system.partition("+")[2]
 
 
 def framework_label(name: str) -> str:
-    """Return the display name of a framework; an unknown name is returned unchanged."""
+    """Return the display name of a framework."""
     return framework_info(name).label if name in FRAMEWORKS else name
 
 
@@ -113,99 +98,126 @@ def variant_label(framework: str, variant: str) -> str:
 
 
 def synchronisation_label(system: str) -> str:
-    """Name what sets a system apart within its framework: `synchronous, all-reduce`."""
+    """Return what distinguishes a system within its framework: `synchronous, all-reduce`."""
     _, sync, *architecture = system.partition("+")[0].split("/")
-    said = ["one process"]
+    parts = ["one process"]
     if architecture:
-        said = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
+        parts = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
     variant = variant_of(system)
-    return ", ".join([*said, variant_label(framework_of(system), variant)] if variant else said)
+    return ", ".join([*parts, variant_label(framework_of(system), variant)] if variant else parts)
 
 
 def system_label(name: str) -> str:
-    """Name a system on one line."""
+    """Return a system on one line: `<framework>, synchronous, all-reduce`."""
     return f"{framework_label(framework_of(name))}, {synchronisation_label(name)}"
 
 
-def network_label(name: str) -> str:
-    """Name a network."""
-    return NETWORKS.get(name, name)
+def two_line_label(system: str) -> str:
+    """Return a system on two lines, for the row of a chart."""
+    return f"{framework_label(framework_of(system))}\n{synchronisation_label(system)}"
 
 
-def workload_label(network: str, dataset: str) -> str:
-    """Name a workload: `LeNet-5 on CIFAR-10`."""
-    return f"{NETWORKS.get(network, network)} on {DATASETS.get(dataset, dataset)}"
-
-
-def workload_label_from_name(name: str) -> str:
-    """Name a workload by what it is called in settings: network and data set, joined."""
-    for dataset_name in DATASETS:
-        if name.endswith(f"-{dataset_name}"):
-            return workload_label(name.removesuffix(f"-{dataset_name}"), dataset_name)
-    return name
-
-
-def dataset_label(name: str) -> str:
-    """Name a data set."""
-    return DATASETS.get(name, name)
-
-
-def pair_label(name: str) -> str:
-    """Name a pair of frameworks, or of a framework and its build: `MXNet – PyTorch`."""
-    return " – ".join(trainer_label(each) for each in name.split("-"))
+def short_labels(systems: list[str]) -> dict[str, str]:
+    """Return labels for a sentence: the framework alone where it has no other system."""
+    names = list(dict.fromkeys(systems))
+    frameworks = [framework_of(name) for name in names]
+    return {
+        name: framework_label(framework)
+        if frameworks.count(framework) == 1
+        else f"{framework_label(framework)} ({synchronisation_label(name)})"
+        for name, framework in zip(names, frameworks, strict=True)
+    }
 
 
 def trainer_label(name: str) -> str:
-    """Name a framework with its build: `PyTorch (torch.compile)`."""
+    """Return a framework and variant: `<framework> (<variant>)`."""
     framework, _, variant = name.partition("+")
     label = framework_label(framework)
     return f"{label} ({variant_label(framework, variant)})" if variant else label
 
 
 def single_process_label(system: str) -> str:
-    """Name a system of one process where all are: `PyTorch (torch.compile)`."""
-    build = variant_of(system)
-    return trainer_label(f"{framework_of(system)}+{build}" if build else framework_of(system))
+    """Return a single-process system among others of its kind: `<framework> (<variant>)`."""
+    variant = variant_of(system)
+    return trainer_label(framework_of(system) + (f"+{variant}" if variant else ""))
 
 
-SETTINGS = {
-    "global_batch": "examples of a global batch",
-    "local_batch": "examples of each worker in a step",
-    "link": "link of each host",
-    "cpus_per_host": "processors of each host",
-    "placement": "place of the servers",
-    "hosts": "addresses",
-    "input": "input",
-}
+def pair_label(name: str) -> str:
+    """Return a pair of frameworks or variants: `<framework> – <framework>`."""
+    return " – ".join(trainer_label(trainer) for trainer in name.split("-"))
+
+
+def network_label(name: str) -> str:
+    """Return the display name of a network."""
+    return NETWORKS.get(name, name)
+
+
+def dataset_label(name: str) -> str:
+    """Return the display name of a data set."""
+    return DATASETS.get(name, name)
+
+
+def workload_label(network: str, dataset: str) -> str:
+    """Return a workload: `LeNet-5 on CIFAR-10`."""
+    return f"{network_label(network)} on {dataset_label(dataset)}"
+
+
+def workload_label_from_name(name: str) -> str:
+    """Return a workload whose name is that of the network and of the data set, joined."""
+    for dataset in DATASETS:
+        if name.endswith(f"-{dataset}"):
+            return workload_label(name.removesuffix(f"-{dataset}"), dataset)
+    return name
 
 
 def setting_label(name: str) -> str:
-    """Name a setting that an experiment varies."""
+    """Return the display name of a setting that a sweep varies."""
     return SETTINGS.get(name, name)
 
 
 def rate_label(rate_mbit: float | None) -> str:
-    """Write the rate of a link: `100 Mbit/s`, `1 Gbit/s`; nothing is no limit."""
+    """Format the rate of a link: `100 Mbit/s`, `1 Gbit/s`, `no limit`."""
     if rate_mbit is None or not rate_mbit > 0:
         return "no limit"
     return f"{rate_mbit / 1000:g} Gbit/s" if rate_mbit >= 1000 else f"{rate_mbit:g} Mbit/s"
 
 
 def link_label(link: Link) -> str:
-    """Write a link of an emulated host."""
-    said = rate_label(link.rate_mbit)
+    """Format the link of a host: rate by direction if they differ, and latency."""
+    label = rate_label(link.rate_mbit)
     if link.uplink_mbit is not None:
-        said += f" to the host, {rate_label(link.uplink_mbit)} from it"
+        label += f" to the host, {rate_label(link.uplink_mbit)} from it"
     if link.latency_ms:
-        said += f", {link.latency_ms:g} ms"
-    return said
+        label += f", {link.latency_ms:g} ms"
+    return label
+
+
+def point_label(run: Run) -> str:
+    """Return the sweep point of a run: `2 x 42, 2 servers, 100 Mbit/s, DataLoader, cache`.
+
+    The first numbers are the workers and the examples of each.
+    """
+    topology = run.topology
+    parts = [f"{topology.workers} x {run.local_batch}"]
+    parts += [f"{topology.servers} servers"] if topology.servers > 1 else []
+    parts += ["dedicated servers"] if topology.placement == "dedicated" else []
+    parts += [f"{topology.hosts} hosts"] if topology.hosts else []
+    parts += [f"{topology.threads} threads"] if topology.threads > 1 else []
+    parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
+    parts += [] if topology.link.is_unlimited else [link_label(topology.link)]
+    parts += [run.input.label(run.system.framework)] if run.input.from_files else []
+    return ", ".join(parts)
 
 
 def cause_label(level: str, part: str) -> str:
-    """Say where a difference is: `in the backward pass`."""
+    """Return where a difference lies: `in the backward pass`."""
     if level == "class":
         return f"in operators of the class {part}"
     if level == "operator":
         return f"in the operator {part}"
-    joined = " and ".join(PHASES.get(each, each) for each in part.split(" + "))
-    return CAUSES.get(part, f"in {joined}")
+    return CAUSES.get(part, f"in {part.replace(' + ', ' and ')}")
+
+
+def capitalise(text: str) -> str:
+    """Return a text whose first letter is a capital."""
+    return text[:1].upper() + text[1:]

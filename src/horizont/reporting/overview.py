@@ -1,169 +1,133 @@
-"""The results of the whole study, from the metrics that its experiments left."""
+"""The results of the study, from the published metrics of its experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.throughput import from_metrics
+from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus
+from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.files import read_json
-from horizont.reporting import figures, labels
-from horizont.reporting.page import FigureOutput, PageTitle, workload_title
-from horizont.reporting.tables import Table, shorten, text_table
+from horizont.records.record import Record
+from horizont.reporting import labels
+from horizont.reporting.figures.phases import phase_panels
+from horizont.reporting.output import TableOutput
+from horizont.reporting.page import synthetic_note
+from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.style import message_figure
+from horizont.reporting.tables import shorten, text_table
 
-#: What an experiment is called in the titles of results; others go by their own name.
-EXPERIMENT_TITLES = {"local": "one process", "distributed": "{} workers"}
+#: Metrics by system; see `horizont.analysis.throughput.metrics`.
+Metrics = Mapping[str, Mapping[str, Any]]
 
-#: The metrics of each system, by experiment and workload.
-Results = Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]
+#: Metrics by the title of their experiment and workload.
+Results = Mapping[str, Metrics]
 
-
-def read_results(study: Study, metrics_path: Callable[[str], Path]) -> Results:
-    """Read the metrics of all experiments that have any.
-
-    Parameters
-    ----------
-    place
-        Tells the file of the metrics of a given name, such as `local-lenet5-cifar10`.
-    """
-    found = {}
-    for workload in study.study:
-        for experiment in timing_experiments(study, workload):
-            path = metrics_path(f"{experiment}-{workload}")
-            if path.exists():
-                found[experiment, workload] = read_json(path)
-    return found
+_NUMBERS = {"examples/s", "interval", "of best", "runs"}
 
 
-def timing_experiments(study: Study, workload: str) -> list[str]:
-    """List the experiments on a workload that are made for their times."""
-    names = study.experiments_on(workload)
-    return [name for name in names if study.experiment(name).is_timing]
-
-
-def overview_panels(
-    study: Study, results: Results, sources: Mapping[str, str]
-) -> dict[str, Mapping[str, Mapping[str, Any]]]:
-    """Title each experiment's metrics for `headline`.
+def read_results(
+    study: Study, metrics_path: Callable[[str], Path], sources: Mapping[str, str]
+) -> Results:
+    """Read the published metrics of all experiments that compare systems at one point.
 
     Parameters
     ----------
+    metrics_path
+        Returns the file of an experiment's metrics.
     sources
-        ``real`` or ``synthetic``, by the name of the data set.
+        ``real`` or ``synthetic``, by data set.
     """
-    return {
-        f"{_workload_title(study, workload, sources)}, {_experiment_label(study, experiment)}": metrics
-        for (experiment, workload), metrics in results.items()
-    }
+    results = {}
+    for experiment, settings in study.experiments.items():
+        path = metrics_path(experiment)
+        if settings.kind != "training" or not path.exists():
+            continue
+        published = read_json(path)
+        for name in settings.workloads:
+            if name in published:
+                workload = study.workload(name)
+                label = labels.workload_label(workload.network, workload.dataset)
+                label += synthetic_note(sources.get(workload.dataset, ""))
+                results[f"{label}: {study.experiment_title(experiment)}"] = published[name]
+    return results
 
 
-def _workload_title(study: Study, name: str, sources: Mapping[str, str]) -> str:
-    workload = study.workload(name)
-    stand_in = "" if sources.get(workload.dataset) == "real" else " (synthetic stand-in)"
-    return labels.workload_label(workload.network, workload.dataset) + stand_in
+@figure("headline", title="The answer")
+def overview_figure(results: Results) -> Drawing:
+    """{caption}."""
+    if not results:
+        caption = "What this study measured instead is in the following chapters"
+        text = "No experiment of this study compares the step times of systems."
+        return Drawing(message_figure(text), pd.DataFrame(), {"caption": caption})
+    caption = (
+        "One training step by phase. Bars: mean instrumented step of a worker. Markers: timed "
+        "step, median over repeated runs with its interval; the gap between bar and marker is the "
+        "instrumentation overhead"
+    )
+    panels = {title: from_metrics(own) for title, own in results.items()}
+    tables = [each.assign(panel=title) for title, pair in panels.items() for each in pair]
+    return Drawing(phase_panels(panels), pd.concat(tables), {"caption": caption})
 
 
-def _experiment_label(study: Study, name: str) -> str:
-    title = EXPERIMENT_TITLES.get(name, name.replace("_", " "))
-    return title.format(study.experiment(name).topology.workers)
-
-
-def experiment_title(study: Study, experiment: str, workload: str, source: str) -> PageTitle:
-    """Title a page about an experiment on a workload: `LeNet-5 on CIFAR-10, 2 workers`.
-
-    Parameters
-    ----------
-    source
-        ``real`` or ``synthetic``: where the prepared data come from.
-    """
-    sources = {study.workload(workload).dataset: source}
-    about = workload_title(study.workload(workload), source)
-    name = _experiment_label(study, experiment)
-    return PageTitle(f"{_workload_title(study, workload, sources)}, {name}", about.facts)
-
-
-def result_table(study: Study, results: Results, sources: Mapping[str, str]) -> Table:
-    """Rank the systems of every experiment by speed; those without a number come last.
-
-    A study of input or incidents alone has none to rank, and the table says so.
-    """
-    rows = []
-    for (experiment, workload), metrics in results.items():
-        title = (
-            f"{_workload_title(study, workload, sources)}, {_experiment_label(study, experiment)}"
-        )
-        rows += [{"title": title, **row} for row in _ranked_rows(metrics)]
+@table("results", title="The answer")
+def result_table(results: Results) -> TableOutput:
+    """Build the table of all results, systems ranked by throughput."""
+    rows = [{"title": title, **row} for title, own in results.items() for row in _ranked_rows(own)]
     if not rows:
-        return text_table(pd.DataFrame({"system": ["none was compared by its speed"]}))
-    numbers = {"examples/s", "interval", "of best", "runs"}
-    return text_table(pd.DataFrame(rows), numbers, group_by="title")
+        return text_table(pd.DataFrame({"system": ["no systems were compared by throughput"]}))
+    return text_table(pd.DataFrame(rows), _NUMBERS, group_by="title")
 
 
-def speed_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Rank the systems of one experiment by speed.
-
-    Parameters
-    ----------
-    metrics
-        As of `horizont.analysis.throughput`.
-    """
-    numbers = {"examples/s", "interval", "of best", "runs"}
-    return text_table(pd.DataFrame(_ranked_rows(metrics)), numbers)
+@table("speed", title="Throughput")
+def speed_table(
+    records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
+) -> TableOutput:
+    """Build the table of the systems of an experiment, ranked by throughput."""
+    return text_table(pd.DataFrame(_ranked_rows(metrics(records, certificate))), _NUMBERS)
 
 
-def _ranked_rows(metrics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
-    fastest = max((own["examples_per_s"] or 0.0 for own in metrics.values()), default=0.0)
-    ranked = sorted(metrics.items(), key=lambda item: -(item[1]["examples_per_s"] or 0.0))
+@table("sweep", title="Throughput by sweep point")
+def sweep_table(
+    records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
+) -> TableOutput:
+    """Build the table of the systems at each sweep point, ranked by throughput."""
+    points: dict[str, list[Record]] = {}
+    for record in records:
+        points.setdefault(labels.point_label(record.run), []).append(record)
+    rows = [
+        {"point": point, **row}
+        for point, own in points.items()
+        for row in _ranked_rows(metrics(own, certificate))
+    ]
+    return text_table(pd.DataFrame(rows), _NUMBERS, group_by="point")
+
+
+def _ranked_rows(own: Metrics) -> list[dict[str, str]]:
+    ranked = sorted(own.items(), key=lambda item: -(item[1]["examples_per_s"] or 0.0))
+    fastest = ranked[0][1]["examples_per_s"] if ranked else None
     return [
-        {"system": labels.system_label(system), **_speed_row(own, fastest)}
-        for system, own in ranked
+        {"system": labels.system_label(system), **_speed_row(values, fastest)}
+        for system, values in ranked
     ]
 
 
-def _speed_row(own: Mapping[str, Any], fastest: float) -> dict[str, str]:
-    rate = own["examples_per_s"]
+def _speed_row(values: Mapping[str, Any], fastest: float | None) -> dict[str, str]:
+    rate = values["examples_per_s"]
     interval = "–"
-    if own["low"] is not None:
-        interval = f"{own['low']:,.0f} to {own['high']:,.0f} ({own['level']:.0%})"
-    proven = own["comparable"] == "verified"
-    notes = [own["reason"], "" if proven else own["comparable"].partition(": ")[2]]
+    if values["low"] is not None:
+        interval = f"{values['low']:,.0f} to {values['high']:,.0f} ({values['level']:.0%})"
+    is_verified = values["comparable"] == "verified"
+    notes = [values["reason"], "" if is_verified else values["comparable"].partition(": ")[2]]
     return {
-        "examples/s": "–" if rate is None else f"{rate:,.0f}",
+        "examples/s": f"{rate:,.0f}" if rate else "–",
         "interval": interval,
-        "of best": "–" if rate is None else f"{rate / fastest:.0%}",
-        "runs": f"{own['ok']} of {own['planned']}",
-        "comparable": "yes" if proven else "no",
+        "of best": f"{rate / fastest:.0%}" if rate and fastest else "–",
+        "runs": f"{values['ok']} of {values['planned']}",
+        "comparable": "yes" if is_verified else "no",
         "note": shorten("; ".join(filter(None, notes))),
     }
-
-
-#: The metrics of an experiment on a workload, as of `horizont.analysis.throughput`.
-Metrics = Mapping[str, Mapping[str, Any]]
-
-
-def overview_figure(panels: Mapping[str, Metrics]) -> FigureOutput:
-    """Draw where the time goes, for every workload and system.
-
-    Parameters
-    ----------
-    panels
-        Metrics by the title of their panel, top down. Without any the picture says so: a study
-        may look at input or incidents alone.
-    """
-    if not panels:
-        said = "No experiment of this study compares systems by the time of a step."
-        elsewhere = "What this study looked at instead is in the chapters behind this page."
-        return FigureOutput(figures.message_figure(said), "headline", elsewhere)
-    tables = {title: from_metrics(found) for title, found in panels.items()}
-    figure = figures.stacked_panels(tables)
-    caption = (
-        "Where the time of a training step goes. Bars: mean instrumented step of a worker, by "
-        "phase. Marks: bare step, median over repeated runs with its interval; the distance "
-        "between bar and mark is what looking cost."
-    )
-    data = [each.assign(panel=title) for title, pair in tables.items() for each in pair]
-    return FigureOutput(figure, "headline", caption, pd.concat(data) if data else None)

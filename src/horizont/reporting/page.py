@@ -1,215 +1,134 @@
-"""What a notebook cell shows: a figure with its caption, or the title of a page."""
+"""The page of an experiment on a workload: its title, and its figures and tables by name."""
 
 from __future__ import annotations
 
-import html
-import inspect
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-import pandas as pd
-from matplotlib.figure import Figure
-
+from horizont.analysis.runs import CertificateStatus
+from horizont.config.experiment import Experiment
+from horizont.config.study import Study
 from horizont.config.workload import OptimizerConfig, Workload
-from horizont.reporting import labels, sheet
-from horizont.reporting.style import inline_svg, standalone_svg
-from horizont.reporting.tables import key_value_table
+from horizont.data.prepared import DatasetDescription
+from horizont.records.record import Record
+from horizont.reporting import labels
+from horizont.reporting.output import PageTitle
+from horizont.reporting.registry import find_entry
 
 
 @dataclass(frozen=True)
-class FigureOutput:
-    """A figure with its caption.
+class ExperimentPage:
+    """The records of an experiment on a workload, and everything that describes them.
 
-    Shown in a notebook as an inline SVG. The book takes name and caption from the metadata of
-    the output and numbers the figure.
+    A figure or table is called with those of the attributes that its parameters name.
 
     Attributes
     ----------
-    name
-        Unique on its page; becomes the address of the figure.
-    caption
-        A sentence or two that say what is seen and how it was measured.
-    data
-        The table that the figure was drawn from; without it, what the figure shows is read back.
+    certificate
+        Whether the times of each framework may be compared.
+    publish
+        Writes the metrics of the experiment.
+    is_view
+        Whether another page shows the experiment itself.
     """
 
-    figure: Figure
-    name: str
-    caption: str
-    data: pd.DataFrame | None = None
+    study: Study
+    experiment: str
+    workload: str
+    dataset: DatasetDescription
+    records: Sequence[Record]
+    certificate: CertificateStatus
+    publish: Callable[[], None]
+    is_view: bool = False
 
-    def svg(self) -> str:
-        """Write the figure as a file of its own."""
-        return standalone_svg(self.figure, self.caption)
+    @cached_property
+    def settings(self) -> Experiment:
+        """The settings of the experiment."""
+        return self.study.experiment(self.experiment)
 
-    def save(self, path: Path) -> None:
-        """Write the figure as an SVG file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.svg(), encoding="utf-8")
+    def title(self) -> None:
+        """Show the title: the workload, and in a view the experiment."""
+        title = workload_title(self.study.workload(self.workload), self.dataset.source)
+        experiment = f" ({self.study.experiment_title(self.experiment)})" if self.is_view else ""
+        _display(PageTitle(title.text + experiment, title.facts))
 
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        picture = inline_svg(self.figure, self.caption)
-        data = sheet.drawn(self.figure) if self.data is None else self.data
-        said = f"{html.escape(self.caption)} {sheet.link(self.name, data)}"
-        caption = f"<figcaption>{said}</figcaption>"
-        page = f'<figure class="hz-figure">{picture}{caption}</figure>'
-        metadata = {"figure": {"name": self.name, "caption": self.caption}}
-        return {"text/html": page, "text/plain": self.caption}, {"horizont": metadata}
+    def output(self, name: str, **values: Any) -> Any:
+        """Return a figure or table; `values` are further arguments of its function."""
+        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
+        return find_entry(name)({**{field: getattr(self, field) for field in own}, **values})
+
+    def show(self, name: str, **values: Any) -> None:
+        """Show a figure or table; see `output`."""
+        _display(self.output(name, **values))
+
+    def show_optional(self, *names: str) -> None:
+        """Show sections of figures and tables, as far as the records have what they show."""
+        for name in names:
+            entry = find_entry(name)
+            if not entry.needs(self.records):
+                continue
+            paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
+            if section := "\n\n".join(filter(None, paragraphs)):
+                from IPython.display import Markdown
+
+                _display(Markdown(section))
+            self.show(name)
+
+    def setup_table(self) -> None:
+        """Show how the experiment was set up."""
+        self.show("setup")
+
+    def run_table(self) -> None:
+        """Show all runs."""
+        self.show("runs")
 
 
-@dataclass(frozen=True)
-class PageTitle:
-    """The title of a page and the facts below it.
-
-    Attributes
-    ----------
-    text
-        What the page is about, in human words: `LeNet-5 on CIFAR-10`.
-    facts
-        A line about how it was done.
-    """
-
-    text: str
-    facts: str = ""
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        text = f"**{self.text}**" + (f" · {self.facts}" if self.facts else "")
-        bundle = {"text/markdown": text, "text/plain": text.replace("*", "")}
-        return bundle, {"horizont": {"title": self.text, "facts": self.facts}}
+def show(name: str, **values: Any) -> None:
+    """Show a figure or table by its name, on a page without an experiment."""
+    _display(find_entry(name)(values))
 
 
-@dataclass(frozen=True)
-class TextSample:
-    """A passage of text from a data set."""
+def _display(output: Any) -> None:
+    from IPython.display import display  # type: ignore[attr-defined]
 
-    text: str
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        quoted = f"<blockquote>{html.escape(self.text)} …</blockquote>"
-        return {"text/html": quoted, "text/plain": self.text}
+    display(output)  # type: ignore[no-untyped-call]
 
 
 def workload_title(workload: Workload, source: str) -> PageTitle:
-    """Title a page about a workload.
+    """Return the title of a page about a workload.
 
     Parameters
     ----------
     source
-        ``real`` or ``synthetic``: where the prepared data come from.
+        ``real`` or ``synthetic``, the source of the data set.
     """
-    text = labels.workload_label(workload.network, workload.dataset) + _synthetic_note(source)
+    text = labels.workload_label(workload.network, workload.dataset) + synthetic_note(source)
     return PageTitle(text, f"{_optimizer_label(workload.optimizer)}; {_data_note(source)}")
 
 
 def dataset_title(name: str, source: str) -> PageTitle:
-    """Title a page about a data set."""
-    return PageTitle(labels.dataset_label(name) + _synthetic_note(source), _data_note(source))
+    """Return the title of a page about a data set."""
+    return PageTitle(labels.dataset_label(name) + synthetic_note(source), _data_note(source))
 
 
-def _optimizer_label(optimizer: OptimizerConfig) -> str:
-    """Describe an update rule: `SGD, momentum 0.9, learning rate 0.01`."""
-    name = {"sgd": "SGD", "adam": "Adam"}[optimizer.name]
-    kind = " (Nesterov)" if optimizer.nesterov else ""
-    momentum = f"momentum {optimizer.momentum:g}{kind}" if optimizer.momentum else ""
-    decay = f"weight decay {optimizer.weight_decay:g}" if optimizer.weight_decay else ""
-    rate = f"learning rate {optimizer.learning_rate:g}"
-    return ", ".join(filter(None, [name, momentum, rate, decay]))
-
-
-def _synthetic_note(source: str) -> str:
+def synthetic_note(source: str) -> str:
+    """Return what follows the name of a data set if it is not the real one."""
     return "" if source == "real" else " (synthetic stand-in)"
 
 
 def _data_note(source: str) -> str:
     if source == "real":
-        return "the real data"
-    return "synthetic data of the same shape, not the real set"
+        return "the real data set"
+    return "synthetic data of the same shape, not the real data set"
 
 
-#: A docstring of more than one paragraph, with its first.
-LONG_DOCSTRING = re.compile(r'("""[^"]*?)\n\n[^"]*?"""')
-
-
-@dataclass(frozen=True)
-class SourceListing:
-    """Functions of the package, as they are written."""
-
-    text: str
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/markdown": f"```python\n{self.text}\n```", "text/plain": self.text}
-
-
-@dataclass(frozen=True)
-class NamedValues:
-    """Named results of a notebook, shown as a table and kept in its metadata for tests."""
-
-    values: dict[str, float]
-    digits: int = 4
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        shown = key_value_table({name: self._format(value) for name, value in self.values.items()})
-        return shown._repr_mimebundle_(), {"horizont": {"numbers": self.values}}
-
-    def _format(self, value: float) -> str:
-        whole = float(value).is_integer() and abs(value) < 1e15
-        return f"{value:,.0f}" if whole else f"{value:,.{self.digits}g}"
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Several things of this package as one, the first on top."""
-
-    outputs: tuple[Any, ...]
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        shown = [thing._repr_mimebundle_() for thing in self.outputs]
-        bundles = [each[0] if isinstance(each, tuple) else each for each in shown]
-        return {kind: "\n\n".join(b[kind] for b in bundles) for kind in ("text/html", "text/plain")}
-
-
-def stack(*outputs: Any) -> Stack:
-    """Show pictures and tables below each other where only one thing can be shown."""
-    return Stack(outputs)
-
-
-def source_listing(*functions: Callable[..., Any]) -> SourceListing:
-    """Show functions of the package, which the tests hold against the frameworks.
-
-    Of what they say about themselves the first sentence is shown.
-    """
-    texts = (inspect.getsource(function).rstrip() for function in functions)
-    return SourceListing("\n\n\n".join(LONG_DOCSTRING.sub(r'\1"""', text) for text in texts))
-
-
-def named_values(**values: float) -> NamedValues:
-    """Show named numbers; a low line in a name becomes a space."""
-    return NamedValues({name.replace("_", " "): float(value) for name, value in values.items()})
-
-
-@dataclass(frozen=True)
-class RelatedPages:
-    """Where to read on: text and address of each page."""
-
-    pages: tuple[tuple[str, str], ...]
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        if not self.pages:
-            text = "This study measures nothing of it; another profile does."
-            return {"text/html": f"<p>{text}</p>", "text/plain": text}
-        rows = "".join(
-            f'<li><a href="{html.escape(address)}">{html.escape(text)}</a></li>'
-            for text, address in self.pages
-        )
-        return {
-            "text/html": f'<ul class="hz-links">{rows}</ul>',
-            "text/plain": "; ".join(text for text, _ in self.pages),
-        }
-
-
-def page_links(pages: Sequence[tuple[str, str]]) -> RelatedPages:
-    """Link to pages."""
-    return RelatedPages(tuple(pages))
+def _optimizer_label(optimizer: OptimizerConfig) -> str:
+    """Return an update rule: `SGD, momentum 0.9, learning rate 0.01`."""
+    name = {"sgd": "SGD", "adam": "Adam"}[optimizer.name]
+    kind = " (Nesterov)" if optimizer.nesterov else ""
+    momentum = f"momentum {optimizer.momentum:g}{kind}" if optimizer.momentum else ""
+    decay = f"weight decay {optimizer.weight_decay:g}" if optimizer.weight_decay else ""
+    rate = f"learning rate {optimizer.learning_rate:g}"
+    return ", ".join(filter(None, [name, momentum, decay, rate]))

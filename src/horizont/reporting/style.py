@@ -1,11 +1,11 @@
-"""The look of every figure: colours, marks and sizes, fixed in this one place.
+"""The style of all figures, and their conversion to SVG that follows the dark mode of a page.
 
 Colours follow Okabe and Ito ("Color universal design", 2008) and Tol ("Colour schemes", 2021):
-they differ in lightness as well as in hue, so they can be told apart by colour-blind readers and
-on a grey print. Wherever colour carries a meaning, a mark, a hatch or a label carries it too.
+they differ in lightness as well as in hue, so that colour-blind readers and grey prints can
+distinguish them. Wherever colour carries a meaning, a marker, a hatch or a label carries it too.
 
-Ink, grid and paper are drawn in three fixed greys that a style sheet may turn for a dark page
-(see `horizont.reporting.style`); the colours of the data are readable on white and on near-black.
+Text, grid and background have fixed greys, which a style sheet replaces on a dark page. The
+colours of the data are readable on white and on near-black.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MUTED = "#6b7280"
 GRID = "#d8dee4"
 BACKGROUND = "#fefefe"
 
-#: The same on a dark page.
+#: Their replacements on a dark page.
 DARK_COLOURS = {FOREGROUND: "#e6edf3", MUTED: "#9aa4b0", GRID: "#3a424c", BACKGROUND: "#121820"}
 
 UNKNOWN_COLOUR = "#7f7f7f"
 
-#: Reading and computing are cool and plain, what distribution costs is warm.
+#: Loading and computing have cool colours, the cost of distribution warm ones.
 PHASE_COLOURS = {
     "load": "#e3cf6b",
     "forward": "#7cc0e8",
@@ -47,7 +47,7 @@ PHASE_COLOURS = {
 }
 PHASE_HATCHES = {"waiting": "////"}
 
-#: Forward and backward of a class of operators; the other classes have one colour.
+#: Forward and backward pass; equal for classes that belong to neither.
 OPERATOR_CLASS_COLOURS: dict[str, tuple[str, str]] = {
     "convolution": ("#8fc4ea", "#2c6ca8"),
     "batch norm": ("#9fd4bc", "#2f8263"),
@@ -71,16 +71,17 @@ STARTUP_COLOURS = ("#c9d3de", "#7cc0e8", "#d9c25c", "#3b78b4", "#3f9c7c", "#efa5
 PAIR_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#6b7280")
 PAIR_MARKERS = ("o", "s", "D", "^", "v", "P")
 
+_SERIES_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5")
 PROCESS_COLOURS = {
-    "worker": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
-    "host": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
-    "process": ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5"),
+    "worker": _SERIES_COLOURS,
+    "host": _SERIES_COLOURS,
+    "process": _SERIES_COLOURS,
     "server": ("#c8413b", "#8f2d56"),
     "chief": ("#6b7280",),
     "scheduler": ("#a9a9a9",),
 }
 
-#: The segments of a run, in their order; each has its name in a legend of the same order.
+#: The segments of a run, in the order of the run and of the legend.
 SEGMENT_COLOURS = {
     "start-up": "#a9b1ba",
     "warmup": "#e3cf6b",
@@ -143,14 +144,24 @@ _RC_PARAMS: dict[Any, Any] = {
 
 @contextmanager
 def book_style() -> Iterator[None]:
-    """Draw in the book's look, and leave the settings of matplotlib as they were."""
+    """Apply the style of the book meanwhile."""
     with mpl.rc_context(_RC_PARAMS):
         yield
 
 
 def new_figure(height: float, width: float = FIGURE_WIDTH) -> Figure:
-    """Make a figure of a size in inches that no window and no global state holds on to."""
+    """Create a figure with a size in inches, outside pyplot's global state."""
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def message_figure(text: str) -> Figure:
+    """Plot a sentence where there is nothing else to plot."""
+    with book_style():
+        figure = new_figure(0.8)
+        axes = figure.subplots()
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, style="italic")
+    return figure
 
 
 def framework_colour(framework: str) -> str:
@@ -164,14 +175,13 @@ def framework_marker(framework: str) -> str:
 
 
 def _variant_info(system: str) -> VariantInfo:
-    """Return the information about the variant of a system, known or not."""
     framework, variant = labels.framework_of(system), labels.variant_of(system)
     known = framework_info(framework).variants if framework in FRAMEWORKS else {}
     return known.get(variant, VariantInfo(mechanism=variant))
 
 
 def line_style(system: str) -> LineStyle:
-    """Tell the kind of line of a system: whole for all-reduce and one process."""
+    """Return the line style of a system: solid for all-reduce and single processes."""
     if labels.variant_of(system):
         return ":"
     if "/async/" in system:
@@ -185,16 +195,21 @@ def system_colour(system: str) -> str:
     if not labels.variant_of(system):
         return colour
     tone = _variant_info(system).tone
-    towards = 255 if tone > 0 else 0
-    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return "#" + "".join(f"{round(part + (towards - part) * abs(tone)):02x}" for part in parts)
+    target = 255 if tone > 0 else 0
+    channels = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return "#" + "".join(f"{round(c + (target - c) * abs(tone)):02x}" for c in channels)
+
+
+def system_marker(system: str) -> str:
+    """Return the marker of a system, which is that of its framework."""
+    return framework_marker(labels.framework_of(system))
 
 
 def marker_style(system: str) -> dict[str, Any]:
-    """Return the marker of a system: hollow if asynchronous, filled on one side for a variant."""
+    """Return marker properties: hollow if asynchronous, half filled for a variant."""
     colour = system_colour(system)
     return {
-        "marker": framework_marker(labels.framework_of(system)),
+        "marker": system_marker(system),
         "color": BACKGROUND if "/async/" in system else colour,
         "fillstyle": _variant_info(system).fill if labels.variant_of(system) else "full",
         "markerfacecoloralt": BACKGROUND,
@@ -204,18 +219,18 @@ def marker_style(system: str) -> dict[str, Any]:
 
 
 def process_colour(name: str) -> str:
-    """Tell the colour of a process by its role and number: `worker-0`."""
+    """Return the colour of a process, for example `worker-0`, by its role and rank."""
     if name == "all":
         return FOREGROUND
-    role, _, number = name.rpartition("-")
+    role, _, rank = name.rpartition("-")
     colours = PROCESS_COLOURS.get(role)
-    if not colours or not number.isdigit():
+    if not colours or not rank.isdigit():
         return UNKNOWN_COLOUR
-    return colours[int(number) % len(colours)]
+    return colours[int(rank) % len(colours)]
 
 
 def operator_class_style(name: str) -> tuple[str, str | None]:
-    """Tell colour and hatch of a class of operators; what is outside of all is only hatched."""
+    """Return colour and hatch of an operator class; time outside all operators is hatched."""
     plain = name.removesuffix(" backward")
     if plain not in OPERATOR_CLASS_COLOURS:
         return GRID, "////"
@@ -223,7 +238,7 @@ def operator_class_style(name: str) -> tuple[str, str | None]:
 
 
 def grid_axis(axes: Axes, axis: str) -> None:
-    """Keep the grid lines of one axis (`x` or `y`) and drop the frame."""
+    """Set the grid lines of one axis only (`x` or `y`), without a frame."""
     axes.grid(visible=False, axis="y" if axis == "x" else "x")
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -232,66 +247,65 @@ def grid_axis(axes: Axes, axis: str) -> None:
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 
-#: Where a page says that it is dark: the book's theme, and JupyterLab's.
+#: Selectors of a dark page: of the book's theme, and of JupyterLab.
 _DARK_PAGES = ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]')
 
 
 def standalone_svg(figure: Figure, title: str) -> str:
-    """Write a figure as a file of its own, which follows the reader's dark mode."""
-    rules = _dark_rules("")
-    style = f"<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>"
-    text = _insert_title(_render_svg(figure), title)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + _after_open_tag(text, style)
+    """Convert a figure to an SVG document that follows the reader's colour scheme."""
+    style = f"<style>@media (prefers-color-scheme: dark) {{{_dark_rules('')}}}</style>"
+    svg = _insert_title(_render_svg(figure), title)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + _insert_in_svg(svg, style)
 
 
 def inline_svg(figure: Figure, title: str) -> str:
-    """Write a figure as a part of a page, with names that no other figure of the page has."""
-    text = _render_svg(figure)
-    mark = hashlib.sha256(text.encode()).hexdigest()[:8]
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{mark}-\1"', text)
-    text = re.sub(r"(url\(#|href=\"#)", rf"\g<1>{mark}-", text)
+    """Convert a figure to SVG for an HTML page, with IDs that no other figure has."""
+    svg = _render_svg(figure)
+    prefix = hashlib.sha256(svg.encode()).hexdigest()[:8]
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
+    svg = re.sub(r"(url\(#|href=\"#)", rf"\g<1>{prefix}-", svg)
     rules = "".join(_dark_rules(f"{page} .hz-figure ") for page in _DARK_PAGES)
-    return _after_open_tag(_insert_title(text, title), f"<style>@media screen {{{rules}}}</style>")
+    return _insert_in_svg(_insert_title(svg, title), f"<style>@media screen {{{rules}}}</style>")
 
 
 def _render_svg(figure: Figure) -> str:
-    """Render a figure and drop what differs from day to day or says nothing."""
+    """Render a figure without what varies between renderings or is invisible."""
     file = io.StringIO()
-    with book_style():  # whether text stays text is decided when the file is written
+    with book_style():  # svg.fonttype is read when the file is written
         _apply_layout(figure)
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r"font-family: [^;\"]+|(?<=px )'DejaVu Sans'[^;\"]*", _replace_font, text)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]+pt"', r"\1", text)  # follows from the width
-    text = re.sub(r'(<svg[^>]*?) width="([^"]+)pt"', _points_to_pixels, text)
-    # A mark's shape has its colours where it is used; its own would hide the dark page's.
-    text = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", text)
-    text = re.sub(r"(\d+\.\d{2})\d+", r"\1", text)  # a hundredth of a point is enough
-    return re.sub(r"\s*\n\s*", "\n", text)
+    svg = file.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font-family: [^;\"]+|(?<=px )'DejaVu Sans'[^;\"]*", _replace_font, svg)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]+pt"', r"\1", svg)  # follows from the width
+    svg = re.sub(r'(<svg[^>]*?) width="([^"]+)pt"', _points_to_pixels, svg)
+    # A marker is coloured where it is used; a colour in its definition would override dark mode.
+    svg = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", svg)
+    svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
+    return re.sub(r"\s*\n\s*", "\n", svg)
 
 
 def _apply_layout(figure: Figure) -> None:
-    """Lay a figure out, once: Matplotlib would do it twice, and draw everything for each time."""
+    """Run the layout engine once; Matplotlib runs it twice, with a full drawing each time."""
     engine = figure.get_layout_engine()
     if engine is not None:
-        figure.set_dpi(72)  # that of its SVG
+        figure.set_dpi(72)  # the resolution of SVG
         engine.execute(figure)
         figure.set_layout_engine(None)
 
 
-def _replace_font(found: re.Match[str]) -> str:
-    return f"font-family: {FONT}" if found.group().startswith("font-family") else FONT
+def _replace_font(match: re.Match[str]) -> str:
+    return f"font-family: {FONT}" if match.group().startswith("font-family") else FONT
 
 
-def _points_to_pixels(found: re.Match[str]) -> str:
-    return f'{found[1]} width="{float(found[2]) * 4 / 3:.0f}"'
+def _points_to_pixels(match: re.Match[str]) -> str:
+    return f'{match[1]} width="{float(match[2]) * 4 / 3:.0f}"'
 
 
 def _dark_rules(selector: str) -> str:
-    """Write the rules that turn the greys of a figure inside `where`."""
+    """Return the rules that replace the greys of a figure inside a selector."""
     return "".join(
         f'{selector}[style*="{kind}: {light}"]{{{kind}:{dark} !important}}'
         for light, dark in DARK_COLOURS.items()
@@ -299,12 +313,12 @@ def _dark_rules(selector: str) -> str:
     )
 
 
-def _insert_title(text: str, title: str) -> str:
-    """Say what the picture shows, for those who do not see it."""
+def _insert_title(svg: str, title: str) -> str:
+    """Add a description of the figure for screen readers."""
     plain = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{plain}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{plain}" ', 1)
 
 
-def _after_open_tag(text: str, part: str) -> str:
-    place = text.index(">", text.index("<svg")) + 1
-    return text[:place] + part + text[place:]
+def _insert_in_svg(svg: str, element: str) -> str:
+    start = svg.index(">", svg.index("<svg")) + 1
+    return svg[:start] + element + svg[start:]

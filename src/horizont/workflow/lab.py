@@ -18,13 +18,14 @@ from horizont.config.system import FRAMEWORKS, parse_system
 from horizont.data.prepared import DatasetDescription
 from horizont.networks.catalogue import network_for
 from horizont.records.record import Record
-from horizont.reporting.captions import loss_figure, throughput_figure
+from horizont.reporting.figures.learning import loss_figure
+from horizont.reporting.figures.throughput import throughput_figure
+from horizont.reporting.output import Stack
 from horizont.reporting.overview import speed_table
-from horizont.reporting.page import Stack, stack
 from horizont.workflow.measure import execute_runs, randomise_blocks
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.progress import is_interactive
 from horizont.workflow.prepare import prepare_subset
+from horizont.workflow.progress import is_interactive
 from horizont.workflow.publish import status_from_certificate
 
 START_NOTEBOOK = "start.ipynb"
@@ -180,18 +181,14 @@ def quick_comparison(
 
 
 def show_quick_comparison(**settings: Any) -> Stack:
-    """Make a small comparison and show how fast each framework trained, and how the loss fell.
-
-    Parameters
-    ----------
-    settings
-        As of :func:`try_out`.
-    """
-    tryout = quick_comparison(**settings)
-    return stack(
-        speed_table(tryout.metrics),
-        throughput_figure(tryout.records),
-        loss_figure(tryout.records),
+    """Build throughput and loss of a quick comparison; see `quick_comparison` for the settings."""
+    comparison = quick_comparison(**settings)
+    return Stack(
+        (
+            speed_table(comparison.records, comparison.certificate_status),
+            throughput_figure(comparison.records),
+            loss_figure(comparison.records),
+        )
     )
 
 

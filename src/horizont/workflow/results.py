@@ -22,7 +22,8 @@ from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.claims import check_page, claim_summary
+from horizont.reporting.claim_check import check_page
+from horizont.reporting.claims import claim_summary
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths

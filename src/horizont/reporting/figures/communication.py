@@ -1,19 +1,25 @@
-"""What crosses the wire, and what a slower wire costs."""
+"""Traffic against theory, the cost of distribution, links of different rates, staleness."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
-from horizont import analysis
+from horizont.analysis.communication import (
+    distribution_cost,
+    link_utilisation,
+    staleness,
+    traffic,
+)
 from horizont.records.record import Record
-from horizont.reporting import figures, labels
+from horizont.reporting import labels
+from horizont.reporting.figures.learning import DASHES
 from horizont.reporting.figures.throughput import (
     ROW_HEIGHT,
     label_rows,
@@ -21,252 +27,223 @@ from horizont.reporting.figures.throughput import (
     set_log_scale,
     system_legend_line,
 )
-from horizont.reporting.page import FigureOutput
+from horizont.reporting.output import Message, TableOutput
+from horizont.reporting.registry import Drawing, figure, has_capability, table
 from horizont.reporting.style import (
     BACKGROUND,
     FOREGROUND,
-    framework_marker,
     MUTED,
-    LineStyle,
     book_style,
     grid_axis,
     line_style,
+    message_figure,
     new_figure,
     system_colour,
+    system_marker,
 )
+from horizont.reporting.tables import format_table
 
 _MIB = 2.0**20
 
 
-def traffic_dots(traffic: pd.DataFrame) -> Figure:
-    """Draw what each host sent and received in a step, beside what the theory says.
+def _varies_in_links(records: Sequence[Record]) -> bool:
+    return len({record.run.topology.link for record in records}) > 1
 
-    Parameters
-    ----------
-    traffic
-        As of `horizont.analysis.communication`.
+
+@figure(
+    "traffic",
+    title="Traffic",
+    text="In a ring of *n* workers, each sends and receives 2 (*n* − 1) / *n* times the bytes of "
+    "the gradients per step. With a parameter server, each worker sends the gradients once and "
+    "receives the weights once, and the server's host does so for all workers except its own.",
+    needs=has_capability("byte_counters"),
+)
+def traffic_figure(records: Sequence[Record]) -> Drawing:
+    """Traffic of each host, sent (left) and received (right), for one step of each worker; read
+    from the counters of its network interface while all workers made timed steps. Strokes: bytes
+    of weights and gradients in theory. Markers to the right of them include headers and
+    acknowledgements. Traffic within a host does not count.
     """
-    systems = list(dict.fromkeys(traffic["system"]))
+    rows = traffic(records)
+    if rows.empty:
+        return Drawing(message_figure("no host had a network interface of its own"), rows)
+    return Drawing(traffic_chart(rows), rows)
+
+
+def traffic_chart(rows: pd.DataFrame) -> Figure:
+    """Plot the traffic of each host beside the theoretical one."""
+    systems = list(dict.fromkeys(rows["system"]))
     with book_style():
-        figure = new_figure(ROW_HEIGHT * max(len(systems), 1) + 0.9)
-        if not systems:
-            figure.text(0.5, 0.5, "no host had an interface of its own", ha="center", color=MUTED)
-            return figure
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, way in zip(panels, ("sent", "received"), strict=True):
+        plot = new_figure(ROW_HEIGHT * len(systems) + 0.9)
+        panels = plot.subplots(1, 2, sharey=True)
+        for axes, direction in zip(panels, ("sent", "received"), strict=True):
             grid_axis(axes, "x")
             for row, system in enumerate(systems):
-                _plot_hosts(axes, row, traffic[traffic["system"] == system], way)
+                _plot_hosts(axes, row, rows[rows["system"] == system], direction)
             axes.set_xlim(left=0)
-            axes.set_xlabel(f"MiB {way} in a step")
+            axes.set_xlabel(f"MiB {direction} per step")
         label_rows(panels[0], systems)
-        theory = Line2D(
-            [], [], color=FOREGROUND, marker="|", linestyle="", markersize=11, label="theory"
-        )
-        dot = Line2D([], [], color=MUTED, marker="o", linestyle="", label="a host, measured")
-        legend_above(figure, [dot, theory], 2)
-    return figure
+        stroke = {"color": FOREGROUND, "marker": "|", "linestyle": "", "markersize": 11}
+        dot = {"color": MUTED, "marker": "o", "linestyle": ""}
+        handles = [Line2D([], [], label="a host, measured", **dot)]
+        handles.append(Line2D([], [], label="theory", **stroke))
+        legend_above(plot, handles, 2)
+    return plot
 
 
-def _plot_hosts(axes: Axes, row: int, hosts: pd.DataFrame, direction: str) -> None:
-    """Draw the hosts of a system one below the other, within its row."""
-    framework = labels.framework_of(hosts["system"].iloc[0])
-    names = list(dict.fromkeys(hosts["host"]))
-    gap = 0.6 / max(len(names), 1)
-    for place, name in enumerate(names):
-        own = hosts[hosts["host"] == name]
-        height = row + (place - (len(names) - 1) / 2) * gap
-        axes.plot(
-            own[f"{direction}_theory_bytes"] / _MIB,
-            [height] * len(own),
-            "|",
-            color=FOREGROUND,
-            markersize=9,
-            markeredgewidth=1.4,
-        )
-        axes.plot(
-            own[f"{direction}_bytes"] / _MIB,
-            [height] * len(own),
-            framework_marker(framework),
-            color=system_colour(str(hosts["system"].iloc[0])),
-            markersize=4.5,
-            alpha=0.85,
-        )
+def _plot_hosts(axes: Axes, row: int, rows: pd.DataFrame, direction: str) -> None:
+    """Plot the hosts of a system below each other, within its row."""
+    system = str(rows["system"].iloc[0])
+    hosts = list(dict.fromkeys(rows["host"]))
+    spacing = 0.6 / len(hosts)
+    for index, host in enumerate(hosts):
+        own = rows[rows["host"] == host]
+        y = [row + (index - (len(hosts) - 1) / 2) * spacing] * len(own)
+        theory = {"color": FOREGROUND, "markersize": 9, "markeredgewidth": 1.4}
+        axes.plot(own[f"{direction}_theory_bytes"] / _MIB, y, "|", **theory)
+        measured = {"color": system_colour(system), "markersize": 4.5, "alpha": 0.85}
+        axes.plot(own[f"{direction}_bytes"] / _MIB, y, system_marker(system), **measured)
 
 
-def link_curves(transfers: pd.DataFrame) -> Figure:
-    """Draw the step over the rate of the links, above what the wire needs at least.
+@table("traffic_table", title="Traffic per step", needs=has_capability("byte_counters"))
+def traffic_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of the traffic of each host, measured and relative to theory."""
+    rate = ["rate_mbit"] if _varies_in_links(records) else []
+    columns = ["sent_bytes", "sent_ratio", "received_bytes", "received_ratio"]
+    return format_table(traffic(records), ["system", *rate, "host", *columns])
 
-    Parameters
-    ----------
-    transfers
-        As of `horizont.analysis.transfers`.
+
+@table(
+    "distribution_cost",
+    title="The cost of distribution",
+    text="Earlier studies took the time of distributed training, **subtracted** that of a single "
+    "process with one worker's share of the batch, and called the rest network time. The table "
+    "compares this with what was **measured**: transfer, and waiting for other workers. The two "
+    "differ where communication overlaps with computation, where a server competes with a worker "
+    "for the CPU of its host, and wherever a worker computes faster or slower than a single "
+    "process. Where the all-reduce of a framework has clocks of its own, *exchange* is its total "
+    "time in a timed step, and *overlap with backward* the part of it during the backward pass.",
+    needs=lambda records: (
+        has_capability("byte_counters")(records)
+        and any(record.run.system.is_local for record in records)
+        and len({record.run.topology.workers for record in records}) <= 2
+        and not _varies_in_links(records)
+    ),
+)
+def distribution_cost_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of measured communication and of its estimate by subtraction."""
+    return format_table(distribution_cost(records))
+
+
+@figure("links", title="Step time by link rate", needs=_varies_in_links)
+def link_figure(records: Sequence[Record]) -> Drawing:
+    """A worker's timed step by the rate of each host's link, on logarithmic scales; median over the
+    runs. Black: the time that the busiest direction of any link needs for weights and gradients
+    alone. A ring uses all links equally; the link of a single server carries the traffic of all
+    workers.
     """
-    known = transfers.sort_values("rate_mbit", na_position="last") if len(transfers) else transfers
+    points = link_utilisation(records)
+    return Drawing(link_chart(points), points)
+
+
+@table("link_table", title="Transfer by link rate", needs=_varies_in_links)
+def link_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of step, transfer and waiting by link rate."""
+    columns = ["system", "rate_mbit", "step_s", "communication_s", "waiting_s", "wire_s"]
+    return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
+
+
+def link_chart(points: pd.DataFrame) -> Figure:
+    """Plot the timed step by link rate, above the time that the link needs."""
+    import seaborn as sns
+
+    if points.empty:
+        return message_figure("no run succeeded")
+    points = points.sort_values("rate_mbit", na_position="last")
+    rates = points["rate_mbit"].fillna(0)
+    positions = {rate: position for position, rate in enumerate(dict.fromkeys(rates))}
+    points = points.assign(position=rates.map(positions), step_ms=points["step_s"] * 1e3)
+    systems = list(dict.fromkeys(points["system"]))
     with book_style():
-        figure = new_figure(3.3)
-        axes = figure.subplots()
-        if not len(known):
-            axes.text(0.5, 0.5, "no run was made", ha="center", color=MUTED)
-            return figure
-        rates = list(dict.fromkeys(known["rate_mbit"].fillna(0)))
-        places = {rate: place for place, rate in enumerate(rates)}
-        axes.set_xticks(range(len(rates)), labels=[labels.rate_label(rate) for rate in rates])
-        axes.set_xlim(-0.4, len(rates) - 0.6)
-        for system, own in known.groupby("system", sort=False):
-            _plot_link_curve(axes, str(system), own, places)
+        plot = new_figure(3.3)
+        axes = plot.subplots()
+        sns.lineplot(
+            points,
+            x="position",
+            y="step_ms",
+            hue="system",
+            style="system",
+            palette={system: system_colour(system) for system in systems},
+            dashes={system: DASHES[line_style(system)] for system in systems},
+            markers={system: system_marker(system) for system in systems},
+            markersize=7,
+            markeredgewidth=0,
+            errorbar=None,
+            estimator="median",
+            legend=False,
+            ax=axes,
+        )
+        wires = points[points["wire_s"] > 0]
+        ends = (wires["position"] - 0.16, wires["position"] + 0.16)
+        axes.hlines(wires["wire_s"] * 1e3, *ends, color=FOREGROUND, linewidth=1.4, zorder=4)
+        axes.set_xticks(list(positions.values()), labels=map(labels.rate_label, positions))
+        axes.set_xlim(-0.4, len(positions) - 0.6)
         set_log_scale(axes, "y")
-        axes.set_ylabel("milliseconds a step")
+        axes.set_ylabel("milliseconds per step")
         axes.set_xlabel("rate of each link")
         grid_axis(axes, "y")
-        _link_legend(figure, list(dict.fromkeys(known["system"])))
-    return figure
+        handles = [system_legend_line(system, marker=True) for system in systems]
+        handles.append(Line2D([], [], color=FOREGROUND, label="minimum of the busiest link"))
+        legend_above(plot, handles, 2, handlelength=2.4)
+    return plot
 
 
-def _plot_link_curve(
-    axes: Axes, system: str, table: pd.DataFrame, positions: dict[float, int]
-) -> None:
-    framework = labels.framework_of(system)
-    colour = system_colour(system)
-    where = [positions[rate] for rate in table["rate_mbit"].fillna(0)]
-    axes.plot(
-        where,
-        table["step_s"] * 1e3,
-        color=colour,
-        linestyle=line_style(system),
-        marker=framework_marker(framework),
-        markersize=6,
-    )
-    for place, wire_s in zip(where, table["wire_s"], strict=True):
-        if wire_s > 0:
-            ends = [place - 0.16, place + 0.16]
-            axes.plot(ends, [wire_s * 1e3] * 2, color=FOREGROUND, linewidth=1.4, zorder=4)
-
-
-def _link_legend(figure: Figure, systems: list[str]) -> None:
-    handles = [system_legend_line(system, with_marker=True) for system in systems]
-    handles.append(Line2D([], [], color=FOREGROUND, label="the busiest link needs at least"))
-    legend_above(figure, handles, 2, handlelength=2.4)
-
-
-def scaling_curves(table: pd.DataFrame, *, strong: bool) -> Figure:
-    """Draw examples per second (above) and speedup (below), a column a batch.
-
-    Parameters
-    ----------
-    table
-        As of `horizont.analysis.communication`.
-    strong
-        Whether the batch is that of all workers together.
+@figure("staleness", title="Staleness")
+def staleness_figure(records: Sequence[Record]) -> Drawing:
+    """Staleness of each gradient when a server applied it, of all runs whose updates were
+    recorded. A server that holds several tensors (MXNet) counts each of them separately. Recording
+    slows the steps, so that the distribution at full speed may differ.
     """
-    batches = sorted(table["batch"].unique()) if len(table) else []
+    counts = staleness(records)
+    if counts.empty:
+        return Drawing(message_figure("no updates were recorded"), counts)
+    return Drawing(staleness_chart(counts), counts)
+
+
+@table("staleness_table", title="Staleness")
+def staleness_table(records: Sequence[Record]) -> TableOutput | Message:
+    """Build the table of updates by staleness, of all runs whose updates were recorded."""
+    counts = staleness(records)
+    return Message("No updates were recorded.") if counts.empty else format_table(counts)
+
+
+def staleness_chart(counts: pd.DataFrame) -> Figure:
+    """Plot the fraction of updates by staleness, one bar per system."""
+    import seaborn as sns
+
+    colours = {name: system_colour(name) for name in dict.fromkeys(counts["system"])}
     with book_style():
-        figure = new_figure(5.0 if batches else 1.0)
-        if not batches:
-            figure.text(0.5, 0.5, "no run was made", ha="center", color=MUTED)
-            return figure
-        panels = figure.subplots(2, len(batches), squeeze=False, sharex=True, sharey="row")
-        for column, batch in zip(panels.T, batches, strict=True):
-            own = table[table["batch"] == batch]
-            column[0].set_title(f"batch of {'all' if strong else 'each'}: {batch:,}")
-            _plot_scaling_curves(column[0], own, "examples_per_s", "low", "high")
-            _plot_scaling_curves(column[1], own, "speedup", "speedup_low", "speedup_high")
-            _plot_ideal(column[1], own)
-            column[1].set_xlabel("workers")
-        panels[0, 0].set_ylabel("examples per second")
-        panels[0, 0].yaxis.set_major_formatter("{x:,.0f}")
-        panels[1, 0].set_ylabel("speedup")
-        for axes in panels.flat:
-            _format_worker_axis(axes, sorted(table["workers"].unique()))
-        _scaling_legend(figure, table)
-    return figure
-
-
-def _plot_scaling_curves(axes: Axes, table: pd.DataFrame, value: str, low: str, high: str) -> None:
-    for _, curve in table.groupby(["system", "servers"], sort=False):
-        system, servers = str(curve["system"].iloc[0]), int(curve["servers"].iloc[0])
-        framework = labels.framework_of(system)
-        colour = system_colour(system)
-        dash = _scaling_line_style(system, servers, table)
-        axes.plot(curve["workers"], curve[value], color=colour, linestyle=dash, linewidth=1.2)
-        axes.vlines(curve["workers"], curve[low], curve[high], color=colour, linewidth=1)
-        for _, point in curve.iterrows():
-            axes.plot(
-                point["workers"],
-                point[value],
-                framework_marker(framework),
-                color=BACKGROUND if point["oversubscribed"] else colour,
-                markeredgecolor=colour,
-                markersize=5,
-            )
-
-
-def _scaling_line_style(system: str, servers: int, table: pd.DataFrame) -> LineStyle:
-    """Tell one server from several where both are drawn, else one system from the other."""
-    if table.loc[table["servers"] > 0, "servers"].nunique() > 1:
-        return "-" if servers <= 1 else "--"
-    return line_style(system)
-
-
-def _plot_ideal(axes: Axes, table: pd.DataFrame) -> None:
-    workers = np.array(sorted(table["workers"].unique()))
-    axes.plot(workers, workers, color=FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)))
-
-
-def _format_worker_axis(axes: Axes, workers: list[int]) -> None:
-    grid_axis(axes, "y")
-    axes.set_ylim(bottom=0)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(workers))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:.0f}")
-
-
-def _scaling_legend(figure: Figure, table: pd.DataFrame) -> None:
-    curves = table.drop_duplicates(["system", "servers"])
-    several = curves.loc[curves["servers"] > 0, "servers"].nunique() > 1
-    handles = []
-    for _, curve in curves.iterrows():
-        system, servers = str(curve["system"]), int(curve["servers"])
-        told = several and servers > 0
-        note = f", {servers} server{'s' if servers > 1 else ''}" if told else ""
-        handles.append(
-            system_legend_line(system, True, _scaling_line_style(system, servers, table), note)
+        plot = new_figure(2.6)
+        axes = plot.subplots()
+        grid_axis(axes, "y")
+        sns.barplot(
+            counts,
+            x="staleness",
+            y="fraction",
+            hue="system",
+            hue_order=list(colours),
+            order=range(int(counts["staleness"].max()) + 1),
+            palette=colours,
+            saturation=1,
+            edgecolor=BACKGROUND,
+            legend=False,
+            ax=axes,
         )
-    legend_above(figure, handles, 2, handlelength=2.4)
-
-
-def traffic_figure(records: Sequence[Record]) -> FigureOutput:
-    """Draw the bytes of each host in a step, beside the theory."""
-    caption = (
-        "What each host sent (left) and received (right) for one step of each worker, by the "
-        "counters of its own interface, over the time in which all workers made bare steps. "
-        "Strokes: the numbers alone, in theory; a distance to the right of them is headers and "
-        "acknowledgements. What stays on a host does not count."
-    )
-    found = analysis.traffic(records)
-    return FigureOutput(figures.traffic_dots(found), "traffic", caption, found)
-
-
-def link_figure(records: Sequence[Record]) -> FigureOutput:
-    """Draw the step over the rate of the links."""
-    caption = (
-        "A worker's bare step over the rate of each host's link, both logarithmic; median over "
-        "the runs. Black: how long the busiest direction of any link needs for the numbers alone. "
-        "A ring uses all links alike, a single server's link carries what all workers exchange."
-    )
-    found = analysis.link_utilisation(records)
-    return FigureOutput(figures.link_curves(found), "links", caption, found)
-
-
-def scaling_figure(records: Sequence[Record]) -> FigureOutput:
-    """Draw throughput and speedup over the number of workers."""
-    strong = analysis.is_strong_scaling([record.run for record in records])
-    caption = (
-        "Throughput of all workers together (above) and speedup over one worker (below; dotted: "
-        "the ideal), medians over the runs with their intervals. An open mark: the hosts together "
-        "want more processors than the machine has, so they compete."
-    )
-    found = analysis.scaling(records)
-    figure = figures.scaling_curves(found, strong=strong)
-    return FigureOutput(figure, "scaling", caption, found)
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.set_xlabel("staleness: updates by other workers since the worker read the weights")
+        axes.set_ylabel("updates")
+        handles = [
+            Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
+        ]
+        legend_above(plot, handles, 2)
+    return plot

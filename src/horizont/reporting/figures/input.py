@@ -1,9 +1,8 @@
-"""Input pipelines: what they give alone, and how long a training waits for them."""
+"""Input pipelines on their own and while training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,96 +11,88 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
 
-from horizont import analysis
+from horizont.analysis.input import input_pipelines
+from horizont.config.experiment import Experiment
 from horizont.config.framework import ReaderInfo
-from horizont.config.study import Experiment
 from horizont.config.system import FRAMEWORKS, framework_info, parse_system
 from horizont.records.record import Record
-from horizont.reporting import figures, labels
-from horizont.reporting.figures.throughput import (
-    annotate_missing,
-    legend_above,
-    message_figure,
-    set_log_scale,
-)
-from horizont.reporting.page import FigureOutput
+from horizont.reporting import labels
+from horizont.reporting.figures.throughput import annotate_missing, legend_above, set_log_scale
+from horizont.reporting.output import TableOutput
+from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.style import (
     BACKGROUND,
     FOREGROUND,
-    framework_marker,
     MUTED,
     PHASE_COLOURS,
     book_style,
     grid_axis,
+    message_figure,
     new_figure,
     system_colour,
+    system_marker,
 )
-from horizont.reporting.tables import Table, shorten, text_table
+from horizont.reporting.tables import shorten, text_table
 
-#: Height of a row in inches: an input has one line of text.
+#: Height of a row in inches; labels of input pipelines have one line.
 INPUT_ROW_HEIGHT = 0.27
+
 _INPUT_BAR_HEIGHT = 0.62
 
 
-def input_chart(table: pd.DataFrame) -> Figure:
-    """Draw a row for each input under a heading for each system.
-
-    Parameters
-    ----------
-    table
-        As of `horizont.analysis.inputs`.
+@figure("input", title="Input pipelines")
+def input_figure(records: Sequence[Record]) -> Drawing:
+    """Left: time per batch of the pipeline on its own, without a network; hollow: mean of the first
+    epoch, filled: of later epochs. Right: the instrumented step of the training, with its wait for
+    the next batch in colour. A star: the reader supports only the order of the files. Medians over
+    the runs.
     """
+    rows = input_pipelines(records)
+    return Drawing(input_chart(rows), rows)
+
+
+def input_chart(rows: pd.DataFrame) -> Figure:
+    """Plot a row per input pipeline, under a heading per system."""
+    if rows.empty:
+        return message_figure("no run succeeded")
+    positions, headings = _row_positions(rows)
     with book_style():
-        if table.empty:
-            return message_figure("no run was made")
-        places, headings = _row_positions(table)
-        rows = len(table) + len(headings)
-        figure = new_figure(INPUT_ROW_HEIGHT * rows + 1.1)
-        alone, trained = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
-        _label_input_rows(alone, table, places, headings)
-        for place, (_, row) in zip(places, table.iterrows(), strict=True):
-            _plot_input_only(alone, place, row)
-            _plot_training(trained, place, row)
+        plot = new_figure(INPUT_ROW_HEIGHT * (len(rows) + len(headings)) + 1.1)
+        alone, training = plot.subplots(1, 2, sharey=True)
+        _label_rows(alone, rows, positions, headings)
+        for position, (_, row) in zip(positions, rows.iterrows(), strict=True):
+            _plot_input_only(alone, position, row)
+            _plot_training(training, position, row)
         grid_axis(alone, "x")
-        grid_axis(trained, "x")
+        grid_axis(training, "x")
         set_log_scale(alone, "x")
-        alone.set_xlabel("pipeline alone, ms a batch")
-        longest = (table["wait_s"] / table["wait_fraction"]).max() * 1e3
-        trained.set_xlim(0, longest * 1.2 if longest > 0 else 1)
-        trained.set_xlabel("instrumented step, ms")
-        trained.tick_params(axis="y", labelleft=False)
-        _input_legend(figure)
-    return figure
+        alone.set_xlabel("pipeline alone, ms per batch")
+        longest = (rows["wait_s"] / rows["wait_fraction"]).max() * 1e3
+        training.set_xlim(0, longest * 1.2 if longest > 0 else 1)
+        training.set_xlabel("instrumented step, ms")
+        training.tick_params(axis="y", labelleft=False)
+        _input_legend(plot)
+    return plot
 
 
-def _row_positions(table: pd.DataFrame) -> tuple[list[int], dict[int, str]]:
-    """Count the rows from the top down, with a line free for the heading of each system."""
-    places: list[int] = []
+def _row_positions(rows: pd.DataFrame) -> tuple[list[int], dict[int, str]]:
+    """Return the position of each row, and of the heading of each system."""
+    positions: list[int] = []
     headings: dict[int, str] = {}
-    line, before = 0, None
-    for system in table["system"]:
-        if system != before:
-            headings[line] = str(system)
-            line, before = line + 1, system
-        places.append(line)
-        line += 1
-    return places, headings
+    for system in rows["system"]:
+        if system not in headings.values():
+            headings[len(positions) + len(headings)] = system
+        positions.append(len(positions) + len(headings))
+    return positions, headings
 
 
-def _label_input_rows(
-    axes: Axes, table: pd.DataFrame, positions: list[int], headings: dict[int, str]
+def _label_rows(
+    axes: Axes, rows: pd.DataFrame, positions: list[int], headings: dict[int, str]
 ) -> None:
-    marked = ["" if ordered else " *" for ordered in table["shared_order"]]
-    rows = [name + mark for name, mark in zip(table["input"], marked, strict=True)]
-    axes.set_yticks(
-        [*positions, *headings],
-        labels=[
-            *rows,
-            *(labels.framework_label(labels.framework_of(name)) for name in headings.values()),
-        ],
-    )
+    stars = np.where(rows["shared_order"], "", " *")
+    frameworks = [labels.framework_label(labels.framework_of(name)) for name in headings.values()]
+    axes.set_yticks([*positions, *headings], labels=[*(rows["input"] + stars), *frameworks])
     axes.set_ylim(max(positions) + 0.6, -0.7)
     axes.tick_params(axis="y", length=0, pad=6, labelsize=8)
     for label in axes.get_yticklabels()[len(positions) :]:
@@ -110,31 +101,25 @@ def _label_input_rows(
 
 def _plot_input_only(axes: Axes, position: int, row: pd.Series) -> None:
     first, later = row["first_epoch_s"] * 1e3, row["later_epochs_s"] * 1e3
-    colour = system_colour(row["system"])
-    mark = framework_marker(labels.framework_of(row["system"]))
+    colour, marker = system_colour(row["system"]), system_marker(row["system"])
     axes.plot([first, later], [position, position], color=colour, linewidth=1, alpha=0.5)
-    axes.plot(first, position, mark, color=BACKGROUND, markeredgecolor=colour, markersize=6)
-    axes.plot(later, position, mark, color=colour, markersize=5)
+    axes.plot(first, position, marker, color=BACKGROUND, markeredgecolor=colour, markersize=6)
+    axes.plot(later, position, marker, color=colour, markersize=5)
 
 
 def _plot_training(axes: Axes, position: int, row: pd.Series) -> None:
-    wait, share = row["wait_s"] * 1e3, row["wait_fraction"]
+    wait, fraction = row["wait_s"] * 1e3, row["wait_fraction"]
     if np.isnan(wait):
         annotate_missing(axes, position, str(row["reason"]))
         return
-    step = wait / share if share else row["step_s"] * 1e3
-    axes.barh(
-        position,
-        wait,
-        height=_INPUT_BAR_HEIGHT,
-        color=PHASE_COLOURS["load"],
-        edgecolor=FOREGROUND,
-        linewidth=0.5,
-    )
-    rest: dict[str, Any] = {"color": PHASE_COLOURS["other"], "alpha": 0.55, "edgecolor": BACKGROUND}
-    axes.barh(position, step - wait, left=wait, height=_INPUT_BAR_HEIGHT, **rest)
+    step = wait / fraction if fraction else row["step_s"] * 1e3
+    height = _INPUT_BAR_HEIGHT
+    waiting = {"color": PHASE_COLOURS["load"], "edgecolor": FOREGROUND, "linewidth": 0.5}
+    axes.barh(position, wait, height=height, **waiting)
+    rest = {"color": PHASE_COLOURS["other"], "alpha": 0.55, "edgecolor": BACKGROUND}
+    axes.barh(position, step - wait, left=wait, height=height, **rest)
     axes.annotate(
-        f"{share:.1%}",
+        f"{fraction:.1%}",
         (step, position),
         xytext=(3, 0),
         textcoords="offset points",
@@ -144,74 +129,21 @@ def _plot_training(axes: Axes, position: int, row: pd.Series) -> None:
     )
 
 
-def _input_legend(figure: Figure) -> None:
+def _input_legend(plot: Figure) -> None:
     dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": FOREGROUND}
     handles = [
         Line2D([], [], markerfacecolor=BACKGROUND, label="first epoch", **dots),
         Line2D([], [], markerfacecolor=FOREGROUND, label="later epochs", **dots),
-        Patch(facecolor=PHASE_COLOURS["load"], edgecolor=FOREGROUND, linewidth=0.5, label="waits"),
-        Patch(facecolor=PHASE_COLOURS["other"], alpha=0.55, label="computes"),
+        Patch(facecolor=PHASE_COLOURS["load"], edgecolor=FOREGROUND, linewidth=0.5, label="wait"),
+        Patch(facecolor=PHASE_COLOURS["other"], alpha=0.55, label="rest of the step"),
     ]
-    legend_above(figure, handles, 4)
+    legend_above(plot, handles, 4)
 
 
-def staleness_bars(staleness: pd.DataFrame) -> Figure:
-    """Draw the share of updates of each staleness, systems side by side.
-
-    Parameters
-    ----------
-    staleness
-        As of `horizont.analysis.communication`.
-    """
-    import seaborn as sns  # takes two seconds, which pages without this figure need not wait
-
-    systems = list(dict.fromkeys(staleness["system"]))
-    with book_style():
-        figure = new_figure(2.6)
-        axes = figure.subplots()
-        grid_axis(axes, "y")
-        if not systems:
-            axes.text(0.5, 0.5, "no updates were recorded", ha="center", color=MUTED)
-            return figure
-        colours = {name: system_colour(name) for name in systems}
-        sns.barplot(
-            staleness,
-            x="staleness",
-            y="fraction",
-            hue="system",
-            hue_order=systems,
-            order=range(int(staleness["staleness"].max()) + 1),
-            palette=colours,
-            saturation=1,
-            edgecolor=BACKGROUND,
-            legend=False,
-            ax=axes,
-        )
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.set_xlabel("staleness: updates by others since the worker got its weights")
-        axes.set_ylabel("updates")
-        handles = [
-            Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
-        ]
-        legend_above(figure, handles, 2)
-    return figure
-
-
-def input_figure(records: Sequence[Record]) -> FigureOutput:
-    """Draw what each input gives alone, and what the training waits for."""
-    caption = (
-        "Left: seconds that a batch takes from the pipeline alone, without a network; open: mean "
-        "of the first epoch, filled: of those after it. Right: the instrumented step of the "
-        "training; the coloured part is the wait for the next batch. A star: the reader knows the "
-        "order of the files only. Medians over the runs."
-    )
-    found = analysis.input_pipelines(records)
-    return FigureOutput(figures.input_chart(found), "input", caption, found)
-
-
-def input_table(records: Sequence[Record]) -> Table:
-    """Write what each input gives and takes, a part for each system."""
-    rows = [_input_row(row) for _, row in analysis.input_pipelines(records).iterrows()]
+@table("input_table", title="Input pipelines")
+def input_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of input pipelines, grouped by system; times in milliseconds."""
+    rows = [_input_row(row) for _, row in input_pipelines(records).iterrows()]
     numbers = set(rows[0]) - {"system", "input", "note"} if rows else ()
     return text_table(pd.DataFrame(rows), numbers, group_by="system" if rows else None)
 
@@ -220,16 +152,16 @@ def _input_row(row: pd.Series) -> dict[str, str]:
     return {
         "system": labels.system_label(row["system"]),
         "input": row["input"] + ("" if row["shared_order"] else " *"),
-        "first, ms": _format_scaled(row["first_batch_s"], 1e3, ".1f"),
+        "first batch": _format_scaled(row["first_batch_s"], 1e3, ".1f"),
         "first epoch": _format_scaled(row["first_epoch_s"], 1e3, ".2f"),
         "later": _format_scaled(row["later_epochs_s"], 1e3, ".2f"),
         "wait": _format_scaled(row["wait_s"], 1e3, ".2f"),
         "of the step": _format_scaled(row["wait_fraction"], 1, ".1%"),
-        "bare: blocked": _format_scaled(row["blocked_s"], 1e3, ".2f"),
-        "bare step": _format_scaled(row["step_s"], 1e3, ".1f"),
+        "timed: blocked": _format_scaled(row["blocked_s"], 1e3, ".2f"),
+        "timed step": _format_scaled(row["step_s"], 1e3, ".1f"),
         "over memory": _format_scaled(row["extra_over_memory_s"], 1e3, "+.1f"),
         "memory, MiB": _format_scaled(row["memory_bytes"], 2**-20, ".0f"),
-        "pages kept": _format_scaled(row["page_cache_fraction"], 1, ".0%"),
+        "in page cache": _format_scaled(row["page_cache_fraction"], 1, ".0%"),
         "runs": f"{row['ok']} of {row['planned']}",
         "note": shorten(row["reason"]),
     }
@@ -239,8 +171,9 @@ def _format_scaled(value: float, factor: float, form: str) -> str:
     return "–" if pd.isna(value) else format(value * factor, form)
 
 
-def reader_table(settings: Experiment) -> Table:
-    """Tell what each reader of an experiment's frameworks is and can do."""
+@table("readers", title="The readers")
+def reader_table(settings: Experiment) -> TableOutput:
+    """Build the table of the file readers of an experiment's frameworks."""
     used = {parse_system(name).framework for name in settings.systems}
     rows = [
         _reader_row(framework, name, info)
@@ -248,18 +181,17 @@ def reader_table(settings: Experiment) -> Table:
         if framework in used
         for name, info in framework_info(framework).readers.items()
     ]
-    return replace(text_table(pd.DataFrame(rows), group_by="framework"), measured=False)
+    return text_table(pd.DataFrame(rows), group_by="framework", measured=False)
 
 
 def _reader_row(framework: str, name: str, info: ReaderInfo) -> dict[str, str]:
-    beside = info.workers if info.workers != "none" else "nothing"
-    ahead = "with " + info.workers if info.workers == "processes" else "yes"
+    prefetch = "with processes" if info.workers == "processes" else "yes"
     return {
         "framework": labels.framework_label(framework),
         "reader": name,
-        "made of": info.mechanism,
-        "order": "as given" if info.ordered else "of the files",
-        "reads beside": beside,
-        "fetches ahead": ahead if info.max_prefetch_inline != 1 else "one batch",
-        "the cache keeps": info.cache_scope + (", always" if info.always_cached else ""),
+        "mechanism": info.mechanism,
+        "order": "as requested" if info.ordered else "of the files",
+        "parallel reading": info.workers,
+        "prefetching": prefetch if info.max_prefetch_inline != 1 else "one batch",
+        "cache": info.cache_scope + (", always" if info.always_cached else ""),
     }

@@ -1,167 +1,176 @@
-"""How the loss fell, and how good the networks became beside the best that the data allow."""
+"""Loss and evaluation curves."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis.learning import smoothed
+from horizont.analysis.learning import (
+    evaluations,
+    final_metrics,
+    losses,
+    smoothed,
+    time_to_loss,
+)
+from horizont.data.prepared import DatasetDescription
+from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.figures.throughput import legend_above, set_log_scale, system_legend_line
+from horizont.reporting.output import TableOutput
+from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.style import (
     FOREGROUND,
-    MUTED,
     book_style,
     grid_axis,
     line_style,
     marker_style,
+    message_figure,
     new_figure,
     system_colour,
 )
+from horizont.reporting.tables import format_table
 
-#: Points of a curve; more cannot be seen and only make the page heavy.
+#: Points of a curve; more cannot be seen and enlarge the page.
 MAX_POINTS = 100
 
+#: Seaborn's dashes of the line styles, in line widths.
+DASHES = {"-": "", "--": (4, 1.6), "-.": (4, 1.6, 1, 1.6), ":": (1, 1.6)}
 
-def loss_curves(losses: pd.DataFrame) -> Figure:
-    """Draw the smoothed loss of each run over the examples seen, and over time.
-
-    Parameters
-    ----------
-    losses
-        As of `horizont.analysis.losses`.
-    """
-    with book_style():
-        figure = new_figure(3.1)
-        over_examples, _ = figure.subplots(1, 2, sharey=True)
-        if losses.empty:
-            over_examples.text(0.5, 0.5, "no loss was measured", ha="center", color=MUTED)
-            return figure
-        _plot_over_examples_and_time(
-            figure, smoothed(losses).rename(columns={"smoothed_loss": "height"})
-        )
-        over_examples.set_ylabel("training loss")
-    return figure
-
-
-def evaluation_curves(evaluations: pd.DataFrame, best: float | None = None) -> Figure:
-    """Draw how good the networks became over the examples seen, and over time.
-
-    Parameters
-    ----------
-    looks
-        As of `horizont.analysis.looks`; one measure.
-    best
-        The best that the data allow, if it is known.
-    """
-    measure = str(evaluations["metric"].iloc[0])
-    with book_style():
-        figure = new_figure(3.1)
-        panels = figure.subplots(1, 2, sharey=True)
-        _plot_over_examples_and_time(
-            figure,
-            evaluations.assign(height=evaluations["value"] * METRIC_SCALES[measure]),
-            marker=".",
-        )
-        panels[0].set_ylabel(METRIC_LABELS[measure])
-        if measure == "perplexity":
-            panels[0].set_yscale("log")
-        if best is not None:
-            for axes in panels:
-                axes.axhline(
-                    best * METRIC_SCALES[measure], color=FOREGROUND, linewidth=1, linestyle=":"
-                )
-    return figure
-
-
-#: What is written at an axis for a measure, and the factor to what is shown there.
 METRIC_LABELS = {"accuracy": "test accuracy, %", "perplexity": "test perplexity"}
 METRIC_SCALES = {"accuracy": 100.0, "perplexity": 1.0}
 
 
-def _plot_over_examples_and_time(figure: Figure, table: pd.DataFrame, marker: str = "") -> None:
-    """Draw the heights of all runs over the examples seen (left) and over time (right)."""
-    over_examples, over_time = figure.axes
-    for system, runs in table.groupby("system", sort=False):
-        _plot_runs(over_examples, runs, str(system), "examples", marker)
-        _plot_runs(over_time, runs, str(system), "time_s", marker)
-    over_examples.set_xlabel("examples seen")
-    over_examples.xaxis.set_major_formatter("{x:,.0f}")
-    over_examples.xaxis.set_major_locator(MaxNLocator(5))
-    over_time.set_xlabel("seconds from the first step")
-    for axes in (over_examples, over_time):
-        grid_axis(axes, "y")
-        axes.set_xlim(left=0)
-    lines = [
-        system_legend_line(system, with_marker=False) for system in dict.fromkeys(table["system"])
-    ]
-    legend_above(figure, lines, 2, handlelength=2.2)
-
-
-def _plot_runs(axes: Axes, runs: pd.DataFrame, system: str, column: str, marker: str) -> None:
-    colour = system_colour(system)
-    for _, run in runs.groupby("block"):
-        thin = run.iloc[:: math.ceil(len(run) / MAX_POINTS)]
-        axes.plot(
-            thin[column],
-            thin["height"],
-            marker=marker,
-            color=colour,
-            linestyle=line_style(system),
-            linewidth=1,
-            alpha=0.75,
-        )
-
-
-def final_metric_dots(final_metrics: pd.DataFrame, best: float | None = None) -> Figure:
-    """Draw how good the network of every run was in the end.
-
-    Parameters
-    ----------
-    qualities
-        As of `horizont.analysis.qualities`; one measure.
-    best
-        The best that the data allow, if it is known.
+@figure("loss", title="Training loss")
+def loss_figure(records: Sequence[Record]) -> Drawing:
+    """Training loss of each run, smoothed by a running median over 21 steps, over the examples
+    seen (left) and over time (right). Left, curves that coincide learn equally well from the same
+    examples; right, the steeper curve learns faster.
     """
-    systems = list(dict.fromkeys(final_metrics["system"]))
-    measure = str(final_metrics["metric"].iloc[0]) if len(final_metrics) else "accuracy"
+    curves = losses(records)
+    if curves.empty:
+        return Drawing(message_figure("no loss was measured"), curves)
+    plot = learning_curves(smoothed(curves), "smoothed_loss")
+    plot.axes[0].set_ylabel("training loss")
+    return Drawing(plot, curves)
+
+
+@figure("evaluation", title="Evaluation")
+def evaluation_figure(records: Sequence[Record], dataset: DatasetDescription) -> Drawing:
+    """{metric} on test examples, {points}{bound}."""
+    is_text = dataset.kind == "text"
+    best = dataset.best_perplexity if is_text else dataset.best_accuracy
+    values = {"metric": "Perplexity" if is_text else "Accuracy", "bound": ""}
+    if best is not None:
+        limit = f"less than {best:,.1f}" if is_text else f"more than {best:.1%}"
+        values["bound"] = f"; no network can reach {limit} on these data"
+    curves = evaluations(records)
+    if len(curves):
+        values["points"] = "one line per run: over the examples seen (left) and over time (right)"
+        return Drawing(evaluation_curves(curves, best), curves, values)
+    values["points"] = "after the last step, one marker per run"
+    metrics = final_metrics(records)
+    return Drawing(final_metric_dots(metrics, best), metrics, values)
+
+
+def learning_curves(curves: pd.DataFrame, value: str, marker: str | None = None) -> Figure:
+    """Plot a line per run over the examples seen (left) and over time (right)."""
+    import seaborn as sns
+
+    thinned = pd.concat(
+        run.iloc[:: math.ceil(len(run) / MAX_POINTS)]
+        for _, run in curves.groupby(["system", "block"], sort=False)
+    )
+    systems = list(dict.fromkeys(curves["system"]))
     with book_style():
-        figure = new_figure(0.34 * max(len(systems), 1) + 0.8)
-        axes = figure.subplots()
+        plot = new_figure(3.1)
+        panels = plot.subplots(1, 2, sharey=True)
+        for axes, column in zip(panels, ("examples", "time_s"), strict=True):
+            sns.lineplot(
+                thinned,
+                x=column,
+                y=value,
+                hue="system",
+                style="system",
+                units="block",
+                estimator=None,
+                palette={system: system_colour(system) for system in systems},
+                dashes={system: DASHES[line_style(system)] for system in systems},
+                marker=marker,
+                markeredgewidth=0,
+                linewidth=1,
+                alpha=0.75,
+                legend=False,
+                ax=axes,
+            )
+            grid_axis(axes, "y")
+            axes.set_xlim(left=0)
+        panels[0].set_xlabel("examples seen")
+        panels[0].xaxis.set_major_formatter("{x:,.0f}")
+        panels[0].xaxis.set_major_locator(MaxNLocator(5))
+        panels[1].set_xlabel("seconds from the first step")
+        lines = [system_legend_line(system, marker=False) for system in systems]
+        legend_above(plot, lines, 2, handlelength=2.2)
+    return plot
+
+
+def evaluation_curves(curves: pd.DataFrame, best: float | None = None) -> Figure:
+    """Plot the evaluations during training; `best` is the best value that the data allow."""
+    metric = str(curves["metric"].iloc[0])
+    scale = METRIC_SCALES[metric]
+    plot = learning_curves(curves.assign(scaled=curves["value"] * scale), "scaled", marker=".")
+    plot.axes[0].set_ylabel(METRIC_LABELS[metric])
+    if metric == "perplexity":
+        plot.axes[0].set_yscale("log")
+    if best is not None:
+        for axes in plot.axes:
+            axes.axhline(best * scale, color=FOREGROUND, linewidth=1, linestyle=":")
+    return plot
+
+
+def final_metric_dots(metrics: pd.DataFrame, best: float | None = None) -> Figure:
+    """Plot the evaluation metric of each run; `best` is the best value that the data allow."""
+    systems = list(dict.fromkeys(metrics["system"]))
+    metric = str(metrics["metric"].iloc[0]) if len(metrics) else "accuracy"
+    scale = METRIC_SCALES[metric]
+    with book_style():
+        plot = new_figure(0.34 * max(len(systems), 1) + 0.8)
+        axes = plot.subplots()
         grid_axis(axes, "x")
         axes.set_ylim(len(systems) - 0.4, -0.6)
         axes.set_yticks(range(len(systems)), labels=[labels.system_label(name) for name in systems])
         for row, system in enumerate(systems):
-            own = (
-                final_metrics.loc[final_metrics["system"] == system, "value"]
-                * METRIC_SCALES[measure]
-            )
-            axes.plot(
-                own,
-                [row] * len(own),
-                markersize=6,
-                alpha=0.8,
-                **marker_style(system),
-            )
+            values = metrics.loc[metrics["system"] == system, "value"] * scale
+            axes.plot(values, [row] * len(values), markersize=6, alpha=0.8, **marker_style(system))
         if best is not None:
-            axes.axvline(
-                best * METRIC_SCALES[measure], color=FOREGROUND, linewidth=1, linestyle=":"
-            )
+            axes.axvline(best * scale, color=FOREGROUND, linewidth=1, linestyle=":")
             axes.annotate(
-                " best reachable ",
-                (best * METRIC_SCALES[measure], 1.0),
+                " best possible ",
+                (best * scale, 1.0),
                 xycoords=axes.get_xaxis_transform(),
-                ha="right" if measure == "accuracy" else "left",
+                ha="right" if metric == "accuracy" else "left",
                 va="bottom",
                 fontsize=8.5,
             )
-        axes.set_xlabel(METRIC_LABELS[measure])
-        if measure == "accuracy":
+        axes.set_xlabel(METRIC_LABELS[metric])
+        if metric == "accuracy":
             axes.set_xlim(0, 100)
         else:
             set_log_scale(axes, "x")
-    return figure
+    return plot
+
+
+@table(
+    "time_to_loss",
+    title="Time to a loss",
+    text="Speed in examples is not speed in learning. The table shows how soon each system reached "
+    "the loss that all runs reached, counted from its first step and including steps of all kinds.",
+    needs=lambda records: any(record.run.topology.workers > 1 for record in records),
+)
+def time_to_loss_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of the times until each system reached the loss that all runs reached."""
+    columns = ["system", "target_loss", "time_s", "time_low_s", "time_high_s", "examples"]
+    return format_table(time_to_loss(records), [*columns, "reached", "planned"])

@@ -1,8 +1,8 @@
-"""Stacked bars: one part after the other, each in its look."""
+"""Stacked bars: phases of a step, start-up, published and measured times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +13,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from horizont.analysis.runs import PHASES_AND_OTHER
+from horizont.analysis.claims.judge import published_vs_measured
+from horizont.analysis.runs import PHASES_AND_OTHER, startup_times, systems_of
+from horizont.analysis.steps import instrumentation_overhead, phases
+from horizont.analysis.throughput import throughput_by_system
+from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.figures.throughput import (
     ROW_HEIGHT,
     annotate_missing,
+    interval_description,
     label_rows,
     legend_above,
     row_axes,
 )
+from horizont.reporting.output import TableOutput
+from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.style import (
     BACKGROUND,
     FOREGROUND,
@@ -32,50 +39,53 @@ from horizont.reporting.style import (
     book_style,
     grid_axis,
     new_figure,
-    operator_class_style,
 )
+from horizont.reporting.tables import format_table, format_wide
+
+_PHASE_BAR_HEIGHT = 0.56
+_STARTUP_BAR_HEIGHT = 0.5
+_COMPARISON_BAR_HEIGHT = 0.34
+_COMPARISON_ROW_HEIGHT = 0.62
+
+#: Origin of a time -> the offset of its bar in a system's row, and the label at the bar's end.
+_COMPARISON_BARS = {"published": (-0.19, "published"), "measured": (0.19, "here")}
 
 
 class BarStyle(NamedTuple):
-    """How a part is filled."""
+    """The fill of a bar."""
 
     colour: str
     hatch: str | None = None
 
 
 def phase_style(phase: str) -> BarStyle:
-    """Tell the look of a part of a step."""
+    """Return the fill of a phase."""
     return BarStyle(PHASE_COLOURS[phase], PHASE_HATCHES.get(phase))
 
 
 def stacked_bar(
     axes: Axes, row: float, segments: Iterable[tuple[float, BarStyle]], height: float
 ) -> float:
-    """Draw the pieces of a bar from left to right.
+    """Plot the segments of a bar from left to right; return the position of its end.
 
     Parameters
     ----------
-    row, height
-        Of the bar's middle, and of the bar, in rows.
-    pieces
-        Widths, in the unit of the axis, with their looks. What has no width is left out.
-
-    Returns
-    -------
-    float
-        Where the bar ends.
+    segments
+        Width and fill; a segment whose width is zero or NaN is left out.
+    height
+        In rows.
     """
     left = 0.0
-    for width, look in segments:
-        if not width > 0:  # false for NaN
+    for width, style in segments:
+        if not width > 0:
             continue
         axes.barh(
             row,
             width,
             left=left,
             height=height,
-            color=look.colour,
-            hatch=look.hatch,
+            color=style.colour,
+            hatch=style.hatch,
             edgecolor=BACKGROUND,
             linewidth=0.8,
         )
@@ -84,98 +94,102 @@ def stacked_bar(
 
 
 def legend_patch(style: BarStyle, label: str) -> Patch:
-    """Show a look in a legend."""
+    """Create the legend entry of a fill."""
     return Patch(facecolor=style.colour, hatch=style.hatch, edgecolor=BACKGROUND, label=label)
 
 
-_PHASE_BAR_HEIGHT = 0.56
-
-
-def phase_bars(phases: pd.DataFrame, times: pd.DataFrame, title: str = "") -> Figure:
-    """Draw the parts of a worker's step as a stacked bar for each system.
-
-    Bars are built from instrumented steps, the mark with its interval from bare ones: how far
-    they lie apart is what looking cost.
-
-    Parameters
-    ----------
-    phases
-        As of `horizont.analysis.steps`.
-    times
-        As of `horizont.analysis.step_times`; a column ``reason`` tells why a row is empty.
+@figure("phases", title="Phases of a step")
+def phase_figure(records: Sequence[Record]) -> Drawing:
+    """One training step of a worker by phase. Bars: mean over the instrumented steps, workers and
+    runs; “other” is the part of the step outside the phases. Markers: timed steps, {interval}. The
+    gap between the end of a bar and its marker is the instrumentation overhead.
     """
-    return stacked_panels({title: (phases, times)})
+    reasons = throughput_by_system(records)[["system", "reason"]]
+    times = instrumentation_overhead(records).merge(reasons, on="system")
+    breakdown = phases(records)
+    plot = phase_panels({"": (breakdown, times)})
+    data = pd.concat([breakdown, times])
+    return Drawing(plot, data, {"interval": interval_description(records)})
 
 
-def stacked_panels(panels: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> Figure:
-    """Draw `phase_bars` for several workloads, one below the other.
+@table("phase_table", title="Phases of a step")
+def phase_table(records: Sequence[Record]) -> TableOutput:
+    """Build a table of mean milliseconds, one row per system and one column per phase."""
+    breakdown = phases(records)
+    wide = breakdown.pivot(index="system", columns="phase", values="mean_s") * 1e3
+    wide = wide.loc[
+        list(dict.fromkeys(breakdown["system"])), list(dict.fromkeys(breakdown["phase"]))
+    ]
+    wide["step"] = wide.sum(axis="columns", min_count=1)
+    return format_wide(wide.rename(index=labels.system_label), "milliseconds")
+
+
+@table("instrumentation_overhead", title="Instrumentation overhead")
+def instrumentation_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of instrumented against timed steps, paired by block."""
+    columns = ["system", "timed_s", "instrumented_s", "ratio", "ratio_low", "ratio_high", "level"]
+    return format_table(instrumentation_overhead(records), columns)
+
+
+def phase_panels(panels: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> Figure:
+    """Plot a stacked bar per system for one or more titles, below each other.
 
     Parameters
     ----------
     panels
-        Phases and step times by title.
+        By title, the results of `horizont.analysis.steps.phases` and of
+        `instrumentation_overhead`, with a column ``reason`` for rows without data.
     """
-    rows = [times["system"].nunique() for _, times in panels.values()]
-    heights = [ROW_HEIGHT * count + 0.45 for count in rows]
+    counts = [times["system"].nunique() for _, times in panels.values()]
+    heights = [ROW_HEIGHT * count + 0.45 for count in counts]
     with book_style():
-        figure = new_figure(sum(heights) + 0.75)
-        drawn = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, (title, (phases, times)) in zip(drawn, panels.items(), strict=True):
-            _plot_phase_panel(axes, phases, times)
+        plot = new_figure(sum(heights) + 0.75)
+        all_axes = plot.subplots(len(counts), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (title, (breakdown, times)) in zip(all_axes, panels.items(), strict=True):
+            _plot_phase_panel(axes, breakdown, times)
             axes.set_title(title, pad=8)
-        drawn[-1].set_xlabel("milliseconds for one step of a worker")
-        shown = pd.concat([phases for phases, _ in panels.values()])
-        _phase_legend(figure, set(shown.loc[shown["mean_s"] > 0, "phase"]))
-    return figure
+        all_axes[-1].set_xlabel("milliseconds for one step of a worker")
+        everything = pd.concat([breakdown for breakdown, _ in panels.values()])
+        _phase_legend(plot, set(everything.loc[everything["mean_s"] > 0, "phase"]))
+    return plot
 
 
-def _plot_phase_panel(axes: Axes, phases: pd.DataFrame, times: pd.DataFrame) -> None:
-    systems = list(times["system"])
-    means = phases.pivot(index="system", columns="phase", values="mean_s") * 1e3
+def _plot_phase_panel(axes: Axes, breakdown: pd.DataFrame, times: pd.DataFrame) -> None:
+    means = breakdown.pivot(index="system", columns="phase", values="mean_s") * 1e3
     grid_axis(axes, "x")
-    label_rows(axes, systems)
-    bare = (times[["timed_s", "timed_high_s"]] * 1e3).max(axis=None)
-    longest = np.nanmax([means.sum(axis="columns").max(), bare, 1e-3])
+    label_rows(axes, list(times["system"]))
+    longest_timed = (times[["timed_s", "timed_high_s"]] * 1e3).max(axis=None)
+    longest = np.nanmax([means.sum(axis="columns").max(), longest_timed, 1e-3])
     axes.set_xlim(0, longest * 1.1)
     for row, (_, time) in enumerate(times.iterrows()):
         own = means.loc[time["system"]]
         if own.notna().any():
-            _plot_phase_bar(axes, row, own)
+            _plot_phases(axes, row, own)
         elif time["timed_s"] > 0:
             _plot_total_only(axes, row, time["timed_s"] * 1e3)
         else:
             annotate_missing(axes, row, str(time.get("reason", "")))
-        _mark_timed_step(axes, row, time)
+        _plot_timed_step(axes, row, time)
 
 
-def _plot_phase_bar(axes: Axes, row: int, means: pd.Series) -> None:
-    """Stack the measured parts and name the others; an overlap is seen in the table."""
-    end = stacked_bar(
-        axes,
-        row,
-        [(means[part], phase_style(part)) for part in PHASES_AND_OTHER],
-        _PHASE_BAR_HEIGHT,
-    )
-    missing = [labels.PHASES[part] for part in PHASES_AND_OTHER if np.isnan(means[part])]
+def _plot_phases(axes: Axes, row: int, means: pd.Series) -> None:
+    """Plot the measured phases, and name those that cannot be measured separately."""
+    segments = [(means[phase], phase_style(phase)) for phase in PHASES_AND_OTHER]
+    end = stacked_bar(axes, row, segments, _PHASE_BAR_HEIGHT)
+    missing = [phase for phase in PHASES_AND_OTHER if np.isnan(means[phase])]
+    # A system of one process has no communication, which then is no gap in the measurement.
     if end and missing and "communication" not in missing:
-        _annotate_row(axes, row, "not apart: " + ", ".join(missing))
+        _annotate_below(axes, row, "not separate: " + ", ".join(missing))
 
 
 def _plot_total_only(axes: Axes, row: int, width: float) -> None:
-    """Draw an empty outline for a step that was timed but not taken apart."""
-    axes.barh(
-        row,
-        width,
-        height=_PHASE_BAR_HEIGHT,
-        fill=False,
-        edgecolor=MUTED,
-        linewidth=1,
-        linestyle="--",
-    )
-    _annotate_row(axes, row, "phases not measured")
+    """Plot the outline of a step that was timed but not instrumented."""
+    outline = {"fill": False, "edgecolor": MUTED, "linewidth": 1, "linestyle": "--"}
+    axes.barh(row, width, height=_PHASE_BAR_HEIGHT, **outline)
+    _annotate_below(axes, row, "phases not measured")
 
 
-def _annotate_row(axes: Axes, row: int, text: str) -> None:
+def _annotate_below(axes: Axes, row: int, text: str) -> None:
     axes.annotate(
         text,
         (0.0, row + _PHASE_BAR_HEIGHT / 2),
@@ -188,150 +202,104 @@ def _annotate_row(axes: Axes, row: int, text: str) -> None:
     )
 
 
-def _mark_timed_step(axes: Axes, row: int, time: pd.Series) -> None:
-    """Mark the bare step and its interval."""
+def _plot_timed_step(axes: Axes, row: int, time: pd.Series) -> None:
+    """Plot the marker of the timed step with its interval."""
     if not time["timed_s"] > 0:
         return
-    low, high = time["timed_low_s"] * 1e3, time["timed_high_s"] * 1e3
-    axes.plot([low, high], [row, row], color=FOREGROUND, linewidth=1.4, solid_capstyle="butt")
-    for end in (low, high):
+    ends = (time["timed_low_s"] * 1e3, time["timed_high_s"] * 1e3)
+    axes.plot(ends, [row, row], color=FOREGROUND, linewidth=1.4, solid_capstyle="butt")
+    for end in ends:
         axes.plot([end, end], [row - 0.13, row + 0.13], color=FOREGROUND, linewidth=1.4)
-    axes.plot(
-        time["timed_s"] * 1e3,
-        row,
-        "d",
-        color=BACKGROUND,
-        markeredgecolor=FOREGROUND,
-        markersize=6,
-        zorder=5,
-    )
+    hollow = {"color": BACKGROUND, "markeredgecolor": FOREGROUND, "markersize": 6, "zorder": 5}
+    axes.plot(time["timed_s"] * 1e3, row, "d", **hollow)
 
 
-def _phase_legend(figure: Figure, phases: set[str]) -> None:
+def _phase_legend(plot: Figure, present: set[str]) -> None:
     handles: list[Artist] = [
-        legend_patch(phase_style(part), labels.PHASES[part])
-        for part in PHASES_AND_OTHER
-        if part in phases
+        legend_patch(phase_style(phase), phase) for phase in PHASES_AND_OTHER if phase in present
     ]
     handles.append(
-        Line2D([], [], color=FOREGROUND, marker="d", markerfacecolor=BACKGROUND, label="bare step")
+        Line2D([], [], color=FOREGROUND, marker="d", markerfacecolor=BACKGROUND, label="timed step")
     )
     columns = 4
     rows = -(-len(handles) // columns)
-    if rows * columns == len(handles):  # columns are filled first, but rows are read
+    if rows * columns == len(handles):  # Matplotlib fills columns first, but readers read rows
         handles = [handle for start in range(columns) for handle in handles[start::columns]]
-    legend_above(figure, handles, columns, columnspacing=1.4)
+    legend_above(plot, handles, columns, columnspacing=1.4)
 
 
-_STARTUP_BAR_HEIGHT = 0.5
-
-
-def startup_bars(startup: pd.DataFrame, systems: list[str]) -> Figure:
-    """Draw the parts of each system's start-up as a stacked bar.
-
-    Parameters
-    ----------
-    startup
-        As of `horizont.analysis.startup`.
-    systems
-        All planned systems, also those that never started.
+@figure("startup", title="Start-up")
+def startup_figure(records: Sequence[Record]) -> Drawing:
+    """Start-up, from the start of a process to the end of its first step, in chronological order.
+    Throughput does not include it.
     """
-    parts = [str(part) for part in dict.fromkeys(startup["phase"])]
-    looks = dict(zip(parts, map(BarStyle, STARTUP_COLOURS * 2), strict=False))
+    times = startup_times(records)
+    systems = systems_of(records)
+    parts = [str(part) for part in dict.fromkeys(times["phase"])]
+    styles = dict(zip(parts, map(BarStyle, STARTUP_COLOURS * 2), strict=False))
     with book_style():
-        figure = new_figure(ROW_HEIGHT * len(systems) + 0.95)
-        axes = row_axes(figure, systems)
+        plot = new_figure(ROW_HEIGHT * len(systems) + 0.95)
+        axes = row_axes(plot, systems)
         for row, system in enumerate(systems):
-            own = startup[startup["system"] == system]
-            own_looks = [looks[part] for part in own["phase"]]
-            pieces = zip(own["mean_s"], own_looks, strict=True)
-            if not stacked_bar(axes, row, pieces, _STARTUP_BAR_HEIGHT):
+            own = times[times["system"] == system]
+            segments = zip(own["mean_s"], own["phase"].map(styles), strict=True)
+            if not stacked_bar(axes, row, segments, _STARTUP_BAR_HEIGHT):
                 annotate_missing(axes, row, "did not start")
         axes.set_xlabel("seconds from the start of a process, mean over processes and runs")
-        shown = [
-            legend_patch(look, labels.STARTUP_PHASES.get(part, part))
-            for part, look in looks.items()
+        handles = [
+            legend_patch(style, labels.STARTUP_PHASES.get(part, part))
+            for part, style in styles.items()
         ]
-        legend_above(figure, shown, 5)
-    return figure
+        legend_above(plot, handles, 5)
+    return Drawing(plot, times)
 
 
-_OPERATOR_BAR_HEIGHT = 0.6
-
-
-def operator_bars(classes: pd.DataFrame) -> Figure:
-    """Draw the classes of operators as a stacked bar for each system.
-
-    Parameters
-    ----------
-    classes
-        As of `horizont.analysis.operator_classes`.
+@figure("then-now-{workload}", title="Published and measured")
+def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Drawing:
+    """{label}: published times (2021, three machines) and times measured here ({experiment}), both
+    relative to PyTorch with synchronous all-reduce. Published network times are the difference
+    between distributed and single-process training; here, transfer and waiting are measured, and
+    the update is separate unless the server makes it.
     """
-    systems = list(dict.fromkeys(classes["system"]))
+    times = published_vs_measured(workload, records)
+    systems = list(dict.fromkeys(times["system"]))
     with book_style():
-        figure = new_figure(ROW_HEIGHT * len(systems) + 1.75)
-        axes = row_axes(figure, systems)
-        for row, system in enumerate(systems):
-            own = classes[classes["system"] == system]
-            looks = own["operator_class"].map(_operator_bar_style)
-            stacked_bar(
-                axes, row, zip(own["self_s"] * 1e3, looks, strict=True), _OPERATOR_BAR_HEIGHT
-            )
-        axes.set_xlabel("milliseconds for one step")
-        axes.set_xlim(left=0)
-        shown = [
-            legend_patch(_operator_bar_style(name), name)
-            for name in dict.fromkeys(classes["operator_class"])
-        ]
-        legend_above(figure, shown, 3, columnspacing=1.4)
-    return figure
-
-
-def _operator_bar_style(name: str) -> BarStyle:
-    return BarStyle(*operator_class_style(name))
-
-
-_COMPARISON_BAR_HEIGHT = 0.34
-_COMPARISON_ROW_HEIGHT = 0.62
-
-#: Time -> where its bar lies in a system's row, and what stands at its end.
-_BAR_OFFSETS = {"published": (-0.19, "published"), "measured": (0.19, "here")}
-
-
-def published_vs_measured_bars(table: pd.DataFrame) -> Figure:
-    """Draw two stacked bars for each system: the published one above, the measured one below.
-
-    Parameters
-    ----------
-    table
-        As of `horizont.analysis.claims.then_and_now`.
-    """
-    systems = list(dict.fromkeys(table["system"]))
-    with book_style():
-        figure = new_figure(_COMPARISON_ROW_HEIGHT * len(systems) + 1.2)
-        axes = row_axes(figure, systems)
-        ends = table.groupby(["system", "origin"])["fraction"].sum()
-        longest = float(ends.max()) if len(ends) else 1.0
-        axes.set_xlim(0, longest * 1.22)
+        plot = new_figure(_COMPARISON_ROW_HEIGHT * len(systems) + 1.2)
+        axes = row_axes(plot, systems)
+        ends = times.groupby(["system", "origin"])["fraction"].sum()
+        axes.set_xlim(0, (float(ends.max()) if len(ends) else 1.0) * 1.22)
         axes.axvline(1.0, color=FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
         for row, system in enumerate(systems):
-            for time in _BAR_OFFSETS:
-                own = table[(table["system"] == system) & (table["origin"] == time)]
-                _plot_comparison_bar(axes, row, time, own)
-        axes.set_xlabel("training time, PyTorch synchronous = 1, then and now each")
-        _comparison_legend(figure, set(table.loc[table["fraction"] > 0, "phase"]))
-    return figure
+            for origin in _COMPARISON_BARS:
+                own = times[(times["system"] == system) & (times["origin"] == origin)]
+                _plot_comparison_bar(axes, row, origin, own)
+        axes.set_xlabel("training time relative to PyTorch, synchronous, of the same origin")
+        present = set(times.loc[times["fraction"] > 0, "phase"])
+        names = {"communication": "network (including waiting)"}
+        handles = [
+            legend_patch(BarStyle(PHASE_COLOURS[phase]), names.get(phase, phase))
+            for phase in PHASES_AND_OTHER
+            if phase in present
+        ]
+        legend_above(plot, handles, 3, columnspacing=1.4)
+    values = {
+        "workload": workload,
+        "label": labels.workload_label_from_name(workload),
+        "experiment": records[0].run.experiment if records else "no experiment",
+    }
+    return Drawing(plot, times, values)
 
 
-def _plot_comparison_bar(axes: Axes, row: int, time: str, own: pd.DataFrame) -> None:
-    offset, said = _BAR_OFFSETS[time]
-    shares = own.set_index("phase")["fraction"]
-    pieces = [
-        (float(shares.get(part, 0.0)), BarStyle(PHASE_COLOURS[part])) for part in PHASES_AND_OTHER
+def _plot_comparison_bar(axes: Axes, row: int, origin: str, times: pd.DataFrame) -> None:
+    offset, label = _COMPARISON_BARS[origin]
+    fractions = times.set_index("phase")["fraction"]
+    segments = [
+        (float(fractions.get(phase, 0.0)), BarStyle(PHASE_COLOURS[phase]))
+        for phase in PHASES_AND_OTHER
     ]
-    end = stacked_bar(axes, row + offset, pieces, _COMPARISON_BAR_HEIGHT)
+    end = stacked_bar(axes, row + offset, segments, _COMPARISON_BAR_HEIGHT)
     axes.annotate(
-        f"{said}: {end:.2f}" if end else f"{said}: no figure",
+        f"{label}: {end:.2f}" if end else f"{label}: no value",
         (end, row + offset),
         xytext=(4, 0),
         textcoords="offset points",
@@ -340,14 +308,3 @@ def _plot_comparison_bar(axes: Axes, row: int, time: str, own: pd.DataFrame) -> 
         style="normal" if end else "italic",
         fontsize=8,
     )
-
-
-def _comparison_legend(figure: Figure, phases: set[str]) -> None:
-    names = {part: labels.PHASES[part] for part in PHASES_AND_OTHER}
-    names["communication"] = "network (waiting included)"
-    handles = [
-        legend_patch(BarStyle(PHASE_COLOURS[part]), names[part])
-        for part in PHASES_AND_OTHER
-        if part in phases
-    ]
-    legend_above(figure, handles, 3, columnspacing=1.4)

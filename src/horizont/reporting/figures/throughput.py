@@ -1,4 +1,4 @@
-"""The rows of a chart by system: names at the left, reasons where there is nothing to draw."""
+"""Throughput by system; rows, legends and axes that figures share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from horizont.analysis.throughput import throughput_by_run, throughput_by_system
+from horizont.records.record import Record
 from horizont.reporting import labels
+from horizont.reporting.registry import Drawing, figure
 from horizont.reporting.style import (
     FOREGROUND,
-    framework_marker,
     MUTED,
     LineStyle,
     book_style,
@@ -27,62 +29,108 @@ from horizont.reporting.style import (
     marker_style,
     new_figure,
     system_colour,
+    system_marker,
 )
 
 #: Height of a row in inches.
 ROW_HEIGHT = 0.52
-#: A logarithmic axis whose ends are farther apart than by this factor names powers of ten only.
+
+#: A logarithmic axis with a larger ratio of its limits has labels at powers of ten only.
 MAX_SPAN_FOR_DENSE_TICKS = 100
 
 
-def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
-    """Make the one panel of a chart with a row for each system."""
-    axes = figure.subplots()
+@figure("throughput", title="Throughput")
+def throughput_figure(records: Sequence[Record]) -> Drawing:
+    """Training throughput, from timed steps while all workers were training. Large markers:
+    {interval}; short strokes: single runs. A filled marker stands for a system whose workers wait
+    for each other at every step, a hollow one for one whose workers do not.
+    """
+    runs, estimates = throughput_by_run(records), throughput_by_system(records)
+    plot = throughput_chart(runs, estimates)
+    data = pd.concat([runs, estimates])
+    return Drawing(plot, data, {"interval": interval_description(records)})
+
+
+def interval_description(records: Sequence[Record]) -> str:
+    """Return what the intervals of an experiment are."""
+    level = throughput_by_system(records)["level"].max()
+    blocks = len({record.run.block for record in records})
+    runs = f"median of {blocks} runs" if blocks > 1 else "a single run"
+    return f"{runs} with a {level:.0%} interval" if level > 0 else runs
+
+
+def throughput_chart(runs: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
+    """Plot the estimate of each system with its interval, over the throughput of its runs."""
+    import seaborn as sns
+
+    systems = list(estimates["system"])
+    rows = {system: row for row, system in enumerate(systems)}
+    with book_style():
+        plot = new_figure(ROW_HEIGHT * len(systems) + 0.6)
+        axes = row_axes(plot, systems)
+        highest = np.nanmax([runs["examples_per_s"].max(), estimates["high"].max(), 0.0])
+        axes.set_xlim(0, highest * 1.15 or 1.0)
+        sns.scatterplot(
+            runs.assign(row=runs["system"].map(rows) + 0.22),
+            x="examples_per_s",
+            y="row",
+            hue="system",
+            palette={system: system_colour(system) for system in systems},
+            marker="|",
+            s=50,
+            linewidth=1.2,
+            legend=False,
+            ax=axes,
+        )
+        for row, (_, estimate) in enumerate(estimates.iterrows()):
+            _plot_estimate(axes, row, estimate)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("examples per second, all workers together (longer is better)")
+        axes.set_ylabel("")
+    return plot
+
+
+def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
+    rate = estimate["examples_per_s"]
+    if not rate > 0:
+        annotate_missing(axes, row, estimate["reason"])
+        return
+    colour = system_colour(estimate["system"])
+    axes.plot([0, rate], [row, row], color=colour, alpha=0.35, linewidth=3)
+    axes.plot([estimate["low"], estimate["high"]], [row, row], color=FOREGROUND, linewidth=1.8)
+    style = marker_style(estimate["system"])
+    axes.plot(rate, row, markeredgewidth=1.8, markersize=8, **style)
+    axes.annotate(
+        f"{rate:,.0f}",
+        (rate, row),
+        xytext=(0, 7),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=8.5,
+    )
+
+
+def row_axes(plot: Figure, systems: Sequence[str]) -> Axes:
+    """Create the axes of a chart with a row per system."""
+    axes = plot.subplots()
     grid_axis(axes, "x")
     label_rows(axes, systems)
     return axes
 
 
-def message_figure(text: str) -> Figure:
-    """Write a sentence where there is nothing to draw."""
-    with book_style():
-        figure = new_figure(0.8)
-        axes = figure.subplots()
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, style="italic")
-    return figure
-
-
 def label_rows(axes: Axes, systems: Sequence[str]) -> None:
-    """Write the names of systems beside the rows 0, 1, ... from the top down."""
+    """Set the labels of the rows 0, 1, ..., which run from top to bottom."""
     axes.set_ylim(len(systems) - 0.4, -0.6)
-    axes.set_yticks(np.arange(len(systems)), labels=[_row_label(system) for system in systems])
+    names = [labels.two_line_label(system) for system in systems]
+    axes.set_yticks(np.arange(len(systems)), labels=names)
     axes.tick_params(axis="y", length=0, pad=6)
     for label in axes.get_yticklabels():
         label.set_linespacing(1.25)
 
 
-def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic; its few numbers are written out and do not touch.
-
-    To be called when everything is drawn, since the range decides which numbers are named.
-    """
-    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
-    own: Axis = axes.xaxis if axis == "x" else axes.yaxis
-    low, high = axes.get_xlim() if axis == "x" else axes.get_ylim()
-    own.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if high < MAX_SPAN_FOR_DENSE_TICKS * low else (1.0,))
-    )
-    own.set_major_formatter("{x:,g}")
-    own.set_minor_formatter(NullFormatter())
-
-
-def _row_label(system: str) -> str:
-    return f"{labels.framework_label(labels.framework_of(system))}\n{labels.synchronisation_label(system)}"
-
-
 def annotate_missing(axes: Axes, row: int, reason: str) -> None:
-    """Write into an empty row why there is nothing to see."""
+    """Annotate a row without data with the reason."""
     text = textwrap.shorten(reason or "not measured", 90, placeholder=" …")
     axes.annotate(
         textwrap.fill(text, 52),
@@ -97,84 +145,35 @@ def annotate_missing(axes: Axes, row: int, reason: str) -> None:
     )
 
 
-def legend_above(figure: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
-    """Write a legend above all panels of a figure."""
-    figure.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
+def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Set a logarithmic scale with few labels, which do not overlap.
+
+    To be called after plotting, since the limits of the axis decide which ticks are labelled.
+    """
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    scaled: Axis = axes.xaxis if axis == "x" else axes.yaxis
+    low, high = axes.get_xlim() if axis == "x" else axes.get_ylim()
+    is_dense = high < MAX_SPAN_FOR_DENSE_TICKS * low
+    scaled.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_dense else (1.0,)))
+    scaled.set_major_formatter("{x:,g}")
+    scaled.set_minor_formatter(NullFormatter())
+
+
+def legend_above(plot: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
+    """Add a legend above all axes of a figure."""
+    plot.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
 
 
 def system_legend_line(
-    system: str, with_marker: bool, line_style_override: LineStyle | None = None, suffix: str = ""
+    system: str, *, marker: bool, style: LineStyle | None = None, suffix: str = ""
 ) -> Line2D:
-    """Show the line of a system.
-
-    Parameters
-    ----------
-    marked
-        Whether its points carry the mark of the framework.
-    dash
-        The kind of line, if it is not the system's own.
-    note
-        What follows its name.
-    """
-    mark = framework_marker(labels.framework_of(system)) if with_marker else None
+    """Create the legend entry of a system, with or without its marker."""
     return Line2D(
         [],
         [],
         color=system_colour(system),
-        linestyle=line_style_override or line_style(system),
-        marker=mark,
+        linestyle=style or line_style(system),
+        marker=system_marker(system) if marker else None,
         markersize=5,
         label=labels.system_label(system) + suffix,
-    )
-
-
-def throughput_dots(runs: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
-    """Draw the median of each system with its interval, over the dots of its runs.
-
-    Parameters
-    ----------
-    runs
-        As of `horizont.analysis.run_throughput`.
-    estimates
-        As of `horizont.analysis.throughput`.
-    """
-    systems = list(estimates["system"])
-    with book_style():
-        figure = new_figure(ROW_HEIGHT * len(systems) + 0.6)
-        axes = row_axes(figure, systems)
-        known = [runs["examples_per_s"].max(), estimates["high"].max()]
-        axes.set_xlim(0, max([value for value in known if value > 0], default=1.0) * 1.15)
-        for row, (_, estimate) in enumerate(estimates.iterrows()):
-            own = runs.loc[runs["system"] == estimate["system"], "examples_per_s"]
-            _plot_throughput_row(axes, row, estimate, own)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlabel("examples per second, all workers together (longer is better)")
-    return figure
-
-
-def _plot_throughput_row(axes: Axes, row: int, estimate: pd.Series, runs: pd.Series) -> None:
-    if not estimate["examples_per_s"] > 0:
-        annotate_missing(axes, row, estimate["reason"])
-        return
-    colour = system_colour(estimate["system"])
-    axes.plot([0, estimate["examples_per_s"]], [row, row], color=colour, alpha=0.35, linewidth=3)
-    axes.plot(runs, [row + 0.22] * len(runs), "|", color=colour, markersize=7, markeredgewidth=1.2)
-    axes.plot(
-        [estimate["low"], estimate["high"]], [row, row], color=FOREGROUND, linewidth=1.8, zorder=4
-    )
-    axes.plot(
-        estimate["examples_per_s"],
-        row,
-        markeredgewidth=1.8,
-        markersize=8,
-        **marker_style(estimate["system"]),
-    )
-    axes.annotate(
-        f"{estimate['examples_per_s']:,.0f}",
-        (estimate["examples_per_s"], row),
-        xytext=(0, 7),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=8.5,
     )
