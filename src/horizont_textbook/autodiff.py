@@ -1,0 +1,286 @@
+"""Chapter 3: backpropagation by a small engine, by hand, and by finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from horizont.reporting.labels import framework_label
+from horizont.reporting.output import TableOutput
+from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
+from horizont.reporting.tables import text_table
+from horizont_textbook import Array
+from horizont_textbook.metrics import softmax
+from horizont_textbook.page import book_figure, columns
+
+WEIGHTS = ("W1", "b1", "W2", "b2")
+
+#: Colours of values and of gradients.
+FORWARD, BACKWARD = PAIR_COLOURS[0], PAIR_COLOURS[3]
+
+#: Position and definition of each node of the small graph.
+POSITIONS = {"a": (0.0, 1.0), "b": (0.0, 0.0), "c": (1.0, 1.0), "d": (1.0, 0.0), "e": (2.0, 0.5)}
+DEFINITIONS = {"a": "a", "b": "b", "c": "c = a + b", "d": "d = b + 1", "e": "e = c · d"}
+
+#: The local derivative along each edge of the small graph: 1, or the value of a node.
+EDGES = {("a", "c"): "1", ("b", "c"): "1", ("b", "d"): "1", ("c", "e"): "d", ("d", "e"): "c"}
+
+
+class Node:
+    """A value in a computation graph.
+
+    Attributes
+    ----------
+    operands
+        Each operand with its local rule: from the gradient of this node to its share of the
+        gradient of the operand.
+    """
+
+    def __init__(self, value: Any, operands: Sequence[tuple[Node, Callable[..., Any]]] = ()):
+        self.value = np.asarray(value, dtype=np.float64)
+        self.operands = operands
+        self.gradient: Array = np.zeros_like(self.value)
+
+    def __add__(self, other: Node | float) -> Node:
+        other = _as_node(other)
+        return Node(self.value + other.value, [(self, lambda g: g), (other, lambda g: g)])
+
+    def __mul__(self, other: Node | float) -> Node:
+        other = _as_node(other)
+        rules = [(self, lambda g: g * other.value), (other, lambda g: g * self.value)]
+        return Node(self.value * other.value, rules)
+
+    def __matmul__(self, other: Node) -> Node:
+        rules = [(self, lambda g: g @ other.value.T), (other, lambda g: self.value.T @ g)]
+        return Node(self.value @ other.value, rules)
+
+    def tanh(self) -> Node:
+        """Return the hyperbolic tangent."""
+        y = np.tanh(self.value)
+        return Node(y, [(self, lambda g: g * (1 - y**2))])
+
+    def cross_entropy(self, labels: Array) -> Node:
+        """Return the mean cross-entropy of scores, (examples, classes)."""
+        rows = np.arange(len(labels))
+        shifted = self.value - self.value.max(axis=1, keepdims=True)  # exp would overflow
+        log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        error = (np.exp(log_p) - np.eye(log_p.shape[1])[labels]) / len(labels)
+        return Node(-log_p[rows, labels].mean(), [(self, lambda g: g * error)])
+
+    def backward(self) -> None:
+        """Compute the gradient of this value with respect to every node that it depends on.
+
+        Nodes are visited in reverse topological order, so that the gradient of a node is
+        complete before it is passed on to the operands (the chain rule). Where a value is used
+        twice, its two gradients add up.
+        """
+        self.gradient = np.ones_like(self.value)
+        for node in reversed(_topological_order(self)):
+            for operand, rule in node.operands:
+                gradient = unbroadcast(rule(node.gradient), operand.value.shape)
+                operand.gradient = operand.gradient + gradient
+
+
+def _as_node(value: Node | float) -> Node:
+    return value if isinstance(value, Node) else Node(value)
+
+
+def _topological_order(result: Node) -> list[Node]:
+    """Return all nodes that a result depends on, operands before the nodes that use them."""
+    order: list[Node] = []
+    visited: set[int] = set()
+
+    def visit(node: Node) -> None:
+        if id(node) not in visited:
+            visited.add(id(node))
+            for operand, _ in node.operands:
+                visit(operand)
+            order.append(node)
+
+    visit(result)
+    return order
+
+
+def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the axes along which an operand of a smaller shape was broadcast."""
+    gradient = np.asarray(gradient).sum(axis=tuple(range(np.ndim(gradient) - len(shape))))
+    repeated = tuple(axis for axis, size in enumerate(shape) if size != gradient.shape[axis])
+    return np.asarray(gradient.sum(axis=repeated, keepdims=True))
+
+
+def small_graph(a: float = 2.0, b: float = 1.0) -> dict[str, Node]:
+    """Compute (a + b) * (b + 1) and its gradients."""
+    nodes = {"a": Node(a), "b": Node(b)}
+    nodes["c"] = nodes["a"] + nodes["b"]
+    nodes["d"] = nodes["b"] + 1.0
+    nodes["e"] = nodes["c"] * nodes["d"]
+    nodes["e"].backward()
+    return nodes
+
+
+def network_inputs(seed: int = 5) -> dict[str, Array]:
+    """Draw examples, labels and weights of a network with 2 inputs, 3 neurons and 2 classes."""
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.normal(size=(4, 2)),
+        "labels": np.array([0, 1, 1, 0]),
+        "W1": rng.normal(size=(2, 3)),
+        "b1": rng.normal(size=3),
+        "W2": rng.normal(size=(3, 2)),
+        "b2": rng.normal(size=2),
+    }
+
+
+def network_loss(inputs: Mapping[str, Any]) -> tuple[Node, dict[str, Node]]:
+    """Build the graph of a network with one hidden layer; return its loss and its weights."""
+    w = {name: Node(inputs[name]) for name in WEIGHTS}
+    h = (Node(inputs["x"]) @ w["W1"] + w["b1"]).tanh()
+    return (h @ w["W2"] + w["b2"]).cross_entropy(inputs["labels"]), w
+
+
+def gradients_by_engine(inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Compute the gradients of the network by backpropagation through its graph."""
+    loss, weights = network_loss(inputs)
+    loss.backward()
+    return {name: node.gradient for name, node in weights.items()}
+
+
+def gradients_by_hand(
+    *, x: Array, labels: Array, W1: Array, b1: Array, W2: Array, b2: Array
+) -> dict[str, Array]:
+    """Compute the gradients of the network, a line for each operation."""
+    h = np.tanh(x @ W1 + b1)
+    p = softmax(h @ W2 + b2)
+    by_z = (p - np.eye(len(b2))[labels]) / len(x)  # the mean over the examples
+    by_h = by_z @ W2.T
+    by_s = by_h * (1 - h**2)  # through tanh
+    return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
+
+
+def finite_differences(inputs: Mapping[str, Array], name: str, step: float = 1e-6) -> Array:
+    """Compute the gradient of the network by one weight array by central differences.
+
+    The error is of the order of the squared step, plus rounding divided by the step.
+    """
+    gradient = np.empty_like(inputs[name])
+    for index in np.ndindex(gradient.shape):
+        losses = []
+        for change in (step, -step):
+            moved = inputs[name].copy()
+            moved[index] += change
+            losses.append(float(network_loss({**inputs, name: moved})[0].value))
+        gradient[index] = (losses[0] - losses[1]) / (2 * step)
+    return gradient
+
+
+def difference_errors(steps: Array) -> Array:
+    """Return the relative error of finite differences by W1 for each step size."""
+    inputs = network_inputs()
+    exact = gradients_by_engine(inputs)["W1"]
+    estimates = [finite_differences(inputs, "W1", float(step)) for step in steps]
+    return np.array([np.linalg.norm(each - exact) / np.linalg.norm(exact) for each in estimates])
+
+
+def compare_methods() -> dict[str, float]:
+    """Return the distances of the engine and of finite differences from gradients by hand."""
+    inputs = network_inputs()
+    hand = _concatenate(gradients_by_hand(**inputs))
+    engine = _concatenate(gradients_by_engine(inputs))
+    differences = _concatenate({name: finite_differences(inputs, name) for name in WEIGHTS})
+    norm = np.linalg.norm(hand)
+    return {
+        "weights": float(hand.size),
+        "by_the_algorithm,_relative_distance": float(np.linalg.norm(engine - hand) / norm),
+        "by_finite_differences": float(np.linalg.norm(differences - hand) / norm),
+        "passes_of_finite_differences": 2.0 * hand.size,
+    }
+
+
+def _concatenate(gradients: Mapping[str, Array]) -> Array:
+    return np.concatenate([gradients[name].ravel() for name in WEIGHTS])
+
+
+@book_figure("graph", height=3.0)
+def plot_graph(figure: Figure, a: float = 2.0, b: float = 1.0) -> tuple[str, pd.DataFrame]:
+    """Plot the graph of (a + b) * (b + 1) with its values and gradients."""
+    nodes = small_graph(a, b)
+    values = {name: float(node.value) for name, node in nodes.items()}
+    gradients = {name: float(node.gradient) for name, node in nodes.items()}
+    axes = figure.subplots()
+    axes.axis("off")
+    axes.set(xlim=(-0.35, 2.4), ylim=(-0.42, 1.42))
+    for (start, end), local in EDGES.items():
+        factor = values.get(local, 1.0)
+        _plot_edge(axes, POSITIONS[start], POSITIONS[end], f"× {factor:g}")
+    for name in POSITIONS:
+        _plot_node(axes, name, values[name], gradients[name])
+    caption = (
+        f"The computation graph of (a + b) · (b + 1) for a = {a:g} and b = {b:g}. Blue: values, "
+        "computed from left to right. Purple: the derivative of e with respect to each value, "
+        "computed from right to left. Each edge multiplies by its local derivative; where two "
+        f"edges leave a value, as at b, the products add up: {gradients['b']:g} = "
+        f"{values['d']:g} + {values['c']:g}."
+    )
+    return caption, columns(
+        node=list(values), value=[*values.values()], gradient=[*gradients.values()]
+    )
+
+
+def _plot_edge(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], label: str
+) -> None:
+    arrow = {"arrowstyle": "-|>", "color": FOREGROUND, "linewidth": 1, "shrinkA": 26, "shrinkB": 30}
+    axes.annotate("", end, start, arrowprops=arrow)
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    box = {"facecolor": BACKGROUND, "edgecolor": "none", "pad": 1.5}
+    axes.text(x, y, label, color=BACKWARD, ha="center", va="center", bbox=box)
+
+
+def _plot_node(axes: Axes, name: str, value: float, gradient: float) -> None:
+    x, y = POSITIONS[name]
+    box = {"boxstyle": "round,pad=0.45", "facecolor": BACKGROUND, "edgecolor": FOREGROUND}
+    axes.text(x, y, DEFINITIONS[name], ha="center", va="center", bbox=box, fontsize=10)
+    axes.text(x, y + 0.2, f"{value:g}", color=FORWARD, ha="center", va="bottom", weight="bold")
+    axes.text(x, y - 0.2, f"∂e/∂{name} = {gradient:g}", color=BACKWARD, ha="center", va="top")
+
+
+@book_figure("differences", height=2.7)
+def plot_difference_errors(figure: Figure) -> tuple[str, pd.DataFrame]:
+    """Plot the error of finite differences for each step size."""
+    steps = 10.0 ** np.arange(-13, 0.01, 0.5)
+    errors = difference_errors(steps)
+    best = int(np.argmin(errors))
+    axes = figure.subplots()
+    grid_axis(axes, "y")
+    axes.loglog(steps, errors, "o-", color=PAIR_COLOURS[0], markersize=4)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.annotate("rounding", (1e-12, errors[2]), xytext=(12, 8), textcoords="offset points")
+    axes.annotate("curvature", (1e-1, errors[-3]), xytext=(-62, 8), textcoords="offset points")
+    axes.set(xlabel="step of the finite difference", ylabel="relative error")
+    caption = (
+        "The error of finite differences on the small network, in float64. With a large step the "
+        "curvature dominates, with a small one rounding; the best one, "
+        f"{steps[best]:.0e}, leaves {errors[best]:.0e}. Backpropagation has no step to choose, and "
+        "is exact up to rounding."
+    )
+    return caption, columns(step=steps, relative_error=errors)
+
+
+def gradients_table(by_a: Mapping[str, Any], by_b: Mapping[str, Any]) -> TableOutput:
+    """Format the gradients of the small graph as each framework computes them."""
+    rows = [
+        {
+            "framework": framework_label(name),
+            "∂e/∂a": f"{np.ravel(by_a[name])[0]:g}",
+            "∂e/∂b": f"{np.ravel(by_b[name])[0]:g}",
+        }
+        for name in by_a
+    ]
+    return text_table(pd.DataFrame(rows), measured=False, numbers=["∂e/∂a", "∂e/∂b"])

@@ -1,0 +1,85 @@
+"""One process of a gloo group: sends and receives arrays, and counts their bytes.
+
+``python -m horizont_textbook.group MODULE FOLDER SIZE`` runs the exercises of a chapter in SIZE
+processes. The chapter and PyTorch are imported once, then the processes are forked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.spawn import start_processes
+
+from horizont_textbook import Array
+
+
+class Group:
+    """The first processes of the default group of torch.distributed.
+
+    Only float64 numbers are sent, 8 bytes each, and the receiver knows their shape.
+
+    Attributes
+    ----------
+    sent_bytes, received_bytes
+        Bytes of the arrays that this process has sent and received.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.sent_bytes = self.received_bytes = 0
+
+    def send(self, values: Array, to: int) -> None:
+        """Send an array to another process."""
+        dist.send(self._outgoing(values), to)
+
+    def receive(self, shape: tuple[int, ...], source: int) -> Array:
+        """Receive an array of a known shape."""
+        values = torch.empty(shape, dtype=torch.float64)
+        dist.recv(values, source)
+        self.received_bytes += values.nbytes
+        return values.numpy()
+
+    def exchange(self, values: Array, to: int, shape: tuple[int, ...], source: int) -> Array:
+        """Send and receive at the same time.
+
+        If all processes sent first, arrays larger than the socket buffers would block them all.
+        """
+        request = dist.isend(self._outgoing(values), to)
+        received = self.receive(shape, source)
+        if request is not None:
+            request.wait()
+        return received
+
+    def _outgoing(self, values: Array) -> torch.Tensor:
+        tensor = torch.tensor(values, dtype=torch.float64)
+        self.sent_bytes += tensor.nbytes
+        return tensor
+
+    def counts(self) -> Array:
+        """Return the bytes sent and received so far."""
+        return np.array([self.sent_bytes, self.received_bytes])
+
+
+def _run_rank(rank: int, module: str, folder: str, size: int) -> None:
+    """Run the exercises of a chapter in a process of the group, and save its arrays."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # unreachable from other machines
+    rendezvous = f"file://{folder}/rendezvous"
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size)
+    arrays = import_module(module).run_exercises(rank, size)
+    named = {f"{exercise}/{rank}/{name}": value for (exercise, name), value in arrays.items()}
+    np.savez(Path(folder, f"rank-{rank}.npz"), **named)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    chapter, target, processes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    import_module(chapter)
+    start_processes(_run_rank, (chapter, target, processes), processes, start_method="fork")  # type: ignore[no-untyped-call]

@@ -1,0 +1,282 @@
+"""Starts the programs of chapter 11: their processes, and the environment of each."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from horizont.config.system import installed_version
+from horizont.errors import MissingFramework, UserError
+from horizont.launchers.local import reserve_ports
+from horizont.launchers.plan import ProcessPlan, thread_environment
+from horizont.launchers.supervisor import run_as_group
+from horizont.reporting.output import Message, SourceListing, Stack, Verdict
+from horizont.reporting.tables import text_table
+from horizont.workflow.progress import Progress
+from horizont_textbook.processes import LOOPBACK
+from horizont_textbook.tutorial import BOUND, STEPS, Trained, examples, train
+
+FOLDER = Path(__file__).parent / "programs"
+TIMEOUT_S = 120.0
+
+#: Comments for tools, which the page does not show.
+TOOL_COMMENT = re.compile(r"  # (type: ignore|noqa).*")
+
+#: From the roles, the addresses and the index of a process to its environment variables.
+Environment = Callable[[Sequence[str], Sequence[str], int], dict[str, str]]
+
+
+def tf_config(roles: Sequence[str], addresses: Sequence[str], index: int) -> dict[str, str]:
+    """Return TensorFlow's variable: the cluster, and the task of this process."""
+    cluster: dict[str, list[str]] = {}
+    for role, address in zip(roles, addresses, strict=True):
+        cluster.setdefault(role, []).append(address)
+    task = {"type": roles[index], "index": roles[:index].count(roles[index])}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+
+
+def torch_environment(roles: Sequence[str], addresses: Sequence[str], index: int) -> dict[str, str]:
+    """Return PyTorch's variables: rank, world size, and the address of the first process."""
+    host, port = addresses[0].split(":")
+    ranks = {"RANK": str(index), "WORLD_SIZE": str(len(roles))}
+    return {**ranks, "MASTER_ADDR": host, "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def dmlc_environment(roles: Sequence[str], addresses: Sequence[str], index: int) -> dict[str, str]:
+    """Return MXNet's variables: role, numbers of roles, and the address of the scheduler."""
+    host, port = addresses[roles.index("scheduler")].split(":")
+    own_host, own_port = addresses[index].split(":")
+    return {
+        "DMLC_ROLE": roles[index],
+        "DMLC_PS_ROOT_URI": host,
+        "DMLC_PS_ROOT_PORT": port,
+        "DMLC_NUM_WORKER": str(roles.count("worker")),
+        "DMLC_NUM_SERVER": str(roles.count("server")),
+        "DMLC_NODE_HOST": own_host,
+        "PORT": own_port,
+    }
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and the processes that run it.
+
+    Attributes
+    ----------
+    file
+        In the folder `programs`.
+    mechanism
+        The framework's own names for what it uses.
+    services
+        Roles that do not train; the training is finished without them.
+    exact
+        Whether it must result in the weights of one process.
+    """
+
+    framework: str
+    file: str
+    mechanism: str
+    roles: tuple[str, ...] = ("worker",)
+    environment: Environment = lambda roles, addresses, index: {}
+    services: tuple[str, ...] = ()
+    exact: bool = True
+    arguments: tuple[str, ...] = ()
+
+
+_WORKERS = ("worker", "worker")
+_KVSTORE: dict[str, Any] = {
+    "roles": ("scheduler", "server", *_WORKERS),
+    "environment": dmlc_environment,
+    "services": ("scheduler", "server"),
+}
+
+PROGRAMS = {
+    "tensorflow_single": Program("tensorflow", "tensorflow_single", "tf.function, tf.GradientTape"),
+    "tensorflow_allreduce": Program(
+        "tensorflow", "tensorflow_allreduce", "MultiWorkerMirroredStrategy", _WORKERS, tf_config
+    ),
+    "tensorflow_parameter_server": Program(
+        "tensorflow",
+        "tensorflow_parameter_server",
+        "ParameterServerStrategy, ClusterCoordinator",
+        ("ps", *_WORKERS, "chief"),
+        tf_config,
+        services=("ps", "worker"),
+        exact=False,
+    ),
+    "torch_single": Program("pytorch", "torch_single", "torch.optim.SGD, loss.backward()"),
+    "torch_allreduce": Program(
+        "pytorch", "torch_allreduce", "DistributedDataParallel, gloo", _WORKERS, torch_environment
+    ),
+    "torch_parameter_server": Program(
+        "pytorch",
+        "torch_parameter_server",
+        "torch.distributed send and recv, gloo",
+        ("server", *_WORKERS),
+        torch_environment,
+    ),
+    "mxnet_single": Program("mxnet", "mxnet_single", "gluon.Trainer, autograd.record"),
+    "mxnet_dist_sync": Program(
+        "mxnet", "mxnet_kvstore", "KVStore dist_sync", arguments=("dist_sync",), **_KVSTORE
+    ),
+    "mxnet_dist_async": Program(
+        "mxnet",
+        "mxnet_kvstore",
+        "KVStore dist_async",
+        arguments=("dist_async",),
+        exact=False,
+        **_KVSTORE,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ProgramProcess:
+    """A process of a program: the address at which it listens, and its variables."""
+
+    name: str
+    address: str
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program and the result of its processes; without one if it was not run."""
+
+    name: str
+    program: Program
+    processes: tuple[ProgramProcess, ...] = ()
+    trained: Trained | None = None
+    wall_s: float | None = None
+
+    @property
+    def distance(self) -> float | None:
+        """Relative distance of its weights from those of one process in NumPy."""
+        return None if self.trained is None else train().distance(self.trained)
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether rounding explains the distance; None if it is unknown or need not be small."""
+        if self.distance is None or not self.program.exact:
+            return None
+        return self.distance <= BOUND
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        facts = {"name": self.name, "processes": len(self.processes), "distance": self.distance}
+        metadata = {"horizont": {"program": {**facts, "ok": self.ok}}}
+        if self.trained is None:
+            text = f"{self.name} is not part of this run; empty the parameter skip to run it."
+            return Message(text)._repr_mimebundle_(), metadata
+        rows = [
+            {
+                "process": process.name,
+                "address": process.address or "–",
+                "environment": " ".join(f"{k}={v}" for k, v in process.variables.items()) or "–",
+            }
+            for process in self.processes
+        ]
+        losses = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
+        text = f"losses {losses}; distance from one process in NumPy: {self.distance:.0e}"
+        if self.ok is None:
+            verdict: Any = Message(f"{text}; each gradient is an update of its own")
+        else:
+            verdict = Verdict(text, self.ok)
+        table = text_table(pd.DataFrame(rows), measured=False)
+        return Stack((table, verdict))._repr_mimebundle_(), metadata
+
+
+def program_source(name: str) -> SourceListing:
+    """Return a program as it is run, without comments for tools."""
+    text = (FOLDER / f"{_program(name).file}.py").read_text(encoding="utf-8")
+    return SourceListing(TOOL_COMMENT.sub("", text).rstrip())
+
+
+def run_program(name: str, skip: str = "") -> ProgramRun:
+    """Run the processes of a program and read their result.
+
+    Parameters
+    ----------
+    skip
+        Names of programs that are not run, separated by spaces.
+
+    Raises
+    ------
+    UserError
+        If there is no such program, or its framework is not installed.
+    RunFailed
+        If a process fails or the timeout expires. None is left running.
+    """
+    program = _program(name)
+    if name in skip.split():
+        return ProgramRun(name, program)
+    if installed_version(program.framework) is None:
+        raise MissingFramework(program.framework)
+    progress = Progress("program", 1)
+    progress.start(f"{program.mechanism} with {len(program.roles)} processes")
+    start_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="horizont-") as root:
+        x, labels = examples()
+        np.savez(Path(root, "examples.npz"), x=x, labels=labels)
+        with reserve_ports([LOOPBACK] * len(program.roles), 0) as ports:
+            plans = plan_processes(program, Path(root), [f"{LOOPBACK}:{port}" for port in ports])
+            run_as_group([plan for plan, _ in plans], TIMEOUT_S)
+        trained = _read_result(Path(root))
+    wall_s = time.monotonic() - start_s
+    progress.finish(f"{wall_s:.1f} s")
+    progress.close()
+    return ProgramRun(name, program, tuple(process for _, process in plans), trained, wall_s)
+
+
+def plan_processes(
+    program: Program, root: Path, addresses: list[str]
+) -> list[tuple[ProcessPlan, ProgramProcess]]:
+    """Build the plans of the processes of a program with their environments."""
+    plans = []
+    common = {**thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TMPDIR": str(root)}
+    for index, role in enumerate(program.roles):
+        name = f"{role}-{program.roles[:index].count(role)}"
+        variables = program.environment(program.roles, addresses, index)
+        plan = ProcessPlan(
+            name=name,
+            host=LOOPBACK,
+            argv=(sys.executable, str(FOLDER / f"{program.file}.py"), *program.arguments),
+            environment={**common, **variables},
+            folder=root / name,
+            job=None,
+            is_service=role in program.services,
+        )
+        own = addresses[index]
+        port = own.rpartition(":")[2]
+        listens = any(value == port or own in value for value in variables.values())
+        plans.append((plan, ProgramProcess(name, own if listens else "", variables)))
+    return plans
+
+
+def _read_result(root: Path) -> Trained:
+    """Read the mean losses, and the weights of the process that finished last.
+
+    Workers that do not wait for each other end with different weights.
+    """
+    files = sorted(root.glob("*/result.npz"), key=lambda file: file.stat().st_mtime_ns)
+    if not files:
+        raise UserError("tutorial", "no result.npz", "processes that write result.npz")
+    results = [np.load(file) for file in files]
+    losses = [result["losses"] for result in results if result["losses"].size]
+    by_step = [values.reshape(STEPS, -1).mean(axis=1) for values in losses]
+    return Trained(np.mean(by_step, axis=0), results[-1]["weight"], results[-1]["bias"])
+
+
+def _program(name: str) -> Program:
+    if name not in PROGRAMS:
+        raise UserError("program", name, list(PROGRAMS))
+    return PROGRAMS[name]

@@ -1,0 +1,190 @@
+"""Chapter 7: the four ways to split the training of a network between two processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from horizont.reporting.style import PAIR_COLOURS
+from horizont_textbook import Array
+from horizont_textbook.autodiff import WEIGHTS, gradients_by_hand
+from horizont_textbook.metrics import cross_entropy_gradient
+from horizont_textbook.ring import ring_all_reduce
+
+if TYPE_CHECKING:
+    from horizont_textbook.group import Group
+
+Arrays = dict[str, Array]
+
+PROCESSES = 2
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """The sizes of a network with one hidden layer and of its batch."""
+
+    examples: int
+    inputs: int
+    hidden: int
+    classes: int
+
+    @property
+    def weights(self) -> int:
+        """Number of weights."""
+        return (self.inputs + 1) * self.hidden + (self.hidden + 1) * self.classes
+
+
+SMALL = LayerSizes(examples=12, inputs=8, hidden=6, classes=4)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The part of an array that each process holds.
+
+    Attributes
+    ----------
+    axis
+        Along which it is split into equal parts; None if it is not.
+    owner
+        The only process that holds it; None if all do.
+    """
+
+    axis: int | None = None
+    owner: int | None = None
+
+    def part(self, array: Array, rank: int) -> Array:
+        """Return the part of a process; empty if it holds none."""
+        if self.owner not in (None, rank):
+            return array[:0]
+        return array if self.axis is None else np.split(array, PROCESSES, self.axis)[rank]
+
+    def merge(self, parts: Sequence[Array]) -> Array:
+        """Return the array from the parts of all processes that hold one."""
+        return parts[0] if self.axis is None else np.concatenate(parts, self.axis)
+
+
+def layer_split(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
+    """Send activations from process 0 to process 1, and gradients back."""
+    if group.rank == 0:
+        h = np.tanh(x @ w["W1"] + w["b1"])
+        group.send(h, 1)
+        by_s = group.receive(h.shape, 1) * (1 - h**2)
+        return {"W1": x.T @ by_s, "b1": by_s.sum(0)}
+    h = group.receive((len(labels), len(w["W2"])), 0)
+    by_z = cross_entropy_gradient(h @ w["W2"] + w["b2"], labels)
+    group.send(by_z @ w["W2"].T, 0)
+    return {"W2": h.T @ by_z, "b2": by_z.sum(0)}
+
+
+def column_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
+    """Compute half of the neurons of both layers, and gather the outputs."""
+    own_h = np.tanh(x @ w["W1"] + w["b1"])
+    h = _all_gather(own_h, group)
+    by_z = cross_entropy_gradient(_all_gather(h @ w["W2"] + w["b2"], group), labels)
+    own_z = np.split(by_z, group.size, axis=1)[group.rank]
+    by_h = _all_reduce(own_z @ w["W2"].T, group)  # each neuron feeds the scores of both halves
+    by_s = np.split(by_h, group.size, axis=1)[group.rank] * (1 - own_h**2)
+    return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ own_z, "b2": own_z.sum(0)}
+
+
+def tensor_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
+    """Compute half of the hidden neurons with their inputs and outputs, and sum the scores."""
+    h = np.tanh(x @ w["W1"] + w["b1"])
+    by_z = cross_entropy_gradient(_all_reduce(h @ w["W2"], group) + w["b2"], labels)
+    by_s = by_z @ w["W2"].T * (1 - h**2)
+    return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
+
+
+def data_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
+    """Compute the gradients of half of the batch, and average them."""
+    own = gradients_by_hand(x=x, labels=labels, **w)
+    flat = np.concatenate([own[name].ravel() for name in WEIGHTS])
+    mean = ring_all_reduce(flat, group) / group.size
+    ends = np.cumsum([own[name].size for name in WEIGHTS])[:-1]
+    parts = zip(WEIGHTS, np.split(mean, ends), strict=True)
+    return {name: part.reshape(own[name].shape) for name, part in parts}
+
+
+def _all_gather(own: Array, group: Group) -> Array:
+    """Return the columns of both processes."""
+    other = group.exchange(own, 1 - group.rank, own.shape, 1 - group.rank)
+    return np.concatenate((own, other) if group.rank == 0 else (other, own), axis=1)
+
+
+def _all_reduce(own: Array, group: Group) -> Array:
+    return ring_all_reduce(own.ravel(), group).reshape(own.shape)
+
+
+@dataclass(frozen=True)
+class SplitStrategy:
+    """A way to split the training of a network between two processes.
+
+    Attributes
+    ----------
+    gradients
+        From weights, inputs, labels and group of a process to the gradients of its weights.
+    sent
+        How many numbers each process sends in a step.
+    partitions
+        By name of the weights and of `x` and `labels`; what is not named is held by both.
+    colour, dash
+        Of its line.
+    """
+
+    gradients: Callable[[Arrays, Array, Array, Group], Arrays]
+    sent: Callable[[LayerSizes], int]
+    colour: str
+    dash: str
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+
+    def partition(self, name: str) -> Partition:
+        """Return how an array is split."""
+        return self.partitions.get(name, Partition())
+
+
+_FIRST, _SECOND = Partition(owner=0), Partition(owner=1)
+_ROWS, _COLUMNS = Partition(axis=0), Partition(axis=1)
+
+STRATEGIES = {
+    "between layers": SplitStrategy(
+        layer_split,
+        lambda s: s.examples * s.hidden,
+        PAIR_COLOURS[0],
+        "-",
+        {"x": _FIRST, "W1": _FIRST, "b1": _FIRST, "W2": _SECOND, "b2": _SECOND, "labels": _SECOND},
+    ),
+    "within layers, columns": SplitStrategy(
+        column_parallel,
+        lambda s: s.examples * (s.hidden + s.classes) // 2 + s.examples * s.hidden,
+        PAIR_COLOURS[2],
+        "--",
+        {"W1": _COLUMNS, "b1": _ROWS, "W2": _COLUMNS, "b2": _ROWS},
+    ),
+    "within layers, columns and rows": SplitStrategy(
+        tensor_parallel,
+        lambda s: s.examples * s.classes,
+        PAIR_COLOURS[3],
+        "-.",
+        {"W1": _COLUMNS, "b1": _ROWS, "W2": _ROWS},
+    ),
+    "data parallel": SplitStrategy(
+        data_parallel, lambda s: s.weights, PAIR_COLOURS[1], ":", {"x": _ROWS, "labels": _ROWS}
+    ),
+}
+
+
+def initial_state(sizes: LayerSizes = SMALL, seed: int = 71) -> Arrays:
+    """Draw inputs, labels and initial weights."""
+    rng = np.random.default_rng(seed)
+    s = sizes
+    return {
+        "x": rng.normal(size=(s.examples, s.inputs)),
+        "labels": rng.integers(0, s.classes, s.examples),
+        "W1": rng.normal(0, s.inputs**-0.5, (s.inputs, s.hidden)),
+        "b1": np.zeros(s.hidden),
+        "W2": rng.normal(0, s.hidden**-0.5, (s.hidden, s.classes)),
+        "b2": np.zeros(s.classes),
+    }
