@@ -1,9 +1,9 @@
-"""Run in a process of its own: workers that average their weights, done by hand.
+"""Local SGD by hand, run in a process of its own.
 
 ``python -m tests.frameworks.averaging RUN.json DATA UPDATE.npz``
 
-Each worker is a trainer of its own here. With plain gradient descent, weights that are averaged
-at every step are the weights of averaged gradients.
+Each worker is a separate trainer in one process. With plain gradient descent, averaging the weights
+at every step equals averaging the gradients.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from horizont.training.context import training_setup
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
-    """Train as the run says and keep the first worker's update."""
+    """Train as the run describes and write the update of the first worker."""
     adapter = load_adapter("pytorch")
     adapter.configure(1)
-    recipe = training_setup(run.workload, data, run.seed)
+    setup = training_setup(run.workload, data, run.seed)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = range(run.topology.workers)
     orders = [list(example_order(run, rank, data.description)) for rank in workers]
-    weights = recipe.weights
+    weights = setup.weights
     for first in range(0, run.steps.total, run.gradient_exchange.local_steps):
         ended = []
         for order in orders:
-            trainer = adapter.trainer(replace(recipe, weights=weights))
+            trainer = adapter.trainer(replace(setup, weights=weights))
             own = order[first : first + run.gradient_exchange.local_steps]
             for batch in trainer.batches(InMemoryImages(images, labels, own)):
                 trainer.step(batch)
@@ -42,7 +42,7 @@ def main(run: Run, data: ImageData, out: Path) -> None:
         weights = ended[0]  # what is left at the end, after a last segment that is too short
         if len(own) == run.gradient_exchange.local_steps:
             weights = {name: sum(each[name] for each in ended) / len(workers) for name in weights}
-    np.savez(out, **{name: weights[name] - recipe.weights[name] for name in weights})
+    np.savez(out, **{name: weights[name] - setup.weights[name] for name in weights})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Run in a process of its own: one framework against NumPy, told as JSON.
+"""Compare one framework with NumPy in a process of its own; print JSON.
 
-``python -m tests.frameworks.conformance FRAMEWORK [BUILD]``
+``python -m tests.frameworks.conformance FRAMEWORK [VARIANT]``
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH = 6
 
 
 def reference(weights: dict[str, Any], images: Any) -> Any:
-    """Compute LeNet-5's scores in plain NumPy, float64."""
+    """Compute the scores of LeNet-5 in NumPy, float64."""
     x = images
     for name in ("conv1", "conv2"):
         kernel = weights[f"{name}.weight"]
@@ -42,20 +42,20 @@ def reference(weights: dict[str, Any], images: Any) -> Any:
 
 
 def cross_entropy(logits: Any, labels: Any) -> float:
-    """Average the negative log probability of the right class."""
+    """Return the mean negative log probability of the correct class."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return float(-log[np.arange(len(labels)), labels].mean())
 
 
 def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """Tell the largest difference of any element of any tensor."""
+    """Return the largest absolute difference of any element."""
     assert list(one) == list(other)
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
 
 
-def main(framework: str, build: str = DEFAULT) -> None:
-    """Try everything that the protocol promises of a trainer alone."""
+def main(framework: str, variant: str = DEFAULT) -> None:
+    """Check what the protocol requires of a single-process trainer."""
     adapter = load_adapter(framework)
     adapter.configure(1)
     network = build_network("lenet5", (3, 32, 32), 10)
@@ -65,55 +65,65 @@ def main(framework: str, build: str = DEFAULT) -> None:
         for name, value in initial_weights(network, 5).items()
     }
     scale = Normalisation(np.array([0.4, 0.5, 0.6]), np.array([0.2, 0.25, 0.3]))
-    recipe = TrainingSetup(
-        network, weights, OptimizerConfig(learning_rate=RATE), scale, dtype="float64", variant=build
+    setup = TrainingSetup(
+        network,
+        weights,
+        OptimizerConfig(learning_rate=RATE),
+        scale,
+        dtype="float64",
+        variant=variant,
     )
     examples = InMemoryImages(
         images=random.integers(0, 256, (4 * BATCH, 3, 32, 32), dtype=np.uint8),
         labels=random.integers(0, 10, 4 * BATCH),
         order=[*random.permutation(3 * BATCH).reshape(3, BATCH), np.arange(BATCH // 2)],
     )
-    plain, timed = adapter.trainer(recipe), adapter.trainer(recipe)
-    found = {"round_trip": distance(plain.weights(), weights)}
-    found |= probe(plain, weights, examples, scale)
-    found |= steps(plain, timed, examples, weights)
-    if build != "compiled":  # a second network takes half a minute to compile
-        found["padded"] = padded(adapter, examples, scale, build)
-    print(json.dumps(found))
+    plain, timed = adapter.trainer(setup), adapter.trainer(setup)
+    results = {"round_trip": distance(plain.weights(), weights)}
+    results |= check_forward_backward(plain, weights, examples, scale)
+    results |= steps(plain, timed, examples, weights)
+    if variant != "compiled":  # a second network takes half a minute to compile
+        results["padded"] = padded(adapter, examples, scale, variant)
+    print(json.dumps(results))
 
 
-def probe(
+def check_forward_backward(
     trainer: Any, weights: Any, examples: InMemoryImages, scale: Normalisation
 ) -> dict[str, Any]:
-    """Compare scores, loss and a gradient with NumPy's."""
+    """Compare scores, loss and one element of a gradient with NumPy."""
     first = examples.order[0]
     images = examples.images[first] / 255.0
     images = (images - scale.mean[:, None, None]) / scale.std[:, None, None]
     logits = reference(weights, images)
-    told = trainer.forward_backward(next(trainer.batches(examples)))
+    computed = trainer.forward_backward(next(trainer.batches(examples)))
     moved, step = dict(weights), 1e-6
     moved["conv1.weight"] = weights["conv1.weight"].copy()
     moved["conv1.weight"][2, 1, 3, 4] += step
     rise = cross_entropy(reference(moved, images), examples.labels[first])
     loss = cross_entropy(logits, examples.labels[first])
     return {
-        "logits": float(np.abs(told.logits - logits).max()),
-        "loss": abs(told.loss - loss),
-        "slope": abs(told.gradients["conv1.weight"][2, 1, 3, 4] - (rise - loss) / step),
+        "logits": float(np.abs(computed.logits - logits).max()),
+        "loss": abs(computed.loss - loss),
+        "slope": abs(computed.gradients["conv1.weight"][2, 1, 3, 4] - (rise - loss) / step),
         "predict": float(np.abs(trainer.predict(examples.images[first]) - logits).max()),
         "unmoved": distance(trainer.weights(), weights),
     }
 
 
-def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: str) -> float:
-    """Train on windows that reach over the edge, where images are negative: zeros would be seen."""
+def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, variant: str) -> float:
+    """Pool windows beyond the edge of images with negative values, where zeros would show."""
     layers = (MaxPool(name="pool", kernel=3, stride=2, padding=1), Flatten(name="flatten"))
     network = Network("edges", (3, 32, 32), 10, (*layers, Dense(name="fc", features=10)))
     weights = initial_weights(network, 5)
-    recipe = TrainingSetup(
-        network, weights, OptimizerConfig(learning_rate=RATE), scale, dtype="float64", variant=build
+    setup = TrainingSetup(
+        network,
+        weights,
+        OptimizerConfig(learning_rate=RATE),
+        scale,
+        dtype="float64",
+        variant=variant,
     )
-    trainer = adapter.trainer(recipe)
+    trainer = adapter.trainer(setup)
     batch = next(trainer.batches(examples))
     logits = trainer.forward_backward(batch).logits
     trainer.synchronize(trainer.step(batch))
@@ -127,8 +137,8 @@ def padded(adapter: Any, examples: InMemoryImages, scale: Normalisation, build: 
 
 
 def steps(plain: Any, timed: Any, examples: InMemoryImages, weights: Any) -> dict[str, Any]:
-    """Make bare and instrumented steps, an uneven last batch among them."""
-    probed = plain.forward_backward(next(plain.batches(examples))).gradients
+    """Run uninstrumented and instrumented steps, with a smaller last batch."""
+    gradients = plain.forward_backward(next(plain.batches(examples))).gradients
     losses: list[list[float]] = [[], []]
     marks: list[str] = []
     sizes = []
@@ -147,7 +157,7 @@ def steps(plain: Any, timed: Any, examples: InMemoryImages, weights: Any) -> dic
                 timed.instrumented_step(batch, lambda phase, spent_s=None: marks.append(phase))
             )
         )
-    expected = {name: weights[name] - RATE * probed[name] for name in weights}
+    expected = {name: weights[name] - RATE * gradients[name] for name in weights}
     return {
         "update": distance(first_update or {}, expected),
         "timed": distance(plain.weights(), timed.weights()),

@@ -1,9 +1,9 @@
-"""Run in a process of its own: synchronous training done by hand, one batch after the other.
+"""Synchronous training by hand, run in a process of its own.
 
 ``python -m tests.frameworks.ghost RUN.json DATA WEIGHTS.npz``
 
-Each worker's share of a batch goes through the network on its own, so that batch norm sees only
-that share; the gradients are averaged and the weights moved in NumPy.
+The network runs on each worker's examples separately, so that batch norm normalises over these
+only; the gradients are averaged and the weights updated in NumPy.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from horizont.training.context import training_setup
 
 
 def main(run: Run, data: ImageData, out: Path) -> None:
-    """Train as the run says and keep the updates of the weights."""
+    """Train as the run describes and write the updates of the weights."""
     adapter = load_adapter("pytorch")
     adapter.configure(1)
-    recipe = replace(training_setup(run.workload, data, run.seed), dtype="float64")
-    weights = dict(recipe.weights)
+    setup = replace(training_setup(run.workload, data, run.seed), dtype="float64")
+    weights = dict(setup.weights)
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     workers = run.topology.workers
     orders = [list(example_order(run, rank, data.description)) for rank in range(workers)]
-    for shares in zip(*orders, strict=True):
-        trainer = adapter.trainer(replace(recipe, weights=weights))
-        batches = trainer.batches(InMemoryImages(images, labels, shares))
+    for local_batches in zip(*orders, strict=True):
+        trainer = adapter.trainer(replace(setup, weights=weights))
+        batches = trainer.batches(InMemoryImages(images, labels, local_batches))
         gradients = [trainer.forward_backward(batch).gradients for batch in batches]
         for name in weights:
             mean = sum(gradient[name] for gradient in gradients) / workers
             weights[name] = weights[name] - run.workload.optimizer.learning_rate * mean
-    np.savez(out, **{name: weights[name] - recipe.weights[name] for name in weights})
+    np.savez(out, **{name: weights[name] - setup.weights[name] for name in weights})
 
 
 if __name__ == "__main__":

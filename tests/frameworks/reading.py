@@ -27,7 +27,7 @@ OPTIMIZER = OptimizerConfig(learning_rate=0.1)
 
 
 def ways(reader: str) -> list[dict[str, Any]]:
-    """List the ways in which a reader can read."""
+    """Return the settings to test for a reader."""
     traits = READERS[reader]
     found: list[dict[str, Any]] = [{"cache": True, "prefetch": min(traits.max_prefetch_inline, 2)}]
     found += [{"cache": True}] if traits.always_cached else [{}]
@@ -37,7 +37,7 @@ def ways(reader: str) -> list[dict[str, Any]]:
 
 
 def content(batches: Any) -> list[tuple[bytes, bytes]]:
-    """Read all batches as bytes; classes as int64 whatever a framework makes of them."""
+    """Return all batches as bytes, with the classes as int64."""
     found = []
     for inputs, labels in batches:
         parts = [part.asnumpy() if hasattr(part, "asnumpy") else part for part in (inputs, labels)]
@@ -47,7 +47,7 @@ def content(batches: Any) -> list[tuple[bytes, bytes]]:
 
 
 def main(framework: str, prepared: Path, folder: Path) -> None:
-    """Read an epoch and a half in every way."""
+    """Read an epoch and a half with each reader and setting."""
     adapter = load_adapter(framework)
     adapter.configure(1)
     data = load(prepared)

@@ -1,10 +1,10 @@
-"""Run in a process of its own: what a framework says to a recorded asynchronous run.
+"""Recompute the gradients of a recorded asynchronous run, in a process of its own.
 
 ``python -m tests.frameworks.recompute RECORD DATA``
 
 Each recorded gradient is computed again, by a single process, from the replayed weights of the
-version that the record names. The update rules in NumPy, by which they were replayed, are held
-against the framework's own.
+version that the record names. The update rules in NumPy, with which they were replayed, are
+compared with the framework's own.
 """
 
 from __future__ import annotations
@@ -29,88 +29,90 @@ from horizont.training.context import training_setup
 
 
 def gradients(
-    record: Record, recipe: TrainingSetup, data: ImageData, adapter: FrameworkAdapter
+    record: Record, setup: TrainingSetup, data: ImageData, adapter: FrameworkAdapter
 ) -> dict[str, Any]:
-    """Tell how far each recorded gradient is from the one computed again.
+    """Return the distance of each recorded gradient from the recomputed one.
 
-    Beside it stand what is rounding, and the distance from what the next version would give.
+    With it, return the rounding noise and the distance from the gradient of the next version.
     """
-    replay = Replay(record, recipe.weights, "float64")
-    told = {}
+    replay = Replay(record, setup.weights, "float64")
+    results = {}
     for worker in range(record.run.topology.workers):
         order = list(example_order(record.run, worker, data.description))
         for step, indices in enumerate(order):
-            named, next_one = (replay.weights_used_by(worker, step, later) for later in (0, 1))
+            named_version, next_version = (
+                replay.weights_used_by(worker, step, later) for later in (0, 1)
+            )
             examples = InMemoryImages(data.train_images[indices], data.train_labels[indices],
                                 [np.arange(len(indices))])  # fmt: skip
             exact, rounded, wrong = (
-                probe(adapter, replace(recipe, weights=weights, dtype=dtype), examples)
+                gradient_of(adapter, replace(setup, weights=weights, dtype=dtype), examples)
                 for weights, dtype in (
-                    (named, "float64"),
-                    (named, "float32"),
-                    (next_one, "float64"),
+                    (named_version, "float64"),
+                    (named_version, "float32"),
+                    (next_version, "float64"),
                 )
             )
             sent = vector(replay.gradient(record, worker, step))
-            told[f"{worker}/{step}"] = {
+            results[f"{worker}/{step}"] = {
                 "distance": relative_distance(sent, exact, exact),
                 "noise": relative_distance(rounded, exact, exact),
                 "from_next": relative_distance(sent, wrong, wrong),
             }
-    return told
+    return results
 
 
-def probe(adapter: FrameworkAdapter, recipe: TrainingSetup, examples: InMemoryImages) -> Any:
-    """Compute the gradient of the one batch."""
-    trainer = adapter.trainer(recipe)
+def gradient_of(adapter: FrameworkAdapter, setup: TrainingSetup, examples: InMemoryImages) -> Any:
+    """Return the gradient of the only batch."""
+    trainer = adapter.trainer(setup)
     found = trainer.forward_backward(next(trainer.batches(examples))).gradients
-    return vector({name: found[name] for name in recipe.weights})
+    return vector({name: found[name] for name in setup.weights})
 
 
 def vector(tensors: dict[str, Any]) -> Any:
-    """Lay tensors one after the other."""
+    """Concatenate tensors to a vector."""
     return np.concatenate([value.ravel() for value in tensors.values()])
 
 
 def rules(
-    recipe: TrainingSetup,
+    setup: TrainingSetup,
     data: ImageData,
     adapter: FrameworkAdapter,
     dtype: Literal["float32", "float64"],
 ) -> dict[str, float]:
-    """Tell how far NumPy's rules come from the framework's own after four steps."""
+    """Return the distances between NumPy's and the framework's rules after four steps."""
     order = np.arange(16).reshape(4, 4)
     examples = InMemoryImages(
         np.array(data.train_images[:16]), np.array(data.train_labels[:16]), order
     )
-    told = {}
+    results = {}
     for name, rule in RULES.items():
-        trainer = adapter.trainer(replace(recipe, optimizer=rule, dtype=dtype))
+        trainer = adapter.trainer(replace(setup, optimizer=rule, dtype=dtype))
         decays = {
             weight: np.full(value.shape, rule.weight_decay if value.ndim > 1 else 0.0)
-            for weight, value in recipe.weights.items()
+            for weight, value in setup.weights.items()
         }
         start = vector(trainer.weights())
-        moving = ReferenceOptimizer(rule, start, vector(decays))
+        reference = ReferenceOptimizer(rule, start, vector(decays))
         for batch in trainer.batches(examples):
             found = trainer.forward_backward(batch).gradients
-            moving.update(vector({weight: found[weight] for weight in recipe.weights}))
+            reference.update(vector({weight: found[weight] for weight in setup.weights}))
             trainer.synchronize(trainer.step(batch))
         end = vector(trainer.weights())
-        told[name] = relative_distance(moving.weights, end, end - start)
-    return told
+        results[name] = relative_distance(reference.weights, end, end - start)
+    return results
 
 
 def main(record: Record, data: ImageData) -> None:
-    """Tell both as JSON."""
+    """Print both as JSON."""
     adapter = load_adapter(record.run.system.framework)
     adapter.configure(1)
-    recipe = training_setup(record.run.workload, data, record.run.seed)
-    told: dict[str, Any] = {
-        "rules": rules(recipe, data, adapter, "float64"),
-        "float32_rules": rules(recipe, data, adapter, "float32"),
+    setup = training_setup(record.run.workload, data, record.run.seed)
+    results: dict[str, Any] = {
+        "rules": rules(setup, data, adapter, "float64"),
+        "float32_rules": rules(setup, data, adapter, "float32"),
     }
-    print(json.dumps(told | {"gradients": gradients(record, recipe, data, adapter)}))
+    print(json.dumps(results | {"gradients": gradients(record, setup, data, adapter)}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Update rules to be tried."""
+"""Update rules for the tests."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A worker with a PyTorch whose max pooling is slow: one operator, slowed on purpose.
+"""A worker whose PyTorch has a slow max pooling.
 
 ``python -m tests.frameworks.slowed JOB.json``
 
-The operator's kernel is replaced by one that sleeps before it computes the same. Sleeping adds as
-much to a step however busy the machine is.
+The kernel of the operator is replaced by one that sleeps before it computes the same. Sleeping adds
+the same time to a step on a busy machine.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 
 from horizont.training.worker import main
 
-#: Each call takes this much longer: several steps of the network that is trained.
+#: The additional time of each call, longer than several steps of the network.
 DELAY_S = 0.08
 
 
 def slow_pooling(
     images: torch.Tensor, window: Sequence[int], *_: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool (examples, channels, height, width) by windows that fill the images and share nothing.
+    """Pool (examples, channels, height, width) by windows that tile the images.
 
-    With such windows another operator of PyTorch's computes the same values and places.
+    With such windows another operator of PyTorch computes the same values and indices.
     """
     time.sleep(DELAY_S)
     sides = [size // side for size, side in zip(images.shape[2:], window, strict=True)]

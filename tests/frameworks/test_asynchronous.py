@@ -1,4 +1,4 @@
-"""Asynchronous training is what it says: every update told, replayed, and computed again."""
+"""Asynchronous training: every update is recorded, replayed, and computed again."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from horizont.records.record import Record
 pytestmark = pytest.mark.framework
 
 #: System, servers, update rule.
-SHOWING = [
+RECORDED_SYSTEMS = [
     ("pytorch/async/parameter_server", 2, "adam"),
     ("mxnet/async/parameter_server", 1, "nesterov"),
 ]
 STEPS = {"warmup": 1, "timed": 3, "instrumented": 2}
-EACH = sum(STEPS.values())
+STEPS_PER_WORKER = sum(STEPS.values())
 
-#: Where the two largest values under a pooling window are within rounding of each other, either
-#: may be chosen, and the gradient jumps; by some 1e-4 of itself here, beyond any rounding.
+#: Where the two largest values of a pooling window differ by rounding only, either can be the
+#: maximum, and the gradient jumps: here by a relative 1e-4, more than any rounding.
 JUMP = 1e-3
 
 
@@ -53,11 +53,13 @@ def first_weights(record: Record) -> dict[str, Any]:
     return initial_weights(build_network("lenet5", (3, 32, 32), 10), record.run.seed)
 
 
-@pytest.fixture(scope="module", params=SHOWING, ids=[name for name, _, _ in SHOWING])
+@pytest.fixture(
+    scope="module", params=RECORDED_SYSTEMS, ids=[name for name, _, _ in RECORDED_SYSTEMS]
+)
 def record(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, small_cifar: Path
 ) -> Record:
-    """A run of two workers with small batches, its gradients recorded."""
+    """Run two workers with small batches and recorded gradients."""
     system, servers, rule = request.param
     if installed_version(system.split("/")[0]) is None:
         pytest.skip(f"{system} is not installed")
@@ -74,15 +76,17 @@ def record(
     return made
 
 
-def test_every_update_is_told_with_its_version(record: Record) -> None:
+def test_every_update_is_recorded_with_its_version(record: Record) -> None:
     updates = record.updates().to_pandas()
     if "pytorch" in record.run.system.name:
         assert set(updates["part"]) == {"0:31003", "31003:62006"}  # equally long
     for _, part in updates.groupby("part"):
-        told = list(zip(part["worker"], part["step"], strict=True))
-        assert sorted(told) == [(worker, step) for worker in (0, 1) for step in range(EACH)]
-        assert (part["version"] + part["staleness"]).tolist() == list(range(2 * EACH))
-        for _, own in part.groupby("worker"):  # a worker never gets older weights than before
+        pushed = list(zip(part["worker"], part["step"], strict=True))
+        assert sorted(pushed) == [
+            (worker, step) for worker in (0, 1) for step in range(STEPS_PER_WORKER)
+        ]
+        assert (part["version"] + part["staleness"]).tolist() == list(range(2 * STEPS_PER_WORKER))
+        for _, own in part.groupby("worker"):  # a worker never receives older weights than before
             assert own["step"].is_monotonic_increasing
             assert own["version"].is_monotonic_increasing
     assert (updates["staleness"] >= 0).all()
@@ -92,14 +96,14 @@ def test_every_update_is_told_with_its_version(record: Record) -> None:
     assert counted["fraction"].sum() == pytest.approx(1)
 
 
-def test_the_servers_weights_are_those_of_the_replay(record: Record) -> None:
+def test_the_replay_reproduces_the_weights_of_the_servers(record: Record) -> None:
     compared = compare_replay(record, first_weights(record))
     assert len(compared) == 10
     assert all(tensor.ok for tensor in compared), compared
-    assert all(tensor.bound < 1e-3 for tensor in compared)  # it could not hide an update
+    assert all(tensor.bound < 1e-3 for tensor in compared)  # smaller than any update
 
 
-def test_every_gradient_was_computed_on_the_version_that_is_told(
+def test_every_gradient_was_computed_on_the_recorded_version(
     record: Record, small_cifar: Path
 ) -> None:
     done = subprocess.run(
@@ -107,24 +111,24 @@ def test_every_gradient_was_computed_on_the_version_that_is_told(
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert len(told["gradients"]) == 2 * EACH
-    for found in told["gradients"].values():
-        # What explains the distance would not explain that of a neighbouring version.
+    results = json.loads(done.stdout.strip().splitlines()[-1])
+    assert len(results["gradients"]) == 2 * STEPS_PER_WORKER
+    for found in results["gradients"].values():
+        # The bound of the distance is too small for the gradient of a neighbouring version.
         bound = max(JUMP, float32_bound([found["noise"]], []))
         assert found["distance"] <= bound < 0.1 * found["from_next"], found
     within = [
         found["distance"] <= float32_bound([found["noise"]], [])
-        for found in told["gradients"].values()
+        for found in results["gradients"].values()
     ]
-    assert np.mean(within) >= 0.5  # without a jump it is rounding indeed
-    assert max(told["rules"].values()) < 1e-13, told["rules"]
-    # Other code than in float64, for MXNet; rounding gives some 1e-6.
-    assert max(told["float32_rules"].values()) < 1e-5, told["float32_rules"]
+    assert np.mean(within) >= 0.5  # without a jump the distance is rounding
+    assert max(results["rules"].values()) < 1e-13, results["rules"]
+    # MXNet has other code for float32 than for float64; rounding gives about 1e-6.
+    assert max(results["float32_rules"].values()) < 1e-5, results["float32_rules"]
 
 
-@pytest.mark.parametrize("description", ["twice", "order", "left out"])
-def test_a_wrong_order_is_no_replay(record: Record, mistake: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mistake", ["twice", "order", "left out"])
+def test_a_wrong_order_fails_the_replay(record: Record, mistake: str, tmp_path: Path) -> None:
     rows = record.updates().to_pylist()
     part = [place for place, row in enumerate(rows) if row["part"] == rows[0]["part"]]
     if mistake == "twice":
@@ -150,36 +154,42 @@ APPLIED = [
 
 
 def test_updates_are_matched_by_content() -> None:
-    told = [
+    matched = [
         (row["worker"], row["version"], row["staleness"]) for row in match_updates(PUSHED, APPLIED)
     ]
-    assert told == [(0, 0, 0), (1, 0, 1)]
+    assert matched == [(0, 0, 0), (1, 0, 1)]
 
 
 @pytest.mark.parametrize(
-    ("pushed", "applied", "words"),
+    ("pushed", "applied", "message"),
     [
-        (PUSHED, [*APPLIED, {**APPLIED[1], "before": "w2"}], "no worker pushed, or pushed only once"),
+        (
+            PUSHED,
+            [*APPLIED, {**APPLIED[1], "before": "w2"}],
+            "no worker pushed, or pushed only once",
+        ),
         (PUSHED, APPLIED[:1], "1 gradients were pushed but never applied"),
         (PUSHED, [APPLIED[0], {**APPLIED[1], "before": "w9"}], "did not produce"),
         ([PUSHED[0], {**PUSHED[1], "on": "w9"}], APPLIED, "never had \\(worker-1, step 0\\)"),
-        # From the future: the weights after the update itself.
+        # Weights from the future: those after the update itself.
         ([PUSHED[0], {**PUSHED[1], "on": "w2"}], APPLIED, "never had"),
     ],
 )
-def test_what_fits_nowhere_fails_the_run(pushed: Any, applied: Any, words: str) -> None:
-    with pytest.raises(RunFailed, match=words):
+def test_an_update_without_a_match_fails_the_run(pushed: Any, applied: Any, message: str) -> None:
+    with pytest.raises(RunFailed, match=message):
         match_updates(pushed, applied)
 
 
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if not SYSTEMS[name].records_updates])
-def test_updates_are_recorded_only_where_they_can_be_seen(name: str) -> None:
+def test_updates_are_recorded_only_by_systems_that_can(name: str) -> None:
     values = small_run(name).model_dump() | {"record_updates": "order"}
     with pytest.raises(UserError, match="record_updates: 'order'"):
         parse_config(Run, values)
 
 
-def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifar: Path) -> None:
+def test_tensorflow_workers_taking_turns_train_like_one_process(
+    tmp_path: Path, small_cifar: Path
+) -> None:
     if installed_version("tensorflow") is None:
         pytest.skip("tensorflow is not installed")
     workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES["momentum"]}
@@ -192,14 +202,14 @@ def test_tensorflows_workers_in_turns_are_one_process(tmp_path: Path, small_cifa
         for process in plan_run(run, tmp_path, small_cifar.resolve(), places).processes:
             planned = process
             if process.name == "chief-0":
-                words = (sys.executable, "-m", "tests.frameworks.turns", process.argv[-1])
+                argv = (sys.executable, "-m", "tests.frameworks.turns", process.argv[-1])
                 path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
                 environment = {**process.environment, "PYTHONPATH": path}
-                planned = dataclasses.replace(process, argv=words, environment=environment)
+                planned = dataclasses.replace(process, argv=argv, environment=environment)
             groups.append(ProcessGroup(planned, tmp_path / f"{process.name}.log"))
         supervise(groups, run.timeout_s, lambda: None)
-    told = json.loads((tmp_path / "processes" / "chief-0" / "told.json").read_text())
-    assert set(told["takers"]) == {0, 1}
-    for tensor, (distance, noise) in told["tensors"].items():
-        # An update more or less would be a tenth and more.
+    turns = json.loads((tmp_path / "processes" / "chief-0" / "turns.json").read_text())
+    assert set(turns["workers_of_steps"]) == {0, 1}
+    for tensor, (distance, noise) in turns["tensors"].items():
+        # One update more or less would be a distance of at least a tenth.
         assert distance <= max(JUMP, float32_bound([noise], [])) < 1e-2, tensor

@@ -1,4 +1,4 @@
-"""Batch norm in synchronous training: the statistics are each worker's own."""
+"""Batch norm in synchronous training: each worker tracks its own statistics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NORMED = {"network": "resnet18", "dataset": "cifar10", "optimizer": {"learning_r
 
 
 def normed_run(system: str) -> Run:
-    """Describe two steps of a network with batch norm: more would drown in its rounding."""
+    """Return two steps of a network with batch norm; with more, rounding would dominate."""
     steps = {"warmup": 1, "timed": 1, "instrumented": 0}
     return small_run(system, workload=NORMED, steps=steps, save_weights=True, global_batch=32)
 
 
 @pytest.fixture(scope="module")
 def ghost(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> dict[str, np.ndarray]:
-    """Make the steps by hand, each worker's share on its own."""
+    """Run the steps by hand, each worker's examples separately."""
     if installed_version("pytorch") is None:
         pytest.skip("pytorch is not installed")
     folder = tmp_path_factory.mktemp("ghost")
@@ -53,10 +53,10 @@ def test_each_worker_normalises_over_its_own_examples(
     network = build_network("resnet18", (3, 32, 32), 10)
     first = initial_weights(network, run.seed)
     weights = np.load(record.folder / "weights.npz")
-    apart = {
+    distances = {
         tensor: relative_distance(weights[tensor] - first[tensor].astype("float32"), update, update)
         for tensor, update in ghost.items()
     }
-    # Float32 against float64, so some rounding. Had the whole batch been normalised at once,
-    # the worst tensor would be apart by 1.3.
-    assert max(apart.values()) < 0.02, max(apart.items(), key=lambda item: item[1])
+    # Float32 differs from float64 by rounding. With the whole batch normalised at once, the largest
+    # distance would be 1.3.
+    assert max(distances.values()) < 0.02, max(distances.items(), key=lambda item: item[1])

@@ -1,4 +1,4 @@
-"""One suite over all adapters and builds: each, in float64, does what NumPy does."""
+"""The conformance suite: every adapter and variant computes in float64 what NumPy computes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from horizont.config.system import (
-    DEFAULT,
     all_systems,
     has_compiler,
     installed_version,
@@ -25,21 +24,21 @@ ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 
-ALONE = [name for name in all_systems() if "/local" in name]
+LOCAL_SYSTEMS = [name for name in all_systems() if "/local" in name]
 
 
-@pytest.fixture(scope="module", params=ALONE)
-def told(
+@pytest.fixture(scope="module", params=LOCAL_SYSTEMS)
+def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     system = parse_system(request.param)
     if installed_version(system.framework) is None:
         pytest.skip(f"{system.framework} is not installed")
     if system.variant_info.needs_compiler and not has_compiler():
-        pytest.skip("no C++ compiler is here")
+        pytest.skip("no C++ compiler is installed")
     done = subprocess.run(
         [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.variant],
-        # A folder of its own: what is compiled is left there.
+        # Compiled code is written to the working directory.
         cwd=tmp_path_factory.mktemp("alone"), env={**os.environ, "PYTHONPATH": PATH},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
@@ -47,36 +46,36 @@ def told(
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def test_weights_come_back_as_they_went_in(told: dict[str, Any]) -> None:
-    assert told["round_trip"] == 0
-    assert told["unmoved"] == 0, "a probe must not learn"
+def test_weights_are_read_as_they_were_set(results: dict[str, Any]) -> None:
+    assert results["round_trip"] == 0
+    assert results["unmoved"] == 0, "forward_backward must not update"
 
 
-def test_scores_and_loss_are_numpys(told: dict[str, Any]) -> None:
-    assert told["logits"] < 1e-12
-    assert told["predict"] < 1e-12
-    assert told["loss"] < 1e-12
+def test_scores_and_loss_match_numpy(results: dict[str, Any]) -> None:
+    assert results["logits"] < 1e-12
+    assert results["predict"] < 1e-12
+    assert results["loss"] < 1e-12
 
 
-def test_windows_over_the_edge_see_nothing_there(told: dict[str, Any]) -> None:
-    if "padded" not in told:
-        pytest.skip("compiled code is tried on one network alone, for it takes long")
-    assert told["padded"] < 1e-12
+def test_pooling_ignores_the_padding(results: dict[str, Any]) -> None:
+    if "padded" not in results:
+        pytest.skip("compiling a second network takes too long")
+    assert results["padded"] < 1e-12
 
 
-def test_the_gradient_is_the_slope_of_the_loss(told: dict[str, Any]) -> None:
-    assert told["slope"] < 1e-6  # a difference quotient of that step is no better
+def test_the_gradient_matches_a_difference_quotient(results: dict[str, Any]) -> None:
+    assert results["slope"] < 1e-6  # the accuracy of a difference quotient with that step
 
 
-def test_a_step_is_gradient_descent(told: dict[str, Any]) -> None:
-    assert told["update"] < 1e-14
+def test_a_step_is_gradient_descent(results: dict[str, Any]) -> None:
+    assert results["update"] < 1e-14
 
 
-def test_an_instrumented_step_is_the_same_step(told: dict[str, Any]) -> None:
-    assert told["timed"] < 1e-14
-    assert told["losses"] < 1e-14
-    assert told["marks"] == ["forward", "backward", "update"]
+def test_an_instrumented_step_is_the_same_step(results: dict[str, Any]) -> None:
+    assert results["timed"] < 1e-14
+    assert results["losses"] < 1e-14
+    assert results["marks"] == ["forward", "backward", "update"]
 
 
-def test_an_uneven_last_batch_is_trained_on(told: dict[str, Any]) -> None:
-    assert told["sizes"] == [6, 6, 6, 3]
+def test_a_smaller_last_batch_is_trained_on(results: dict[str, Any]) -> None:
+    assert results["sizes"] == [6, 6, 6, 3]

@@ -1,4 +1,4 @@
-"""Every network, small: the frameworks give the same scores, gradients and first steps."""
+"""Every network, small: scores, gradients and first steps are the same in all frameworks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from horizont.workflow.verify import TRACE_RUNS, VARIANT_TRACE_RUNS, checker_for
 
 pytestmark = pytest.mark.framework
 
-#: The LeNets, ResNet-18 and the language model are followed elsewhere. The full AlexNet has the
-#: layers of the small one, ResNet-50 those of ResNet-18; the pipeline follows them, which takes
-#: longer. A deep one needs its own noise beside it: passes, and the rule it learns by. That of
-#: AlexNet, whose weights fill half a gigabyte, remembers nothing.
+#: Trace runs and update rules. Other tests compare the LeNets, ResNet-18 and the language model.
+#: The full AlexNet has the layers of the small one, ResNet-50 those of ResNet-18; the workflow
+#: compares them, which takes longer. A deep network needs a rerun for its rounding noise. AlexNet, whose
+#: weights take half a gigabyte, has a rule without state.
 SMALL = {
     "alexnet-small": (TRACE_RUNS[:1], {"learning_rate": 1e-3}),
     "inception": (TRACE_RUNS[:2], {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}),
@@ -38,7 +38,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     paths = Paths(root)
     apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
-    values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": {}}
+    values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": ["lenet5-cifar10"]}
     for network, (_, rule) in SMALL.items():
         values["workloads"][f"{network}-cifar10"]["optimizer"] = rule
     paths.params.write_text(yaml.safe_dump(values))
@@ -47,30 +47,35 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 
 @pytest.mark.parametrize("network", SMALL)
 def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
-    prover = checker_for(f"{network}-cifar10", study_root)
-    passes, rule = SMALL[network]
-    proof = prover.certificate(prover.train(dict.fromkeys(FRAMEWORKS, passes), "compared"))
-    assert proof.ok, proof.verdict
-    quantities = {row["quantity"] for row in proof.rows}
+    checker = checker_for(f"{network}-cifar10", study_root)
+    trace_runs, rule = SMALL[network]
+    certificate = checker.certificate(
+        checker.train(dict.fromkeys(FRAMEWORKS, trace_runs), "compared")
+    )
+    assert certificate.ok, certificate.verdict
+    quantities = {row["quantity"] for row in certificate.rows}
     assert {"gradient", "update"} <= quantities
     assert ("optimizer" in quantities) == (len(rule) > 1)
     assert ("statistics" in quantities) == (network != "alexnet-small")
 
 
-def test_a_build_is_proven_for_itself(study_root: Paths) -> None:
+def test_a_variant_has_its_own_certificate(study_root: Paths) -> None:
     values = yaml.safe_load(study_root.params.read_text())
-    values["local"]["systems"] += ["mxnet/local+dynamic_alloc", "pytorch/local+channels_last"]
+    values["experiments"]["local"]["systems"] += [
+        "mxnet/local+dynamic_alloc",
+        "pytorch/local+channels_last",
+    ]
     study_root.params.write_text(yaml.safe_dump(values))
-    prover = checker_for("lenet5-cifar10", study_root)
-    assert variants_of(prover.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
-    told = prover.train(
+    checker = checker_for("lenet5-cifar10", study_root)
+    assert variants_of(checker.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
+    traces = checker.train(
         dict.fromkeys([*FRAMEWORKS, "mxnet+dynamic_alloc"], VARIANT_TRACE_RUNS[:1]), "compared"
     )
-    write_certificate(study_root.certificate("lenet5-cifar10"), prover.certificate(told))
+    write_certificate(study_root.certificate("lenet5-cifar10"), checker.certificate(traces))
     status = certificate_status("lenet5-cifar10", study_root)
     assert status["mxnet+dynamic_alloc"] == "verified"
     assert status["pytorch+channels_last"] == "not comparable: no certificate for this variant"
 
 
-def test_every_kind_of_network_is_followed_somewhere() -> None:
+def test_every_kind_of_network_is_compared_somewhere() -> None:
     assert set(NETWORKS) >= {*SMALL, "lenet", "lenet5", "resnet18"}

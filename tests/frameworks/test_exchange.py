@@ -1,4 +1,4 @@
-"""Local SGD and compressed gradients: what is asked for is done, or refused."""
+"""Local SGD and compressed gradients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from horizont.networks.weights import initial_weights
 
 pytestmark = pytest.mark.framework
 
-ABLE = "pytorch/sync/allreduce"
+SYSTEM = "pytorch/sync/allreduce"
 
 
-def apart(run: Run, folder: Path, data: Path) -> dict[str, float]:
-    """Tell how far the weights of a run are from those of the same training by hand."""
+def distances(run: Run, folder: Path, data: Path) -> dict[str, float]:
+    """Return the distances between the weights of a run and those of local SGD by hand."""
     if installed_version("pytorch") is None:
         pytest.skip("pytorch is not installed")
     record = execute(run, "key", RunPaths(folder, data, {}), lambda done, planned: None)
@@ -46,36 +46,36 @@ def apart(run: Run, folder: Path, data: Path) -> dict[str, float]:
     }
 
 
-def test_local_steps_are_averaged_now_and_then(tmp_path: Path, small_cifar: Path) -> None:
-    run = small_run(ABLE, save_weights=True, gradient_exchange={"local_steps": 3})
-    assert run.steps.total % 3 == 1  # the last step is the worker's own
-    assert max(apart(run, tmp_path, small_cifar).values()) < 1e-4
+def test_weights_are_averaged_after_every_local_steps(tmp_path: Path, small_cifar: Path) -> None:
+    run = small_run(SYSTEM, save_weights=True, gradient_exchange={"local_steps": 3})
+    assert run.steps.total % 3 == 1  # the last step is not averaged
+    assert max(distances(run, tmp_path, small_cifar).values()) < 1e-4
 
 
-def test_compressed_gradients_lose_what_16_bits_lose(tmp_path: Path, small_cifar: Path) -> None:
-    # Few steps: later, moved weights let max pooling choose otherwise, which is no rounding.
+def test_compressed_gradients_are_rounded_to_16_bits(tmp_path: Path, small_cifar: Path) -> None:
+    # Few steps: with later weights max pooling may pick other elements, which is not rounding.
     steps = {"warmup": 1, "timed": 1, "instrumented": 1}
     compressed = {"compression": "float16"}
-    run = small_run(ABLE, save_weights=True, gradient_exchange=compressed, steps=steps)
-    found = apart(run, tmp_path, small_cifar).values()
-    # A rounding to 11 bits, 5e-4 at most; uncompressed, the distance is some 1e-6.
+    run = small_run(SYSTEM, save_weights=True, gradient_exchange=compressed, steps=steps)
+    found = distances(run, tmp_path, small_cifar).values()
+    # Rounding to 11 bits: at most 5e-4; the distance without compression is about 1e-6.
     assert 2e-5 < max(found) < 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name in SYSTEMS if name != ABLE])
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if name != SYSTEM])
 @pytest.mark.parametrize(
-    ("gradient_exchange", "words"),
+    ("exchange", "message"),
     [
-        ({"local_steps": 2}, "gradient_exchange.average_every: 2 .* 1 for"),
+        ({"local_steps": 2}, "gradient_exchange.local_steps: 2 .* 1 for"),
         ({"compression": "float16"}, "gradient_exchange.compression: 'float16' .* none for"),
     ],
 )
-def test_other_systems_refuse(name: str, exchange: Any, words: str) -> None:
-    with pytest.raises(UserError, match=words):
+def test_other_systems_reject_it(name: str, exchange: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         parse_config(Run, small_run(name).model_dump() | {"gradient_exchange": exchange})
 
 
-def test_averaged_weights_are_not_compressed() -> None:
+def test_local_steps_and_compression_exclude_each_other() -> None:
     both = {"local_steps": 2, "compression": "float16"}
     with pytest.raises(UserError, match=r"gradient_exchange\.compression"):
-        parse_config(Run, small_run(ABLE).model_dump() | {"gradient_exchange": both})
+        parse_config(Run, small_run(SYSTEM).model_dump() | {"gradient_exchange": both})

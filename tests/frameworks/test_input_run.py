@@ -1,4 +1,4 @@
-"""A run that reads from files: its records, and the order in which its training sees them."""
+"""A run that reads from files: its record, and the order of the training examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from horizont.data.sharding import example_order
 from horizont.launchers.execute import RunPaths, execute
 from horizont.training.context import worker_example_order
 
-#: Two epochs of 32 batches but one are drained.
+#: Two epochs of 32 batches but one are read without training.
 STEPS = {"warmup": 1, "timed": 3, "instrumented": 2, "input_batches": 63}
 
 
@@ -30,15 +30,15 @@ def test_a_run_reads_from_files(tmp_path: Path, small_cifar: Path) -> None:
     assert isinstance(data, ImageData)
     way = {"source": "files", "cache": True, "workers": 1, "prefetch": 2, "page_cache": "cold"}
     run = small_run("pytorch/local", input=way, steps=STEPS, timeout_s=90)
-    # In a folder whose name is too long for a socket, of which loader processes need one.
+    # The path is too long for a socket, which loader processes need.
     deep = tmp_path / ("a-long-name-" * 6)
     place = RunPaths(deep, small_cifar, {}, write_files_if_missing(data, tmp_path / "files"))
     record = execute(run, "key", place, lambda done, planned: None)
     assert record.ok, record.result.reason
     assert "input_batches" in record.result.startup_s
-    drained = record.input_batches()
-    assert drained is not None
-    assert drained["epoch"].to_pylist() == [0] * 32 + [1] * 31
+    batches = record.input_batches()
+    assert batches is not None
+    assert batches["epoch"].to_pylist() == [0] * 32 + [1] * 31
     (row,) = input_pipelines([record]).to_dict(orient="records")
     assert row["input"] == "DataLoader, cache, 1 worker, 2 ahead, cold"
     assert all(
@@ -46,11 +46,11 @@ def test_a_run_reads_from_files(tmp_path: Path, small_cifar: Path) -> None:
     )
     assert row["memory_bytes"] > 0
     assert 0 <= row["page_cache_fraction"] <= 1
-    assert np.isnan(row["extra_over_memory_s"])  # nothing was read from memory to compare it with
+    assert np.isnan(row["extra_over_memory_s"])  # there is no run from memory to compare with
 
 
 @pytest.mark.parametrize("profiled", [0, 5])
-def test_training_sees_the_same_examples_after_a_drain(
+def test_measuring_the_input_does_not_change_the_training_examples(
     tmp_path: Path, small_cifar: Path, profiled: int
 ) -> None:
     about = load(small_cifar).description
@@ -60,4 +60,6 @@ def test_training_sees_the_same_examples_after_a_drain(
     order, training = worker_example_order(job, about), example_order(run, 0, about)
     assert len(order) == 63 + 6 + profiled
     assert np.array_equal(order[63:], training)
-    assert np.array_equal(order[:6], training[:6])  # an order of its own, from the same beginning
+    assert np.array_equal(
+        order[:6], training[:6]
+    )  # its own order, which begins like that of the training

@@ -1,4 +1,4 @@
-"""The comparator on real trainings: sameness is proven, and every mistake is caught."""
+"""The comparator on real training: equivalence is verified, and every mutation is detected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
 pytestmark = pytest.mark.framework
 
-#: The first tensor that each mistake must show in, by the quantity where it shows.
+#: The first tensor in which each mutation must show, by the quantity.
 TENSORS = {
     "initial": "fc3.weight",
     "logits": "logits",
@@ -32,7 +32,7 @@ TENSORS = {
 NORMED = {name for name, info in MUTATIONS.items() if info.requires == "batch norm"}
 
 
-def test_every_fault_is_described() -> None:
+def test_every_mutation_is_described() -> None:
     assert set(MUTATION_FUNCTIONS) == set(MUTATIONS)
 
 
@@ -53,48 +53,48 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 
 
 def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
-    proof = verify_workload("lenet5-cifar10", study_root)
-    assert proof.ok, proof.verdict
-    assert {row["pair"] for row in proof.rows} == {
+    certificate = verify_workload("lenet5-cifar10", study_root)
+    assert certificate.ok, certificate.verdict
+    assert {row["pair"] for row in certificate.rows} == {
         "mxnet-pytorch",
         "mxnet-tensorflow",
         "pytorch-tensorflow",
     }
-    assert {row["dtype"] for row in proof.rows} == {"float32", "float64"}
-    remembered = {row["tensor"] for row in proof.rows if row["quantity"] == "optimizer"}
-    assert {"conv1.weight.first", "conv1.weight.second"} <= remembered
+    assert {row["dtype"] for row in certificate.rows} == {"float32", "float64"}
+    states = {row["tensor"] for row in certificate.rows if row["quantity"] == "optimizer"}
+    assert {"conv1.weight.first", "conv1.weight.second"} <= states
 
 
-def test_every_fault_is_caught(study_root: Paths) -> None:
-    tried = run_mutation_tests("lenet5-cifar10", study_root)
-    assert len(tried) == sum(info.requires in ("", "images") for info in MUTATIONS.values())
-    check(tried)
+def test_every_mutation_is_detected(study_root: Paths) -> None:
+    results = run_mutation_tests("lenet5-cifar10", study_root)
+    assert len(results) == sum(info.requires in ("", "images") for info in MUTATIONS.values())
+    check(results)
 
 
-def test_every_fault_of_batch_norm_is_caught(study_root: Paths) -> None:
-    tried = run_mutation_tests("resnet18-cifar10", study_root, only=NORMED)
-    assert len(tried) == len(NORMED)
-    check(tried)
+def test_every_mutation_of_batch_norm_is_detected(study_root: Paths) -> None:
+    results = run_mutation_tests("resnet18-cifar10", study_root, only=NORMED)
+    assert len(results) == len(NORMED)
+    check(results)
 
 
-def check(tried: list[MutationResult]) -> None:
-    for row in tried:
+def check(results: list[MutationResult]) -> None:
+    for row in results:
         assert row.detected, row
         first = "conv1.bias" if "decay" in row.description else TENSORS[row.quantity]
         assert row.tensor == first, row
 
 
-def test_a_proof_with_a_fault_is_not_kept(
+def test_a_certificate_with_a_mutation_is_not_written(
     study_folder: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("horizont.workflow.verify.PASSES", TRACE_RUNS[:1])
+    monkeypatch.setattr("horizont.workflow.verify.TRACE_RUNS", TRACE_RUNS[:1])
     assert not verify_workload(
         "lenet5-cifar10", study_folder, mutations={"pytorch": "label_shift"}
     ).ok
     assert not study_folder.certificate("lenet5-cifar10").exists()
 
 
-def test_an_unknown_fault_is_named(study_root: Paths) -> None:
-    gremlin = [TraceRun(dtype="float64", mutation="gremlin")]
-    with pytest.raises(RunFailed, match="'gremlin'"):
-        checker_for("lenet5-cifar10", study_root).train({"pytorch": gremlin}, "tried")
+def test_an_unknown_mutation_is_an_error(study_root: Paths) -> None:
+    unknown = [TraceRun(dtype="float64", mutation="unknown")]
+    with pytest.raises(RunFailed, match="'unknown'"):
+        checker_for("lenet5-cifar10", study_root).train({"pytorch": unknown}, "results")

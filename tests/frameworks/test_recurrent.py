@@ -1,4 +1,4 @@
-"""The language model: the same in every framework, and mistakes are caught."""
+"""The language model: the same in every framework, and mutations are detected."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 WORKLOAD = "lstm-ptb"
-#: Float64, and float32 with the examples reversed beside it.
-PROOF = [TRACE_RUNS[0], *TRACE_RUNS[2:4]]
+#: Float64, and float32 with the examples in order and reversed.
+RUNS = [TRACE_RUNS[0], *TRACE_RUNS[2:4]]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     paths = Paths(root)
     apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
-    values["equivalence"] = {"batch": 4, "at_steps": [1, 4], "workloads": {}}
-    # So low that the gradients of this short training are clipped.
+    values["equivalence"] = {"batch": 4, "at_steps": [1, 4], "workloads": [WORKLOAD]}
+    # Low enough for the gradients of this short training to be clipped.
     values["workloads"][WORKLOAD] |= {
         "time_steps": 10,
         "optimizer": {"learning_rate": 1.0, "clip_norm": 0.5},
@@ -48,7 +48,7 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
 
 
 def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
-    """Score (examples, time steps) words from a state of zeros, in plain NumPy."""
+    """Compute the scores of (examples, time steps) words from a zero state in NumPy."""
     values = weights["embedding.weight"][words]
     for name in ("lstm1", "lstm2"):
         hidden = cell = np.zeros((len(words), 200))
@@ -65,26 +65,26 @@ def forward(weights: dict[str, np.ndarray], words: np.ndarray) -> np.ndarray:
 
 
 def test_all_frameworks_train_the_same_language_model(study_root: Paths) -> None:
-    prover = checker_for(WORKLOAD, study_root)
-    told = prover.train(dict.fromkeys(FRAMEWORKS, PROOF), "compared")
-    proof = prover.certificate(told)
-    assert proof.ok, proof.verdict
-    assert {"state", "update"} <= {row["quantity"] for row in proof.rows}
-    exact = told["pytorch"][TRACE_RUNS[0]]
+    checker = checker_for(WORKLOAD, study_root)
+    traces = checker.train(dict.fromkeys(FRAMEWORKS, RUNS), "compared")
+    certificate = checker.certificate(traces)
+    assert certificate.ok, certificate.verdict
+    assert {"state", "update"} <= {row["quantity"] for row in certificate.rows}
+    exact = traces["pytorch"][TRACE_RUNS[0]]
     weights = {n[len("initial/0/") :]: v for n, v in exact.items() if n.startswith("initial/")}
-    expected = forward(weights, first_words(prover))
+    expected = forward(weights, first_words(checker))
     np.testing.assert_allclose(exact["logits/0/logits"], expected, rtol=0, atol=1e-14)
 
 
-def first_words(prover: EquivalenceChecker) -> np.ndarray:
-    tokens = np.load(prover.data_folder / "train_tokens.npy")
+def first_words(checker: EquivalenceChecker) -> np.ndarray:
+    tokens = np.load(checker.data_folder / "train_tokens.npy")
     return np.stack([tokens[row * ((len(tokens) - 1) // 4) :][:10] for row in range(4)])
 
 
-def test_every_fault_of_a_language_model_is_caught(study_root: Paths) -> None:
+def test_every_mutation_of_a_language_model_is_detected(study_root: Paths) -> None:
     only = {name for name, info in MUTATIONS.items() if info.requires == "text"}
-    tried = run_mutation_tests(WORKLOAD, study_root, only=only)
-    assert len(tried) == len(only)
-    for row in tried:
+    results = run_mutation_tests(WORKLOAD, study_root, only=only)
+    assert len(results) == len(only)
+    for row in results:
         assert row.detected, row
         assert row.tensor in ("logits", "embedding.weight"), row

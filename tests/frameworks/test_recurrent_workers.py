@@ -1,4 +1,4 @@
-"""The language model trained by several workers, whose states are their own."""
+"""The language model trained by several workers, each with its own recurrent state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LANGUAGE_MODEL = {
     "time_steps": 10,
     "optimizer": {"learning_rate": 0.5, "clip_norm": 5.0},
 }
-#: The rest of the synchronous systems are servers, to which one weight is like another.
+#: Other synchronous systems have servers, which treat all weights alike.
 ALLREDUCE = [name for name in SYSTEMS if name.endswith("/allreduce")]
 
 
@@ -32,7 +32,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "ptb"
 
 
-def carried_out(system: str, store: Path, text: Path, **changes: object) -> Record:
+def executed(system: str, store: Path, text: Path, **changes: object) -> Record:
     if installed_version(parse_system(system).framework) is None:
         pytest.skip(f"{system} cannot run")
     values = {"workload": LANGUAGE_MODEL, "global_batch": 4, "save_weights": True, **changes}
@@ -43,20 +43,24 @@ def carried_out(system: str, store: Path, text: Path, **changes: object) -> Reco
 
 
 @pytest.mark.parametrize("name", ALLREDUCE)
-def test_workers_that_share_the_rows_train_as_one_process(
+def test_workers_that_share_the_rows_train_like_one_process(
     name: str, tmp_path: Path, text: Path
 ) -> None:
-    together = carried_out(name, tmp_path, text)
-    alone = carried_out(f"{parse_system(name).framework}/local", tmp_path, text)
+    together = executed(name, tmp_path, text)
+    alone = executed(f"{parse_system(name).framework}/local", tmp_path, text)
     one, other = (np.load(record.folder / "weights.npz") for record in (together, alone))
     for tensor in one:
         np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
 
 
-def test_workers_of_a_coordinator_keep_their_states(tmp_path: Path, text: Path) -> None:
+def test_workers_of_a_coordinator_have_their_own_states(tmp_path: Path, text: Path) -> None:
     steps = {"warmup": 2, "timed": 30, "instrumented": 4}
-    record = carried_out(
-        "tensorflow/async/parameter_server", tmp_path, text, steps=steps, evaluation={"examples": 40}
+    record = executed(
+        "tensorflow/async/parameter_server",
+        tmp_path,
+        text,
+        steps=steps,
+        evaluation={"examples": 40},
     )
     losses = record.steps().to_pandas()["loss"] / LANGUAGE_MODEL["time_steps"]
     assert losses.iloc[0] == pytest.approx(np.log(10_000), rel=0.01)

@@ -1,4 +1,4 @@
-"""An operator slowed on purpose: the drill-down names it, and the comparison shows the regression.
+"""A slowed operator: the drill-down names it, and the comparison reports the regression.
 
 Real runs of MXNet, of PyTorch, and of PyTorch with slow pooling, in three short blocks.
 """
@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont import analysis, reporting
+from horizont import reporting
+from horizont.analysis import drilldown, operators, verdicts
 from horizont.cli import main
 from horizont.config.system import installed_version
 from horizont.launchers import plan
@@ -27,12 +28,12 @@ MXNET, PYTORCH = "mxnet/local", "pytorch/local"
 PROOF = {"mxnet": "verified", "pytorch": "verified"}
 #: The operator that is slowed, and by how much in each call; see `tests.frameworks.slowed`.
 OPERATOR, DELAY_S = "aten::max_pool2d_with_indices", 0.08
-#: How often LeNet-5 pools.
+#: Pooling layers of LeNet-5.
 POOLINGS = 2
 STEPS = {"warmup": 1, "timed": 3, "instrumented": 3}
-#: Of the first block, from which the operators are known.
+#: Additional steps of the first block, for the operators.
 PROFILED = {"profiled": 2}
-#: Kind of run -> how many blocks it is in. Certain differences need three.
+#: Kind of run -> number of its blocks. Significant differences need three.
 BLOCKS = {"mxnet": 3, "before": 2, "after": 3}
 
 
@@ -61,7 +62,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Runs:
 
 
 def one_run(store: Path, kind: str, block: int, data: Path) -> Record:
-    """Make a run of a block; `after` is the side that is slow."""
+    """Execute a run of a block; `after` is slow."""
     system = MXNET if kind == "mxnet" else PYTORCH
     steps = STEPS if block or kind == "before" else STEPS | PROFILED
     run = small_run(system, steps=steps, block=block)
@@ -85,12 +86,12 @@ def test_only_time_is_changed(runs: Runs) -> None:
 
 def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     records = [*runs.slowed, *runs.mxnet]
-    (drill,) = analysis.drilldowns(records, analysis.operator_table(records))
+    (drill,) = drilldown.drilldowns(records, operators.operator_table(records))
     assert [part.part for part in drill.path] == ["local", "forward", "pooling", OPERATOR]
     assert not drill.stop_reason
     table = drill.table().set_index("part")
     assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
-    (said,) = reporting.explain_verdicts(analysis.pairwise_verdicts(records, PROOF), [drill])
+    (said,) = reporting.explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill])
     assert "MXNet is" in said.text
     assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
     assert {record.folder.name for record in records} == {

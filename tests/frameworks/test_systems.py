@@ -1,4 +1,4 @@
-"""Every system, by real processes: the steps it was asked for, its phases, its weights."""
+"""Every system with real processes: its steps, its phases and its weights."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tests.conftest import assert_nothing_left, small_run
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, all_systems, installed_version, parse_system
 from horizont.launchers.execute import RunPaths, execute
-from horizont.records.schema import PHASES
 from horizont.records.record import Record
+from horizont.records.schema import PHASES
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
-BUILT = [name for name in all_systems() if "+" in name and "/local" not in name]
+VARIANTS = [name for name in all_systems() if "+" in name and "/local" not in name]
 
 
-#: Momentum carries a mistake of one step into the next; Adam divides by what it remembers.
+#: Both carry an error into later steps: momentum adds past gradients, Adam divides by them.
 RULES = {
     "momentum": {"learning_rate": 0.02, "momentum": 0.9, "weight_decay": 1e-3},
     "adam": {"name": "adam", "learning_rate": 1e-3, "epsilon": 1e-3},
 }
 
-#: Carries out a run of a system by a rule.
-CarryOut = Callable[[str, str], Record]
+#: Executes a run of a system with an update rule.
+ExecuteOnce = Callable[[str, str], Record]
 
 
-def carried_out(run: Run, store: Path, data: Path) -> Record:
+def executed(run: Run, store: Path, data: Path) -> Record:
     if installed_version(run.system.framework) is None:
         pytest.skip(f"{run.system.framework} is not installed")
     key = run.workload.optimizer.name + run.system.slug
@@ -43,23 +43,23 @@ def carried_out(run: Run, store: Path, data: Path) -> Record:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> CarryOut:
-    """Make each run once for all tests: starting frameworks is what takes the time."""
+def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> ExecuteOnce:
+    """Execute each run once for all tests, since starting frameworks takes most of the time."""
     store = tmp_path_factory.mktemp("trained")
 
     @functools.cache
-    def carry_out(name: str, rule: str) -> Record:
+    def execute_once(name: str, rule: str) -> Record:
         workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
-        asked = {"evaluation": {"examples": 64}, "sampler_hz": 5, "save_weights": True}
-        record = carried_out(small_run(name, workload=workload, **asked), store, small_cifar)
+        settings = {"evaluation": {"examples": 64}, "sampler_hz": 5, "save_weights": True}
+        record = executed(small_run(name, workload=workload, **settings), store, small_cifar)
         assert_nothing_left(store)
         return record
 
-    return carry_out
+    return execute_once
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
+def test_a_system_runs_its_steps(name: str, trained: ExecuteOnce) -> None:
     record = trained(name, "momentum")
     run, steps = record.run, record.steps().to_pandas()
     check_counts(run, steps)
@@ -76,7 +76,7 @@ def test_a_system_makes_its_steps(name: str, trained: CarryOut) -> None:
 
 
 def check_exchange(record: Record) -> None:
-    """Whoever takes the times of an exchange beside the backward pass tells possible ones."""
+    """Check the times of the exchange, if the framework measures it."""
     exchange_s, overlap_s = record.result.exchange_s, record.result.overlap_s
     if record.run.system.name.startswith("pytorch/sync/allreduce"):
         assert exchange_s is not None
@@ -89,16 +89,16 @@ def check_exchange(record: Record) -> None:
 
 
 def check_counts(run: Run, steps: pd.DataFrame) -> None:
-    """All steps of all segments were made; where workers are free, by whichever was."""
+    """Check that all steps of all segments ran, by whichever worker was free."""
     counts = steps.groupby("kind")["step"].count()
-    for kind, asked in run.steps.segments():
-        assert counts.get(kind, 0) == asked * run.topology.workers
+    for kind, settings in run.steps.segments():
+        assert counts.get(kind, 0) == settings * run.topology.workers
     assert (steps["examples"] == run.local_batch).all()
     assert (steps["step_s"] > 0).all()
 
 
 def check_start(run: Run, steps: pd.DataFrame) -> None:
-    """Nobody who is free to go on makes a bare step before all have warmed up."""
+    """Check that no asynchronous worker starts timed steps before all have warmed up."""
     if run.system.sync == "async":
         ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
         warmed_up_s = ends.loc[ends["kind"] == "warmup", "end_s"].max()
@@ -106,7 +106,7 @@ def check_start(run: Run, steps: pd.DataFrame) -> None:
 
 
 def check_phases(run: Run, steps: pd.DataFrame) -> None:
-    """The phases that the system declares were measured, and no other was made up."""
+    """Check that exactly the phases of the system were measured."""
     timed = steps[steps["kind"] == "instrumented"]
     for phase in PHASES:
         measured = timed[f"{phase}_s"].notna()
@@ -121,7 +121,7 @@ def check_phases(run: Run, steps: pd.DataFrame) -> None:
 
 
 def check_waiting(timed: pd.DataFrame) -> None:
-    """In each step somebody is the last, for whom nobody waits; no transfer is before that."""
+    """Check that workers wait for the slowest one, whose waiting is zero, before the transfer."""
     for _, rows in timed.groupby("step"):
         behind_s = rows["gradients_ready_s"].max() - rows["gradients_ready_s"]
         exchange_s = rows["waiting_s"] + rows["communication_s"]
@@ -135,12 +135,12 @@ def check_waiting(timed: pd.DataFrame) -> None:
     ("name", "rule"),
     # Servers have to be told the rule, so there both are tried.
     [
-        *((name, "momentum") for name in (*SYNC, *BUILT)),
+        *((name, "momentum") for name in (*SYNC, *VARIANTS)),
         ("mxnet/sync/parameter_server", "adam"),
     ],
 )
 def test_synchronous_training_is_single_process_training(
-    name: str, rule: str, trained: CarryOut
+    name: str, rule: str, trained: ExecuteOnce
 ) -> None:
     alone = f"{parse_system(name).framework}/local"
     weights = [np.load(trained(each, rule).folder / "weights.npz") for each in (name, alone)]

@@ -1,9 +1,10 @@
-"""Run in a process of its own, as the chief of TensorFlow's workers: they train in turns.
+"""The chief of TensorFlow workers that take turns, run in a process of its own.
 
 ``python -m tests.frameworks.turns JOB.json``
 
-TensorFlow's servers do not tell in which order they apply updates. Here a step is handed out only
-when the one before it is over, so the order is known: it must be single-process training.
+TensorFlow's servers do not report the order in which they apply updates. Here a step is scheduled
+only when the previous one has finished, so the order is known: the result must be that of a single
+process.
 """
 
 from __future__ import annotations
@@ -26,42 +27,50 @@ from horizont.frameworks.base import InMemoryImages
 from horizont.monitoring.process_control import exit_with_parent
 from horizont.training.context import training_setup
 
-#: Steps at least, and at most: until both workers have had turns.
-LEAST, MOST = 6, 30
+#: The smallest and largest number of steps: until both workers have run some.
+MIN_STEPS, MAX_STEPS = 6, 30
 
 
 def main(job: WorkerJob) -> None:
-    """Lead the turns, make the same steps alone, and tell how far apart they end."""
+    """Run the steps in turns and in a single process, and write the distances of the weights."""
     adapter = load_adapter("tensorflow")
     adapter.configure(1)
     data: Any = load(job.data_folder)
-    recipe = training_setup(job.run.workload, data, job.run.seed)
-    coordinator: Any = adapter.coordinator(recipe, job, InMemoryImages(data.train_images, None, []))
-    takers: list[int] = []
-    while len(takers) < LEAST or (len(set(takers)) < 2 and len(takers) < MOST):
-        step = coordinator.compiled_step if len(takers) % 2 else coordinator.compiled_instrumented_step
-        promise = coordinator.cluster.schedule(step, args=(coordinator.iterators,))
+    setup = training_setup(job.run.workload, data, job.run.seed)
+    coordinator: Any = adapter.coordinator(setup, job, InMemoryImages(data.train_images, None, []))
+    workers_of_steps: list[int] = []
+    while len(workers_of_steps) < MIN_STEPS or (
+        len(set(workers_of_steps)) < 2 and len(workers_of_steps) < MAX_STEPS
+    ):
+        step = (
+            coordinator.compiled_step
+            if len(workers_of_steps) % 2
+            else coordinator.compiled_instrumented_step
+        )
+        pending = coordinator.cluster.schedule(step, args=(coordinator.iterators,))
         coordinator.cluster.join()
-        takers.append(int(coordinator.cluster.fetch(promise)[0]))
-    served = coordinator.weights()
+        workers_of_steps.append(int(coordinator.cluster.fetch(pending)[0]))
+    distributed = coordinator.weights()
     coordinator.close()
-    orders = {rank: iter(example_order(job.run, rank, data.about)) for rank in (0, 1)}
-    order = [next(orders[rank]) for rank in takers]
+    orders = {rank: iter(example_order(job.run, rank, data.description)) for rank in (0, 1)}
+    order = [next(orders[rank]) for rank in workers_of_steps]
     examples = InMemoryImages(np.array(data.train_images), np.array(data.train_labels), order)
     exact, rounded = (
-        alone(adapter.trainer(replace(recipe, dtype=dtype)), examples)
+        alone(adapter.trainer(replace(setup, dtype=dtype)), examples)
         for dtype in ("float64", "float32")
     )
     tensors = {}
     for name, value in exact.items():
-        moved = value - recipe.weights[name]
-        distance = relative_distance(served[name], value, moved)
-        tensors[name] = [distance, relative_distance(rounded[name], value, moved)]
-    Path("told.json").write_text(json.dumps({"takers": takers, "tensors": tensors}))
+        update = value - setup.weights[name]
+        distance = relative_distance(distributed[name], value, update)
+        tensors[name] = [distance, relative_distance(rounded[name], value, update)]
+    Path("turns.json").write_text(
+        json.dumps({"workers_of_steps": workers_of_steps, "tensors": tensors})
+    )
 
 
 def alone(trainer: Any, examples: InMemoryImages) -> Any:
-    """Train in this process."""
+    """Train in this process and return the weights."""
     for batch in trainer.batches(examples):
         trainer.synchronize(trainer.step(batch))
     return trainer.weights()
