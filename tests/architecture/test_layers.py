@@ -224,7 +224,7 @@ def test_files_have_a_size_that_reads_well() -> None:
 
 
 def test_no_module_has_a_name_that_its_package_exports() -> None:
-    """The one would hide the other: ``from package import name`` depends on what ran before."""
+    # One would hide the other: what ``from package import name`` returns would depend on what ran.
     wrong = []
     for init in [*SOURCE.rglob("__init__.py"), *TEXTBOOK.rglob("__init__.py")]:
         exported = set(re.findall(r"\w+", init.read_text(encoding="utf-8").partition('"""\n')[2]))
