@@ -1,4 +1,4 @@
-"""`horizont sample`: any command's process tree, and its own exit status."""
+"""`horizont monitor`: any command's process tree, and its own exit status."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from horizont.monitoring.samples import read_samples
 from horizont.workflow.monitor import monitor_command, run_foreground
 
 
-def test_a_tree_is_sampled_and_its_status_handed_back(tmp_path, capfd):
-    script = "sleep 0.5 & sleep 0.5 & echo said; wait; exit 7"
+def test_a_process_tree_is_sampled_and_its_status_returned(tmp_path, capfd):
+    script = "sleep 0.5 & sleep 0.5 & echo output; wait; exit 7"
     assert monitor_command(["sh", "-c", script], tmp_path / "record", 50.0) == 7
-    said = capfd.readouterr()
-    assert said.out == "said\n"
-    assert "chart.svg" in said.err
+    captured = capfd.readouterr()
+    assert captured.out == "output\n"
+    assert "chart.svg" in captured.err
     samples = read_samples(tmp_path / "record").to_pandas()
     tree = samples[samples["scope"] == "process"]
     assert set(tree["name"]) == {"sh"}
@@ -35,9 +35,9 @@ def test_a_tree_is_sampled_and_its_status_handed_back(tmp_path, capfd):
         monitor_command(["true"], tmp_path / "record")
 
 
-def test_an_interrupt_is_the_commands_and_what_was_sampled_is_kept(tmp_path):
-    script = "trap 'echo heard; exit 5' INT; echo up; while true; do sleep 0.05; done"
-    command = [sys.executable, "-m", "horizont.cli", "sample", "--hz", "50"]
+def test_an_interrupt_goes_to_the_command_and_the_samples_are_written(tmp_path):
+    script = "trap 'echo interrupted; exit 5' INT; echo up; while true; do sleep 0.05; done"
+    command = [sys.executable, "-m", "horizont.cli", "monitor", "--hz", "50"]
     command += ["--out", str(tmp_path / "record")]
     with subprocess.Popen(
         [*command, "--", "sh", "-c", script],
@@ -47,15 +47,15 @@ def test_an_interrupt_is_the_commands_and_what_was_sampled_is_kept(tmp_path):
         assert process.stdout.readline() == "up\n"
         time.sleep(0.3)
         os.kill(process.pid, signal.SIGINT)
-        said, complained = process.communicate(timeout=120)
-    assert (process.returncode, said) == (5, "heard\n"), complained
-    assert "Traceback" not in complained
+        output, errors = process.communicate(timeout=120)
+    assert (process.returncode, output) == (5, "interrupted\n"), errors
+    assert "Traceback" not in errors
     assert (read_samples(tmp_path / "record").to_pandas()["name"] == "sh").any()
     assert (tmp_path / "record" / "chart.svg").exists()
     assert horizont_processes(tmp_path) == []
 
 
-def test_a_command_ended_by_a_signal_has_a_shells_status():
+def test_a_command_ended_by_a_signal_has_the_status_of_a_shell():
     assert run_foreground(["sh", "-c", "kill -TERM $$"], lambda pid: None) == 143
 
 
@@ -65,7 +65,7 @@ def test_a_folder_that_the_command_removes_does_not_hide_its_status(tmp_path, ca
     assert "removed" in capfd.readouterr().err
 
 
-def test_a_file_that_is_no_program_is_refused(tmp_path):
+def test_a_file_that_is_not_executable_is_refused(tmp_path):
     script = tmp_path / "script"
     script.write_text("echo no line that names its interpreter\n")
     script.chmod(0o755)
