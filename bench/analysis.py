@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from horizont import analysis
+from horizont.analysis import drilldown, steps, throughput
 from horizont.config.run import Run
 from horizont.config.system import parse_system
 from horizont.records.files import write_table
@@ -128,11 +128,11 @@ def judge(store: Path) -> None:
     """Read all records, make the tables, and print how long each took."""
     began = time.monotonic()
     records = _timed("open the records", lambda: _opened(store))
-    _timed("phases", lambda: phase_table(analysis.phases(records)))
+    _timed("phases", lambda: phase_table(steps.phases(records)))
     _timed("throughput and step times", lambda: _speeds(records))
-    _timed("stability", lambda: analysis.stability(records))
-    verdicts = _timed("verdicts", lambda: analysis.pairwise_verdicts(records, "verified"))
-    drilldowns = _timed("drill-downs", lambda: analysis.drilldowns(records))
+    _timed("stability", lambda: verdicts.stability(records))
+    verdicts = _timed("verdicts", lambda: verdicts.pairwise_verdicts(records, "verified"))
+    drilldowns = _timed("drill-downs", lambda: drilldown.drilldowns(records))
     _timed("tables and sentences", lambda: (
         verdict_table(verdicts), drilldown_table(drilldowns), explain_verdicts(verdicts, drilldowns)
     ))  # fmt: skip
@@ -149,8 +149,8 @@ def _opened(store: Path) -> list[Record]:
 
 
 def _speeds(records: Sequence[Record]) -> None:
-    analysis.throughput_by_system(records)
-    analysis.instrumentation_overhead(records)
+    throughput.throughput_by_system(records)
+    steps.instrumentation_overhead(records)
 
 
 def _timed(name: str, make: Callable[[], Found]) -> Found:

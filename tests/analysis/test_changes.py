@@ -68,9 +68,9 @@ def test_a_regression_fails_only_with_fail_above(
     ("arguments", "message"),
     [
         (["compare", "{before}", "/no/such"], "a folder that exists"),
-        (["compare", "{empty}", "{before}"], "a folder that holds records"),
+        (["compare", "{empty}", "{before}"], "a folder with records"),
         (["compare", "{before}", "{after}", "--fail-above", "0.5"], "a factor of at least 1"),
-        (["compare", "{before}", "{other}"], "records of work that"),
+        (["compare", "{before}", "{other}"], "records of the same work"),
     ],
 )
 def test_wrong_input_is_reported_in_one_line(

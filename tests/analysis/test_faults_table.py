@@ -80,7 +80,7 @@ def test_the_first_error_of_another_process_counts(tmp_path: Path) -> None:
     assert fault_outcomes([written]).iloc[0]["first_error"] == "first"
 
 
-@pytest.mark.parametrize(("rejoined", "text"), [(True, "with the"), (False, "without the")])
+@pytest.mark.parametrize(("rejoined", "text"), [(True, "with"), (False, "without")])
 def test_the_table_says_whether_the_target_rejoined(
     tmp_path: Path, rejoined: bool, text: str
 ) -> None:
@@ -93,8 +93,8 @@ def test_the_table_says_whether_the_target_rejoined(
         rejoined=rejoined,
     )
     written = record(tmp_path, "tensorflow/async/parameter_server", RESTART, fault_report)
-    html = fault_table(fault_outcomes([written])).html()
-    assert f"goes on, {text} one started again" in html
+    html = fault_table([written]).html()
+    assert f"completes, {text} the restarted process" in html
     assert "worker 1 restarted for 1 s" in html
     assert "7 of 7" in html
 
@@ -102,4 +102,4 @@ def test_the_table_says_whether_the_target_rejoined(
 def test_a_run_without_a_report_is_a_row_with_its_reason(tmp_path: Path) -> None:
     written = record(tmp_path, "pytorch/local", {"kind": "kill", "target": "worker"}, None)
     assert written.failed_unexpectedly
-    assert "not injected" in fault_table(fault_outcomes([written])).html()
+    assert "not injected" in fault_table([written]).html()

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from tests.analysis.record_maker import make_records
 
-from horizont import analysis
+from horizont.analysis import operators
 from horizont.errors import UserError
 from horizont.records.files import read_table, write_table
 from horizont.records.record import Record
-from horizont.reporting.findings import (
+from horizont.reporting.figures.operators import (
     operator_class_table,
     operator_figure,
-    slowest_operators_table,
+    slowest_operator_table,
 )
 
 ROWS = [
@@ -58,7 +58,7 @@ def records(tmp_path: Path) -> list[Record]:
 
 
 def test_times_are_medians_over_runs(records: list[Record]) -> None:
-    table = analysis.operator_table(records).set_index("operator")
+    table = operators.operator_table(records).set_index("operator")
     assert set(table["system"]) == {"pytorch/local"}
     assert table.loc["conv", "self_s"] == pytest.approx(0.006)
     assert table.loc["assign", "self_s"] == pytest.approx(0.0015)  # of 0, 0.003 and 0.0015
@@ -66,20 +66,20 @@ def test_times_are_medians_over_runs(records: list[Record]) -> None:
 
 
 def test_classes_and_outside_add_up_to_the_step(records: list[Record]) -> None:
-    classes = analysis.operator_classes(records)
+    classes = operators.operator_classes(records)
     assert list(classes["operator_class"]) == [
-        "convolution", "convolution backward", "weight update", analysis.OUTSIDE_OPERATORS,
+        "convolution", "convolution backward", "weight update", operators.OUTSIDE_OPERATORS,
     ]  # fmt: skip
     assert classes["self_s"].sum() == pytest.approx(0.020)
     assert classes["fraction"].sum() == pytest.approx(1.0)
 
 
 def test_the_pages_have_one_column_per_system(records: list[Record]) -> None:
-    slowest = slowest_operators_table(records).cells.set_index("operator")
+    slowest = slowest_operator_table(records).cells.set_index("operator")
     assert set(slowest.loc[["conv"], "inputs"]) == {"42×3×32×32, 6×3×5×5"}
     assert set(slowest.loc[["assign"], "inputs"]) == {"–"}
     assert "PyTorch" in operator_class_table(records).cells.columns
-    assert list(slowest_operators_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
+    assert list(slowest_operator_table(records, 2).cells["operator"]) == ["conv_back", "conv"]
     assert operator_figure(records).name == "operators"
 
 

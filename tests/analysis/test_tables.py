@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from record_maker import make_records
 
-from horizont import analysis
+from horizont.analysis import learning, resources, runs, steps, throughput
 from horizont.analysis.steps import examples_per_second, phase_breakdown
 from horizont.config.system import GradientExchange
 from horizont.records.record import read_record
@@ -38,7 +38,7 @@ def timed(start_s, step_s, worker=0, examples=10):
 
 
 def test_every_planned_run_is_a_row_with_its_reason(records):
-    table = analysis.run_table(records, {"mxnet": "verified"})
+    table = runs.run_table(records, {"mxnet": "verified"})
     assert len(table) == 15
     assert set(table.loc[table["system"] == FAILED, "status"]) == {"failed"}
     assert table.loc[table["system"] == FAILED, "reason"].str.contains("address already").all()
@@ -57,21 +57,22 @@ def test_every_planned_run_is_a_row_with_its_reason(records):
 )
 def test_a_run_with_different_work_is_not_comparable(records, setting):
     other = replace(records[0], run=records[0].run.model_copy(update=setting))
-    (status,) = analysis.run_table([other], "verified")["comparable"]
+    (status,) = runs.run_table([other], "verified")["comparable"]
     assert status.startswith("not comparable: ")
 
 
 def test_a_variant_needs_a_certificate_of_its_own(tmp_path):
     systems = ["mxnet/local", "mxnet/local+dynamic_alloc"]
     records = make_records(tmp_path, "local", blocks=1, systems=systems)
-    table = analysis.run_table(records, {"mxnet": "verified"}).set_index("system")["comparable"]
+    table = runs.run_table(records, {"mxnet": "verified"}).set_index("system")["comparable"]
     assert table["mxnet/local"] == "verified"
     assert table["mxnet/local+dynamic_alloc"].startswith("not comparable")
-    assert analysis.systems_of(records) == systems
+    assert runs.systems_of(records) == systems
 
 
 @pytest.mark.parametrize(
-    "table_of", [analysis.throughput_by_system, analysis.instrumentation_overhead, analysis.summary]
+    "table_of",
+    [throughput.throughput_by_system, steps.instrumentation_overhead, throughput.summary],
 )
 def test_systems_without_a_successful_run_are_listed(records, table_of):
     table = table_of(records)
@@ -112,8 +113,8 @@ def test_phases_add_up_to_the_step_and_unmeasured_is_not_zero():
 
 
 def test_mean_phases_add_up_to_the_instrumented_step(records):
-    table = analysis.phases(records)
-    times = analysis.instrumentation_overhead(records).set_index("system")
+    table = steps.phases(records)
+    times = steps.instrumentation_overhead(records).set_index("system")
     for system, rows in table.groupby("system"):
         if system in (FAILED, SKIPPED):
             assert rows["mean_s"].isna().all()
@@ -127,22 +128,22 @@ def test_mean_phases_add_up_to_the_instrumented_step(records):
 def test_the_instrumentation_overhead_is_measured(records):
     # Instrumented steps of the synthetic records are 6 % slower.
     ratio = (
-        analysis.instrumentation_overhead(records).set_index("system").loc["pytorch/sync/allreduce"]
+        steps.instrumentation_overhead(records).set_index("system").loc["pytorch/sync/allreduce"]
     )
     assert 1.03 < ratio["ratio"] < 1.09
     assert ratio["ratio_low"] <= ratio["ratio"] <= ratio["ratio_high"]
 
 
 def test_startup_phases_are_in_chronological_order(records):
-    table = analysis.startup_times(records)
+    table = runs.startup_times(records)
     phases = table.loc[table["system"] == "pytorch/sync/allreduce", "phase"]
     assert list(phases) == ["interpreter", "framework", "data", "network", "first_step"]
 
 
 def test_resources_share_one_time_axis(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
-    table, segments = analysis.run_resource_series(record), analysis.segments(record)
-    assert set(table["quantity"]) == set(analysis.RESOURCES)
+    table, segments = resources.run_resource_series(record), resources.segments(record)
+    assert set(table["quantity"]) == set(resources.RESOURCES)
     assert {"worker-0", "worker-1", "server-0"} <= set(table["name"])
     assert list(segments["kind"]) == ["start-up", "warmup", "timed", "instrumented"]
     assert segments["start_s"].iloc[1] == 0.0
@@ -152,13 +153,13 @@ def test_resources_share_one_time_axis(records):
 
 def test_the_total_is_the_sum_of_the_processes(records):
     record = next(record for record in records if record.run.system.name.startswith("mxnet/sync"))
-    table = analysis.run_resource_series(record)
+    table = resources.run_resource_series(record)
     for quantity in ("cpu", "memory", "processes"):
         wide = table[table["quantity"] == quantity].pivot(
             index="time_s", columns="name", values="value"
         )
-        assert wide[analysis.TOTAL].to_numpy() == pytest.approx(
-            wide.drop(columns=analysis.TOTAL).sum(axis=1).to_numpy()
+        assert wide[resources.TOTAL].to_numpy() == pytest.approx(
+            wide.drop(columns=resources.TOTAL).sum(axis=1).to_numpy()
         )
 
 
@@ -167,42 +168,42 @@ def test_the_evaluation_is_a_segment_after_the_last_step(records, tmp_path):
     folder = shutil.copytree(record.folder, tmp_path / "record")
     spec = json.loads((folder / "spec.json").read_text()) | {"evaluation": {"examples": 10}}
     (folder / "spec.json").write_text(json.dumps(spec))
-    end_s = analysis.segments(record)["end_s"].max()
+    end_s = resources.segments(record)["end_s"].max()
     closed = {"event": "closed", "time_s": 1000.0 + end_s + 2.5, "process": "worker-0"}
     (folder / "events.jsonl").write_text(json.dumps(closed) + "\n")
-    last = analysis.segments(read_record(folder)).iloc[-1]
+    last = resources.segments(read_record(folder)).iloc[-1]
     assert last["kind"] == "evaluation"
     assert (last["start_s"], last["end_s"]) == pytest.approx((end_s, end_s + 2.5))
 
 
 def test_processes_of_one_name_are_summed(records):
-    totals = analysis.resource_totals(records[0]).set_index("name")
+    totals = resources.resource_totals(records[0]).set_index("name")
     assert totals.loc["worker-0", "cpu_mean"] == pytest.approx(95, rel=0.1)
 
 
 def test_losses_are_means_over_workers(records):
-    table = analysis.losses(records)
+    table = learning.losses(records)
     run = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]
     assert len(run) == 130
     assert run["examples"].iloc[-1] == 130 * 84
-    assert analysis.smoothed(table)["smoothed_loss"].std() < table["loss"].std()
+    assert learning.smoothed(table)["smoothed_loss"].std() < table["loss"].std()
 
 
 def test_metrics_are_builtin_values_and_restore_the_tables(records):
-    metrics = analysis.metrics(records, "verified")
+    metrics = throughput.metrics(records, "verified")
     assert metrics[FAILED]["examples_per_s"] is None
     assert metrics[FAILED]["reason"].startswith("failed: ")
-    phases, times = analysis.from_metrics(dict(sorted(metrics.items())))
-    assert list(times["system"]) == analysis.systems_of(records)
+    phases, times = throughput.from_metrics(dict(sorted(metrics.items())))
+    assert list(times["system"]) == runs.systems_of(records)
     timed_s = times.set_index("system").loc["pytorch/sync/allreduce", "timed_s"]
     assert timed_s == pytest.approx(
-        analysis.instrumentation_overhead(records).iloc[2]["timed_s"], rel=1e-4
+        steps.instrumentation_overhead(records).iloc[2]["timed_s"], rel=1e-4
     )
     assert phases["mean_s"].notna().any()
 
 
 def test_a_formatted_summary_has_dashes_for_unknown_values(records):
-    text = analysis.format_summary(analysis.summary(records, "verified"))
+    text = throughput.format_summary(throughput.summary(records, "verified"))
     row = text.set_index("system").loc[FAILED]
     assert row["examples/s"] == "–"
     assert row["runs"] == "0/3"
@@ -212,16 +213,16 @@ def test_a_formatted_summary_has_dashes_for_unknown_values(records):
 
 def test_one_block_and_no_successful_run(tmp_path):
     single = make_records(tmp_path / "one", "local", blocks=1)
-    assert analysis.throughput_by_system(single)["low"].isna().all()
+    assert throughput.throughput_by_system(single)["low"].isna().all()
     failed = make_records(
         tmp_path / "none",
         "local",
         blocks=1,
         failed=("tensorflow/local", "pytorch/local", "mxnet/local"),
     )
-    assert len(analysis.summary(failed)) == 3
-    assert analysis.losses(failed).empty
-    assert analysis.startup_times(failed).empty
+    assert len(throughput.summary(failed)) == 3
+    assert learning.losses(failed).empty
+    assert runs.startup_times(failed).empty
 
 
 def test_a_counter_that_decreases_is_no_traffic(records):
@@ -230,7 +231,7 @@ def test_a_counter_that_decreases_is_no_traffic(records):
     host = samples["scope"] == "host"
     late = samples["time_s"] > samples["time_s"].median()
     samples.loc[host & late, ["sent_bytes", "received_bytes"]] -= 1e9
-    series = analysis.resource_series(samples, float(samples["time_s"].min()), ())
+    series = resources.resource_series(samples, float(samples["time_s"].min()), ())
     network = series[series["quantity"] == "network"]["value"]
     assert len(network) > 10
     assert network.min() >= 0

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from record_maker import make_records
 
-from horizont import analysis
+from horizont.analysis import drilldown, steps, verdicts
 from horizont.analysis.steps import comparable_phase_groups
 from horizont.config.system import SYSTEMS
 from horizont.errors import UserError
@@ -47,7 +47,7 @@ def profiles(phases=True, slow_s=0.004):
 
 
 def test_every_pair_is_a_row_with_a_verdict(records):
-    table = analysis.pairwise_verdicts(records, "verified")
+    table = verdicts.pairwise_verdicts(records, "verified")
     assert len(table) == 10
     assert set(table["outcome"]) <= OUTCOMES
     row = table.set_index(["a", "b"]).loc[("pytorch/sync/allreduce", "mxnet/sync/parameter_server")]
@@ -58,7 +58,7 @@ def test_every_pair_is_a_row_with_a_verdict(records):
 
 
 def test_a_system_that_failed_is_a_row_with_its_reason(records):
-    table = analysis.pairwise_verdicts(records, "verified")
+    table = verdicts.pairwise_verdicts(records, "verified")
     failed = table[(table["a"] == FAILED) | (table["b"] == FAILED)]
     assert len(failed) == 4
     assert set(failed["outcome"]) == {"not settled"}
@@ -67,7 +67,7 @@ def test_a_system_that_failed_is_a_row_with_its_reason(records):
 
 
 def test_without_a_certificate_there_is_no_verdict(records):
-    table = analysis.pairwise_verdicts(records, {"mxnet": "verified"})
+    table = verdicts.pairwise_verdicts(records, {"mxnet": "verified"})
     verified = table["a"].str.startswith("mxnet") & table["b"].str.startswith("mxnet")
     assert set(table.loc[~verified, "outcome"]) == {"not comparable"}
     assert set(table.loc[verified, "outcome"]) == {"not settled"}
@@ -77,18 +77,18 @@ def test_without_a_certificate_there_is_no_verdict(records):
 def test_a_single_process_is_not_compared_with_several_workers(tmp_path, records, local_records):
     both = [*records, *(make_records(tmp_path, "local", blocks=1))]
     pytorch = [record for record in both if record.run.system.framework == "pytorch"]
-    assert analysis.pairs(pytorch) == []
-    assert len(analysis.pairs(local_records)) == 3
+    assert verdicts.pairs(pytorch) == []
+    assert len(verdicts.pairs(local_records)) == 3
 
 
 def test_a_sweep_of_servers_is_rejected(local_records):
     with pytest.raises(UserError, match="one number and placement of servers"):
-        analysis.pairs([*local_records, local_records[0]])
+        verdicts.pairs([*local_records, local_records[0]])
 
 
 def test_no_records_give_empty_tables():
-    assert analysis.pairwise_verdicts([]).empty
-    assert analysis.drilldowns([]) == []
+    assert verdicts.pairwise_verdicts([]).empty
+    assert drilldown.drilldowns([]) == []
 
 
 def assert_adds_up(drill):
@@ -103,9 +103,9 @@ def assert_adds_up(drill):
 
 @pytest.mark.parametrize("operators", [None, profiles(), profiles(phases=False)])
 def test_the_parts_add_up_at_every_level(records, local_records, operators):
-    for drill in analysis.drilldowns(local_records, operators):
+    for drill in drilldown.drilldowns(local_records, operators):
         assert_adds_up(drill)
-    for drill in analysis.drilldowns(records):
+    for drill in drilldown.drilldowns(records):
         if FAILED in (drill.pair.a, drill.pair.b):
             assert drill.parts == ()
         else:
@@ -116,11 +116,11 @@ def test_the_parts_add_up_at_every_level(records, local_records, operators):
 
 def torch_and_mxnet(records, operators, slow_s=0.0, phase="backward"):
     """Compare two systems, with MXNet slowed in one phase."""
-    phases = analysis.phases_by_run(records)
+    phases = steps.phases_by_run(records)
     mxnet = [name for name in phases.index if "mxnet" in name]
     phases.loc[mxnet, [phase, "timed_s"]] += slow_s
-    (pair,) = [p for p in analysis.pairs(records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
-    return analysis.drill_down(pair, phases, operators)
+    (pair,) = [p for p in verdicts.pairs(records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
+    return drilldown.drill_down(pair, phases, operators)
 
 
 def test_a_slow_operator_is_found(local_records):
@@ -151,30 +151,30 @@ def test_time_outside_operators_is_not_attributed_to_them(local_records):
 
 
 def test_without_a_dominant_part_there_is_no_cause(local_records):
-    phases = analysis.phases_by_run(local_records)
+    phases = steps.phases_by_run(local_records)
     mxnet = [name for name in phases.index if "mxnet" in name]
     for phase in ("load", "forward", "update", "other"):
         phases.loc[mxnet, phase] += 0.01
     phases.loc[mxnet, "timed_s"] += 0.04
     (pair,) = [
-        p for p in analysis.pairs(local_records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")
+        p for p in verdicts.pairs(local_records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")
     ]
-    drill = analysis.drill_down(pair, phases)
+    drill = drilldown.drill_down(pair, phases)
     assert [part.part for part in drill.path] == ["local"]
     assert drill.stop_reason == "within local work no part is dominant"
 
 
 def test_a_difference_not_seen_in_the_instrumented_steps_has_no_cause(local_records):
-    phases = analysis.phases_by_run(local_records)
+    phases = steps.phases_by_run(local_records)
     phases.loc[[name for name in phases.index if "mxnet" in name], "timed_s"] /= 10
-    for drill in [analysis.drill_down(pair, phases) for pair in analysis.pairs(local_records)][1:]:
+    for drill in [drilldown.drill_down(pair, phases) for pair in verdicts.pairs(local_records)][1:]:
         assert drill.path == ()
         assert "do not show the difference" in drill.stop_reason
         assert not drill.is_explained
 
 
 def test_two_blocks_give_no_cause(tmp_path):
-    for drill in analysis.drilldowns(make_records(tmp_path, "local", blocks=2)):
+    for drill in drilldown.drilldowns(make_records(tmp_path, "local", blocks=2)):
         assert drill.path == ()
         assert "not significant" in drill.stop_reason
 
@@ -202,7 +202,7 @@ def test_phases_that_one_system_does_not_measure_are_grouped():
 
 def test_stability_warns_of_spread_drift_and_load(tmp_path):
     records = make_records(tmp_path, blocks=6)
-    table = analysis.stability(records).set_index("system")
+    table = verdicts.stability(records).set_index("system")
     assert list(table["ok"]) == [6] * 5
     assert table.loc["mxnet/async/parameter_server", "warnings"] == "background load"
     assert table["drift"].notna().all()

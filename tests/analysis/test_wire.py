@@ -12,7 +12,7 @@ import pytest
 from record_maker import ENVIRONMENT, make_records
 from tests.conftest import small_run
 
-from horizont import analysis
+from horizont.analysis import communication, learning, scaling
 from horizont.analysis.communication import interpolate_counter, steps_in_window
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter, read_record
@@ -30,7 +30,7 @@ def run_on(system, **topology):
 
 
 def volumes(run, steps=None):
-    found = analysis.theoretical_traffic(run, SIZE, steps or [1.0] * run.topology.workers)
+    found = communication.theoretical_traffic(run, SIZE, steps or [1.0] * run.topology.workers)
     return {host: (v.sent_bytes, v.received_bytes) for host, v in found.items()}
 
 
@@ -97,10 +97,10 @@ def test_compression_and_local_steps_reduce_traffic():
 
 def test_the_busiest_direction_sets_the_wire_time():
     ring = run_on("pytorch/sync/allreduce", link={"rate_mbit": 1})
-    assert analysis.wire_time(ring, SIZE) == pytest.approx(16000 / 3 * 8 / 1e6)
+    assert communication.wire_time(ring, SIZE) == pytest.approx(16000 / 3 * 8 / 1e6)
     slow_uplink = run_on("mxnet/sync/parameter_server", link={"rate_mbit": 100, "uplink_mbit": 1})
-    assert analysis.wire_time(slow_uplink, SIZE) == pytest.approx(8000 * 8 / 1e6)
-    assert analysis.wire_time(run_on("pytorch/sync/allreduce"), SIZE) == 0.0
+    assert communication.wire_time(slow_uplink, SIZE) == pytest.approx(8000 * 8 / 1e6)
+    assert communication.wire_time(run_on("pytorch/sync/allreduce"), SIZE) == 0.0
 
 
 def test_counters_are_interpolated():
@@ -154,7 +154,7 @@ def wired_record(folder, system, busy_workers=3):
 
 
 def test_measured_bytes_are_compared_with_theory(wired):
-    table = analysis.traffic([wired])
+    table = communication.traffic([wired])
     assert list(table["host"]) == ["host-0", "host-1", "host-2"]
     assert table["sent_bytes"].tolist() == pytest.approx([5500.0] * 3)
     assert table["sent_ratio"].tolist() == pytest.approx([5500 / (16000 / 3)] * 3)
@@ -162,20 +162,20 @@ def test_measured_bytes_are_compared_with_theory(wired):
 
 def test_without_a_common_window_no_bytes_are_counted(tmp_path):
     record = wired_record(tmp_path, "tensorflow/async/parameter_server", busy_workers=2)
-    assert analysis.traffic([record]).empty
-    (row,) = analysis.link_utilisation([record]).to_dict("records")
+    assert communication.traffic([record]).empty
+    (row,) = communication.link_utilisation([record]).to_dict("records")
     assert math.isnan(row["busiest_ratio"])
 
 
 def test_the_step_is_compared_with_the_wire_time(wired):
-    (row,) = analysis.link_utilisation([wired]).to_dict("records")
+    (row,) = communication.link_utilisation([wired]).to_dict("records")
     assert row["wire_s"] == pytest.approx(16000 / 3 * 8e-6)
     assert row["step_ratio"] == pytest.approx(0.1 / (16000 / 3 * 8e-6))
     assert row["busiest_ratio"] == pytest.approx(5500 / (16000 / 3))
 
 
 def test_runs_without_byte_counters_have_no_traffic(tmp_path):
-    assert analysis.traffic(make_records(tmp_path, blocks=1)).empty
+    assert communication.traffic(make_records(tmp_path, blocks=1)).empty
 
 
 def scaled(tmp_path, steps_per_s, *, local_batch=None):
@@ -207,8 +207,8 @@ def scaled(tmp_path, steps_per_s, *, local_batch=None):
 
 def test_weak_scaling_has_a_constant_local_batch(tmp_path):
     records = scaled(tmp_path, {1: [10, 20], 2: [8, 16], 8: [2, 4]}, local_batch=12)
-    table = analysis.scaling(records).set_index("workers")
-    assert not analysis.is_strong_scaling([record.run for record in records])
+    table = scaling.scaling(records).set_index("workers")
+    assert not scaling.is_strong_scaling([record.run for record in records])
     assert table["batch"].tolist() == [12, 12, 12]
     # Paired by block: in each, two workers are 1.6 times as fast as one.
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.6, 1.6])
@@ -220,15 +220,15 @@ def test_weak_scaling_has_a_constant_local_batch(tmp_path):
 def test_a_point_with_a_failed_run_uses_the_others(tmp_path):
     first, *others = scaled(tmp_path, {1: [10, 20]}, local_batch=12)
     failed = dataclasses.replace(first, result=RunResult(status="failed", reason="why"))
-    (row,) = analysis.scaling([failed, *others]).to_dict("records")
+    (row,) = scaling.scaling([failed, *others]).to_dict("records")
     assert (row["ok"], row["planned"], row["reason"]) == (1, 2, "why")
     assert row["batches_per_s"] == pytest.approx(20)
 
 
 def test_strong_scaling_has_a_constant_global_batch(tmp_path):
     records = scaled(tmp_path, {1: [10], 2: [15], 4: [20]})
-    table = analysis.scaling(records)
-    assert analysis.is_strong_scaling([record.run for record in records])
+    table = scaling.scaling(records)
+    assert scaling.is_strong_scaling([record.run for record in records])
     assert table["batch"].tolist() == [48, 48, 48]
     assert table["speedup"].tolist() == pytest.approx([1.0, 1.5, 2.0])
 
@@ -236,11 +236,11 @@ def test_strong_scaling_has_a_constant_global_batch(tmp_path):
 def test_the_cost_of_distribution_is_measured_and_subtracted(tmp_path):
     records = make_records(tmp_path / "d", "distributed", blocks=2)
     local = make_records(tmp_path / "l", "local", blocks=2)
-    table = analysis.distribution_cost([*records, *local]).set_index("system")
+    table = communication.distribution_cost([*records, *local]).set_index("system")
     row = table.loc["pytorch/sync/allreduce"]
     assert row["subtraction_estimate_s"] == pytest.approx(row["timed_s"] - row["single_process_s"])
     assert row["measured_s"] == pytest.approx(row["communication_s"] + row["waiting_s"])
-    assert math.isnan(analysis.distribution_cost(records)["single_process_s"].iloc[0])
+    assert math.isnan(communication.distribution_cost(records)["single_process_s"].iloc[0])
 
 
 def paused(record, pause_s):
@@ -254,24 +254,24 @@ def paused(record, pause_s):
 
 def test_the_pause_before_the_timed_steps_is_not_training_time(tmp_path):
     (first, *_) = make_records(tmp_path, blocks=1)
-    before = analysis.losses([first])
-    after = analysis.losses([paused(first, 5.0)])
+    before = learning.losses([first])
+    after = learning.losses([paused(first, 5.0)])
     assert after["time_s"].tolist() == pytest.approx(before["time_s"].tolist())
 
 
 def test_failed_runs_count_as_planned(tmp_path):
     records = make_records(tmp_path, blocks=2)
     records[0] = dataclasses.replace(records[0], result=RunResult(status="failed", reason="why"))
-    table = analysis.time_to_loss(records).set_index("system")
+    table = learning.time_to_loss(records).set_index("system")
     row = table.loc[records[0].run.system.name]
     assert (row["reached"], row["planned"]) == (1, 2)
 
 
 def test_time_to_a_loss_that_all_runs_reached(tmp_path):
     records = make_records(tmp_path, blocks=2)
-    table = analysis.time_to_loss(records)
+    table = learning.time_to_loss(records)
     assert (table["reached"] == table["planned"]).all()
     assert (table["time_s"] > 0).all()
-    unreachable = analysis.time_to_loss(records, target_loss=-1.0)
+    unreachable = learning.time_to_loss(records, target_loss=-1.0)
     assert (unreachable["reached"] == 0).all()
     assert unreachable["time_s"].isna().all()

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from record_maker import make_proof, make_records, make_study
+from record_maker import make_comparisons, make_records, make_study
 
-from horizont import analysis, reporting
+from horizont import reporting
+from horizont.analysis import runs, steps, throughput
 from horizont.config.system import FRAMEWORKS, all_systems
 from horizont.networks.catalogue import build_network
 from horizont.networks.network import summary
@@ -177,8 +178,8 @@ def test_every_run_has_its_resources_charted_once(records):
 
 def test_a_distance_beyond_its_bound_is_ringed():
     ring = "#c8413b"
-    good = reporting.distance_figure(make_proof().to_dict("records")).svg()
-    bad = reporting.distance_figure(make_proof(departs=True).to_dict("records")).svg()
+    good = reporting.distance_figure(make_comparisons().to_dict("records")).svg()
+    bad = reporting.distance_figure(make_comparisons(diverges=True).to_dict("records")).svg()
     assert ring not in good
     assert ring in bad
 
@@ -198,7 +199,7 @@ def test_headline_is_drawn_from_metrics_alone(records):
     assert "No experiment" in reporting.overview_figure({}).svg()
     assert "none was compared" in reporting.result_table(make_study(), {}, {}).cells["system"][0]
     picture = reporting.overview_figure(
-        {"One": analysis.metrics(records), "Two": analysis.metrics(records)}
+        {"One": throughput.metrics(records), "Two": throughput.metrics(records)}
     )
     assert "One" in shown(picture)
     assert "failed: worker-1" in shown(picture)
@@ -250,13 +251,13 @@ def test_text_is_readable_on_both_pages():
 
 
 def test_tables_show_failures_and_dashes(records):
-    metrics = analysis.metrics(records, {"pytorch": "verified"})
+    metrics = throughput.metrics(records, {"pytorch": "verified"})
     page = reporting.speed_table(metrics).html()
     assert "failed: worker-1" in page
     assert ">yes<" in page
     assert ">no<" in page
-    assert "–" in reporting.phase_table(analysis.phases(records)).html()
-    assert "not comparable" in reporting.format_table(analysis.run_table(records)).html()
+    assert "–" in reporting.phase_table(steps.phases(records)).html()
+    assert "not comparable" in reporting.format_table(runs.run_table(records)).html()
 
 
 @pytest.mark.parametrize("name", ["lenet5", "resnet18", "inception"])
@@ -316,8 +317,8 @@ def test_replays_are_told_with_what_became_of_them(records):
 
 
 def test_the_grey_of_a_distance_is_the_noise():
-    rows = make_proof().assign(noise=2e-7)
-    plain, noisy = figures.distance_chart(make_proof()), figures.distance_chart(rows)
+    rows = make_comparisons().assign(noise=2e-7)
+    plain, noisy = figures.distance_chart(make_comparisons()), figures.distance_chart(rows)
     assert len(noisy.axes[0].collections) > len(plain.axes[0].collections)
 
 

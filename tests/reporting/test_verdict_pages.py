@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from horizont import analysis, reporting
+from horizont import reporting
+from horizont.analysis import drilldown
+from horizont.analysis.verdicts import pairwise_verdicts
 from horizont.reporting import explanations
 from horizont.reporting.explanations import TracedNumber, TracedSentence
 from horizont.statistics.comparison import MARGIN
@@ -16,12 +18,12 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 @pytest.fixture(scope="module")
 def verdicts(records):
-    return analysis.pairwise_verdicts(records, "verified")
+    return pairwise_verdicts(records, "verified")
 
 
 @pytest.fixture(scope="module")
 def drilldowns(records):
-    return analysis.drilldowns(records)
+    return drilldown.drilldowns(records)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_thin_evidence_is_said(sentences, records, drilldowns):
     assert any("no block has a run of both (mxnet/async" in each.text for each in sentences)
     settled = next(each.text for each in sentences if "times as fast" in each.text)
     assert "With 3 blocks the interval can promise 75% at best" in settled
-    unproven = reporting.explain_verdicts(analysis.pairwise_verdicts(records), drilldowns)
+    unproven = reporting.explain_verdicts(pairwise_verdicts(records), drilldowns)
     assert all("are not compared: " in each.text for each in unproven)
     assert all(each.numbers == [] for each in unproven)
 
