@@ -1,4 +1,4 @@
-"""Incidents: who they happen to, and which cannot happen."""
+"""Faults: their targets, and which are impossible."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from horizont.config.study import Study
 from horizont.config.system import parse_system
 from horizont.errors import UserError
 
-KILLED = {"kind": "kill", "target": "worker", "rank": 1, "at_step": 2}
+KILL = {"kind": "kill", "target": "worker", "rank": 1, "at_step": 2}
 
 
 @pytest.mark.parametrize(
-    ("system", "seat"),
+    ("system", "process"),
     [
         ("tensorflow/async/parameter_server", ("chief", 0)),
         ("tensorflow/sync/allreduce", ("worker", 0)),
@@ -27,47 +27,50 @@ KILLED = {"kind": "kill", "target": "worker", "rank": 1, "at_step": 2}
         ("pytorch/async/parameter_server", ("worker", 0)),
     ],
 )
-def test_the_coordinator_is_whom_the_others_meet_at(system: str, seat: tuple[str, int]) -> None:
-    assert FaultSpec(kind="kill", target="coordinator").target_process(parse_system(system)) == seat
+def test_the_coordinator_is_the_process_that_the_others_connect_to(
+    system: str, process: tuple[str, int]
+) -> None:
+    fault = FaultSpec(kind="kill", target="coordinator")
+    assert fault.target_process(parse_system(system)) == process
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"target": "scheduler"}, "incident.role: 'scheduler'"),
-        ({"rank": 2}, "incident.rank: 2 is not possible; allowed: below 2"),
-        ({"at_step": 7}, "incident.at_step: 7 is not possible; allowed: below the 7 steps"),
-        ({"kind": "disconnect"}, "fault.kind: 'disconnect' .* emulated"),
+        ({"target": "scheduler"}, "fault.target: 'scheduler'"),
+        ({"rank": 2}, "fault.rank: 2 is not possible; allowed: below 2"),
+        ({"at_step": 7}, "fault.at_step: 7 is not possible; allowed: below the 7 steps"),
         ({"kind": "throttle"}, "cpu_fraction: None"),
         ({"cpu_fraction": 0.5}, "cpu_fraction: 0.5"),
         (
             {"duration_s": 1},
-            "duration_s: 1.0 is not possible; allowed: nothing where the kind is killed",
+            "duration_s: 1.0 is not possible; allowed: nothing for kind kill",
         ),
         ({"kind": "restart"}, "duration_s: None"),
-        ({"target": "coordinator"}, "incident.rank: 1"),
+        ({"target": "coordinator"}, "fault.rank: 1"),
     ],
 )
-def test_the_impossible_is_refused(changes: dict[str, Any], field: str) -> None:
+def test_an_impossible_fault_is_refused(changes: dict[str, Any], field: str) -> None:
     values = small_run("pytorch/sync/allreduce").model_dump()
-    values["fault"] = {**KILLED, **changes}
+    values["fault"] = {**KILL, **changes}
     with pytest.raises(UserError, match=field):
         parse_config(Run, values)
 
 
-def test_a_process_alone_has_no_coordinator() -> None:
-    with pytest.raises(UserError, match="worker where one process trains alone"):
+def test_a_single_process_has_no_coordinator() -> None:
+    with pytest.raises(UserError, match="worker in a single-process system"):
         FaultSpec(kind="kill", target="coordinator").target_process(parse_system("mxnet/local"))
 
 
-def study(**incident: Any) -> Study:
+def study_with(**fault: Any) -> Study:
     values = yaml.safe_load((ROOT / "params.yaml").read_text())
-    values["faults"] |= {"workloads": ["lenet5-cifar10"], "faults": [incident]}
+    profile = yaml.safe_load((ROOT / "profiles/faults.yaml").read_text())
+    values["experiments"] = {"faults": {**profile["experiments"]["faults"], "faults": [fault]}}
     return parse_config(Study, values)
 
 
-def test_each_system_has_the_incidents_that_it_can_have() -> None:
-    runs = list(study(kind="kill", target="server").runs("faults", "lenet5-cifar10"))
+def test_a_fault_is_injected_into_every_system_with_its_target() -> None:
+    runs = list(study_with(kind="kill", target="server").runs("faults", "lenet5-cifar10"))
     assert {run.system.architecture for run in runs} == {"parameter_server"}
     assert len(runs) == len({run.system.name for run in runs}) == 5
 
@@ -75,13 +78,15 @@ def test_each_system_has_the_incidents_that_it_can_have() -> None:
 @pytest.mark.parametrize(
     ("fault", "field"),
     [
-        ({"kind": "kill", "target": "worker", "rank": 2}, "faults.faults.0.rank: 2"),
-        ({"kind": "kill", "target": "worker", "at_step": 610}, "faults.faults.0.at_step"),
-        ({"kind": "throttle", "target": "worker"}, "faults.faults.0.share"),
-        ({"kind": "exploded", "target": "worker"}, "faults.faults.0.kind"),
-        ({"kind": "disconnect", "target": "worker"}, "faults.faults.0.kind"),
+        ({"kind": "kill", "target": "worker", "rank": 2}, "experiments.faults.faults.0.rank: 2"),
+        (
+            {"kind": "kill", "target": "worker", "at_step": 610},
+            "experiments.faults.faults.0.at_step",
+        ),
+        ({"kind": "throttle", "target": "worker"}, "experiments.faults.faults.0.cpu_fraction"),
+        ({"kind": "explode", "target": "worker"}, "experiments.faults.faults.0.kind"),
     ],
 )
-def test_wrong_incidents_of_a_study_are_named(incident: dict[str, Any], field: str) -> None:
+def test_wrong_faults_of_a_study_are_refused(fault: dict[str, Any], field: str) -> None:
     with pytest.raises(UserError, match=field):
-        study(**incident)
+        study_with(**fault)

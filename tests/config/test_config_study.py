@@ -147,11 +147,6 @@ def read_profile(name: str) -> Study:
         ),
         ("experiments.distributed.topology.addresses", ["a", "b", "c"], ["addresses", "at most 2"]),
         (
-            "experiments.distributed.topology.launcher",
-            "cloud",
-            ["topology.launcher", "'cloud'", "local"],
-        ),
-        (
             "experiments.local.topology.workers",
             2,
             ["experiments.local.topology.workers", "1 for tensorflow/local"],
@@ -309,7 +304,6 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
         ({"colour": [1]}, ["sweep", "colour", "link"]),
         ({"workers": []}, ["sweep.workers", "at least one"]),
         ({"workers": [5]}, ["global_batch", "84", "5 workers"]),
-        ({"link": [{"rate_mbit": 10}]}, ["link", "emulated"]),
         ({"local_batch": [1], "global_batch": [2]}, ["local_batch", "one of them"]),
         ({"threads": list(range(1, 250))}, ["249 points", "200"]),
     ],

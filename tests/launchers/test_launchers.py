@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from tests.conftest import small_run
 
 from horizont.config.topology import Capability, Topology
@@ -23,6 +25,8 @@ from horizont.launchers.base import (
 )
 from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
+from horizont.workflow.check import load_study
+from horizont.workflow.paths import Paths
 
 ASYNCHRONOUS = "pytorch/async/parameter_server"
 
@@ -59,6 +63,24 @@ def test_options_are_validated_by_the_launcher() -> None:
     check_topology(Topology(launcher="copying", options={"prefix": "node-"}))
     with pytest.raises(UserError, match=r"topology\.options\.prefxi: .* prefix"):
         check_topology(Topology(launcher="copying", options={"prefxi": "node-"}))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "changes", "message"),
+    [
+        ("distributed", {"launcher": "cloud"}, r"topology\.launcher: 'cloud' .* local"),
+        ("distributed", {"cpus_per_host": 0.5}, r"topology\.cpus_per_host: 0\.5 .* emulated"),
+        ("links", {"launcher": "local"}, r"topology\.link: {'rate_mbit': 100\.0} .* emulated"),
+    ],
+)
+def test_a_study_is_checked_against_its_launchers(
+    study_folder: Paths, experiment: str, changes: dict[str, Any], message: str
+) -> None:
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["experiments"][experiment]["topology"] |= changes
+    study_folder.params.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=rf"^experiments\.{experiment}\.{message}"):
+        load_study(study_folder)
 
 
 @pytest.mark.framework

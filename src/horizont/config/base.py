@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from types import UnionType
+from types import UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -86,12 +88,10 @@ def _model_at(model: type[ConfigModel], path: tuple[int | str, ...]) -> type[Con
     for part in path:
         if _is_model(owner) and part in owner.model_fields:
             owner = owner.model_fields[part].annotation
-        else:
-            arguments = getattr(owner, "__args__", ())
-            owner = arguments[-1] if arguments else None
-        if not _is_model(owner):
-            # An optional model counts as the model.
-            owner = next(filter(_is_model, getattr(owner, "__args__", ())), owner)
+            if isinstance(owner, UnionType):  # `Model | None`
+                owner = next(filter(_is_model, owner.__args__), None)
+        else:  # a key of a mapping, or an index
+            owner = next(filter(_is_model, getattr(owner, "__args__", ())), None)
     return owner if _is_model(owner) else None
 
 

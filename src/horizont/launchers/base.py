@@ -195,7 +195,7 @@ def check_topology(topology: Topology) -> None:
         if name not in launcher.settings and value != Topology.model_fields[name].default:
             shown = value.model_dump(exclude_defaults=True) if name == "link" else value
             others = [other for other in LAUNCHERS if name in get_launcher(other).settings]
-            allowed = f"the default with launcher {topology.launcher} (supported by: {others})"
+            allowed = f"the default, or one of the launchers {', '.join(others)}"
             raise UserError(f"topology.{name}", shown, allowed)
     parse_config(launcher.Options, topology.options, "topology.options")
 
@@ -207,7 +207,7 @@ def check_run(run: Run) -> None:
     is_disconnect = run.fault is not None and run.fault.kind == "disconnect"
     if is_disconnect and "disconnect" not in capabilities:
         able = [name for name in LAUNCHERS if "disconnect" in get_launcher(name).capabilities]
-        allowed = f"another kind with launcher {run.topology.launcher} (supported by: {able})"
+        allowed = f"another kind, or one of the launchers {', '.join(able)}"
         raise UserError("fault.kind", "disconnect", allowed)
 
 
