@@ -1,4 +1,4 @@
-"""pyproject, environment.yml and the lock agree, and the lock is what is installed."""
+"""pyproject.toml, environment.yml and the lock file agree, and the lock is what is installed."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ LOCKED = {
 }
 
 
-def test_the_users_packages_are_declared() -> None:
+def test_the_packages_of_the_project_are_declared() -> None:
     assert {"jupyterlab", "papermill", "mxnet", "torch", "seaborn", "psutil", "dvc"} <= set(
         DECLARED
     )
     assert "tensorflow-cpu" in DECLARED
 
 
-def test_the_lock_holds_what_is_declared() -> None:
+def test_the_lock_has_what_is_declared() -> None:
     assert {name: LOCKED.get(name) for name in DECLARED} == DECLARED
 
 
-def test_conda_users_get_the_same() -> None:
+def test_conda_installs_the_same() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     (from_pip,) = [part for part in environment["dependencies"] if isinstance(part, dict)]
     lines = [line for line in from_pip["pip"] if not line.startswith("-")]
@@ -73,6 +73,6 @@ def test_every_package_of_the_lock_has_hashes() -> None:
 
 
 def test_packages_that_share_numpy_import_together() -> None:
-    words = "import numpy, pyarrow.parquet, pandas, scipy.stats, seaborn; print(numpy.__version__)"
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    code = "import numpy, pyarrow.parquet, pandas, scipy.stats, seaborn; print(numpy.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == DECLARED["numpy"]

@@ -133,7 +133,7 @@ def test_the_package_does_not_import_the_textbook() -> None:
 def test_a_planted_import_is_found(tmp_path: Path) -> None:
     for file, text in {
         "config/a.py": "from horizont.records import Record\n",
-        "statistics/deep/e.py": "from ...config import Run\nfrom . import x\nfrom ... import data\n",
+        "statistics/deep/e.py": "from ...config import Run\nfrom . import x\nfrom ... import data",
         "records/b.py": "import horizont.config\nfrom horizont.errors import UserError\n",
         "frameworks/torch/c.py": "from horizont.frameworks import mxnet\n",
         "analysis/f.py": "from horizont.monitoring.client import SamplerClient\n",

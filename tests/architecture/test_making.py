@@ -1,7 +1,7 @@
-"""`tools/environment.py` with the real pip and venv, on an index of tiny packages of our own.
+"""`tools/environment.py` with the real pip and venv, on an index of tiny packages.
 
-The index tells hashes, as real ones do, and the folder of PIP_FIND_LINKS does not: that
-difference once made pip prefer PyTorch's build for accelerators.
+The index has hashes, as real ones do, and the folder of PIP_FIND_LINKS has none: that difference
+once made pip prefer PyTorch's build for accelerators.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def wheel(folder: Path, name: str, version: str, code: str, requires: str = "") 
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class Place:
+class Project:
     """A tree with the tool, a lock, an index and a folder of wheels."""
 
     def __init__(self, root: Path) -> None:
@@ -82,7 +82,7 @@ class Place:
     def offer(
         self, name: str, version: str, code: str, requires: str = "", locked: bool = True
     ) -> None:
-        """Put a package on the index, with its hash in the link, and into the lock."""
+        """Add a package to the index, with its hash in the link, and to the lock."""
         page = self.index / name
         value = wheel(page, name, version, code, requires)
         file = next(page.glob("*.whl")).name
@@ -99,7 +99,7 @@ class Place:
         self.write("requirements.lock", "# a lock\n" + "\n".join(entries) + "\n")
 
     def make(self, *words: str) -> str:
-        """Run the tool; return what it said."""
+        """Run the tool and return what it printed."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
         done = subprocess.run(
             [sys.executable, "tools/environment.py", *words],
@@ -118,57 +118,57 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("making"))
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("making"))
 
 
-def test_the_other_build_is_completed_and_then_nothing_is_left_to_do(place: Place) -> None:
-    said = place.make()
-    assert "pip finds only PyTorch's build for accelerators" in said
-    assert set(place.installed()) == {
+def test_the_other_build_is_completed_and_then_nothing_is_left_to_do(project: Project) -> None:
+    output = project.make()
+    assert "pip finds only PyTorch's build for accelerators" in output
+    assert set(project.installed()) == {
         "horizont", "mxnet", "numpy", "nvidia", "tensorflow-cpu", "torch",
     }  # fmt: skip
-    assert place.make() == ""
+    assert project.make() == ""
 
 
-def test_the_cpu_build_is_taken_where_there_is_one(place: Place) -> None:
-    place.lock["torch==2"].append(wheel(place.links, "torch", "2+cpu", ""))
-    place.write_lock()
-    assert "accelerators" not in place.make()
-    assert place.installed()["torch"] == "2+cpu"
+def test_the_cpu_build_is_taken_where_there_is_one(project: Project) -> None:
+    project.lock["torch==2"].append(wheel(project.links, "torch", "2+cpu", ""))
+    project.write_lock()
+    assert "accelerators" not in project.make()
+    assert project.installed()["torch"] == "2+cpu"
 
 
-def test_what_is_left_out_stays_out(place: Place) -> None:
-    assert "without mxnet" in place.make("--without", "mxnet")
-    assert "mxnet" not in place.installed()
-    assert place.make() == ""
-    place.make("--without", "none")
-    assert "mxnet" in place.installed()
+def test_what_is_left_out_stays_out(project: Project) -> None:
+    assert "without mxnet" in project.make("--without", "mxnet")
+    assert "mxnet" not in project.installed()
+    assert project.make() == ""
+    project.make("--without", "none")
+    assert "mxnet" in project.installed()
 
 
-def test_a_framework_that_does_not_work_is_named_with_the_reason(place: Place) -> None:
-    page = place.index / "mxnet"
+def test_a_framework_that_does_not_work_is_named_with_the_reason(project: Project) -> None:
+    page = project.index / "mxnet"
     shutil.rmtree(page)
-    del place.lock["mxnet==1"]
-    place.offer("mxnet", "2", "raise OSError('no libgomp')")
-    said = place.make()
-    assert "mxnet does not work here, going on without it: OSError: no libgomp" in said
-    assert "mxnet" not in place.installed()
-    assert "mxnet could not be installed; remove .venv/.made-from.json" in place.make()
+    del project.lock["mxnet==1"]
+    project.offer("mxnet", "2", "raise OSError('no libgomp')")
+    output = project.make()
+    assert "mxnet does not work here, going on without it: OSError: no libgomp" in output
+    assert "mxnet" not in project.installed()
+    assert "mxnet could not be installed; remove .venv/.made-from.json" in project.make()
 
 
-def test_a_framework_that_cannot_be_had_stops_nothing(place: Place) -> None:
-    place.lock["mxnet==2"] = ["0" * 64]
-    place.write_lock()
-    assert "mxnet could not be installed; going on without it" in place.make()
-    del place.lock["mxnet==2"]
-    place.write_lock()
-    assert "mxnet is not in the lock; going on without it" in place.make()
-    assert {"torch", "tensorflow-cpu"} <= set(place.installed())
+def test_a_framework_that_cannot_be_had_stops_nothing(project: Project) -> None:
+    project.lock["mxnet==2"] = ["0" * 64]
+    project.write_lock()
+    assert "mxnet could not be installed; going on without it" in project.make()
+    del project.lock["mxnet==2"]
+    project.write_lock()
+    assert "mxnet is not in the lock; going on without it" in project.make()
+    assert {"torch", "tensorflow-cpu"} <= set(project.installed())
 
 
-def test_an_environment_left_half_made_is_made_anew(place: Place) -> None:
-    shutil.rmtree(next((place.root / ".venv/lib").glob("python*/site-packages/pip")))
-    (place.root / ".venv/.made-from.json").write_text("")
-    assert "making .venv" in place.make()
-    assert "torch" in place.installed()
+def test_an_environment_left_half_made_is_made_anew(project: Project) -> None:
+    shutil.rmtree(next((project.root / ".venv/lib").glob("python*/site-packages/pip")))
+    (project.root / ".venv/.made-from.json").write_text("")
+    assert "making .venv" in project.make()
+    assert "torch" in project.installed()

@@ -1,17 +1,20 @@
-"""What lies in the repository: clean notebooks, no traces of a machine, targets that exist."""
+"""The files of the repository: clean notebooks, no traces of a machine, valid targets and links."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import get_args
 
 import nbformat
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
 
 #: Folders of single machines, and hosts that packages come from.
 TRACES = re.compile(
@@ -30,12 +33,29 @@ def committed() -> list[Path]:
     return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
 
 
-def test_notebooks_are_there() -> None:
-    assert len(NOTEBOOKS) >= 5
+def test_every_kind_and_view_has_a_notebook() -> None:
+    from horizont.config.experiment import Kind, View
+
+    names = {path.relative_to(ROOT / "notebooks").as_posix() for path in NOTEBOOKS}
+    assert {f"{kind}.ipynb" for kind in get_args(Kind)} <= names
+    assert {f"views/{view}.ipynb" for view in get_args(View)} <= names
+
+
+def test_dvc_has_one_stage_for_all_experiments() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    assert len(stages) <= 12
+    text = (ROOT / "dvc.yaml").read_text()
+    experiments = yaml.safe_load((ROOT / "params.yaml").read_text())["experiments"]
+    assert not re.search(rf"\b({'|'.join(experiments)})\b(?!:)", text.replace("notebooks/data", ""))
+
+
+def test_the_site_is_not_committed() -> None:
+    generated = [path for path in committed() if path.suffix in (".html", ".js", ".woff2")]
+    assert [path for path in generated if "reports" in path.parts] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_clean_and_takes_parameters(path: Path) -> None:
+def test_a_notebook_is_clean_and_has_a_parameters_cell(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
@@ -47,7 +67,7 @@ def test_a_notebook_is_clean_and_takes_parameters(path: Path) -> None:
             assert cell.execution_count is None
 
 
-def test_no_notebook_holds_traces_of_a_run() -> None:
+def test_no_notebook_has_outputs() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "notebooks.py", "--check"],
         capture_output=True, text=True, check=False,
@@ -96,7 +116,19 @@ def test_the_readme_names_targets_that_exist() -> None:
     assert named <= targets
 
 
-def test_the_links_of_the_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def test_links_of_pages_are_valid() -> None:
+    dead = []
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/howto").glob("*.md")]
+    for page in pages:  # Sphinx checks the links of docs/book
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            dead += [] if (page.parent / target).exists() else [f"{page.name}: {target}"]
+    assert dead == []
+
+
+def test_the_citation_file_is_valid() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors", "version", "license"} <= set(citation)
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert project["version"] in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
