@@ -40,7 +40,7 @@ class Case:
     ----------
     shape
         Of an image as it is stored; of a text (time steps,).
-    enlarge
+    upscale
         As of a workload.
     processes
         How many are asked, each for so many rounds of segments.
@@ -50,7 +50,7 @@ class Case:
     steps: int
     rounds: int
     shape: tuple[int, ...] = (3, 32, 32)
-    enlarge: int = 1
+    upscale: int = 1
     batch: int = 42
     processes: int = 3
 
@@ -61,7 +61,7 @@ class Case:
 
     def recipe(self, build: str = DEFAULT) -> TrainingSetup:
         """Describe the network and its training."""
-        sides = tuple(side * self.enlarge for side in self.shape[1:])
+        sides = tuple(side * self.upscale for side in self.shape[1:])
         classes = WORDS if self.reads_text else 10
         network = build_network(self.network, (*self.shape[:1], *sides), classes)
         grey = np.full(self.shape[0], 0.5)
@@ -72,7 +72,7 @@ class Case:
             optimizer=OptimizerConfig(
                 learning_rate=RATE, clip_norm=CLIP_NORM if self.reads_text else None
             ),
-            normalisation=None if self.reads_text else Normalisation(grey, grey / 2, self.enlarge),
+            normalisation=None if self.reads_text else Normalisation(grey, grey / 2, self.upscale),
             variant=build,
         )
 

@@ -1,16 +1,16 @@
-"""What no reader can do is one sentence before anything starts."""
+"""Input pipelines: what a reader cannot do is refused before anything starts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.analysis.record_maker import make_study
-from tests.conftest import small_run
+import yaml
+from tests.conftest import ROOT, small_run
 
 from horizont.config.base import parse_config
+from horizont.config.experiment import Experiment
 from horizont.config.run import Run
-from horizont.config.study import Experiment
 from horizont.errors import UserError
 
 FILES = {"source": "files"}
@@ -19,7 +19,7 @@ FILES = {"source": "files"}
 @pytest.mark.parametrize(
     ("system", "given", "words"),
     [
-        ("pytorch/local", {"cache": True}, "input.cache: True .* False where the source is memory"),
+        ("pytorch/local", {"cache": True}, "input.cache: True .* False with the source memory"),
         ("pytorch/local", {**FILES, "reader": "tar"}, "input.reader: 'tar' .* tf.data"),
         (
             "pytorch/local",
@@ -49,12 +49,12 @@ FILES = {"source": "files"}
         ),
     ],
 )
-def test_the_impossible_is_refused(system: str, given: dict[str, Any], words: str) -> None:
+def test_an_impossible_input_is_refused(system: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         parse_config(Run, small_run(system).model_dump() | {"input": given})
 
 
-def test_only_a_single_process_is_drained() -> None:
+def test_input_batches_need_a_single_process() -> None:
     steps = {"warmup": 1, "timed": 1, "instrumented": 0, "input_batches": 3}
     with pytest.raises(UserError, match=r"steps.input_batches: 3 .* 0 for pytorch/sync/allreduce"):
         parse_config(Run, small_run("pytorch/sync/allreduce").model_dump() | {"steps": steps})
@@ -62,12 +62,15 @@ def test_only_a_single_process_is_drained() -> None:
 
 def test_a_reader_is_run_by_its_own_framework_only() -> None:
     readers = [{}, {**FILES, "reader": "DataLoader"}, {**FILES, "reader": "RecordIO"}]
-    settings = varied(readers)
-    titles = {
-        name: [shape["input"].title(name.split("/")[0]) for shape in settings.expand(name)]
+    settings = swept(readers)
+    inputs = {
+        name: [
+            fields["input"].label(name.split("/")[0])
+            for fields in settings.expand(name, settings.workloads[0])
+        ]
         for name in ("pytorch/local", "mxnet/local", "tensorflow/local")
     }
-    assert titles == {
+    assert inputs == {
         "pytorch/local": ["memory", "DataLoader, no cache"],
         "mxnet/local": ["memory", "RecordIO, no cache"],
         "tensorflow/local": ["memory"],
@@ -76,15 +79,15 @@ def test_a_reader_is_run_by_its_own_framework_only() -> None:
 
 def test_a_reader_that_no_system_has_is_refused() -> None:
     with pytest.raises(UserError, match=r"sweep.input.reader: 'RecordIO'"):
-        varied([{**FILES, "reader": "RecordIO"}], systems=["pytorch/local"])
+        swept([{**FILES, "reader": "RecordIO"}], systems=["pytorch/local"])
 
 
-def test_a_slip_in_what_varies_is_named() -> None:
+def test_a_misspelt_key_of_a_sweep_is_refused() -> None:
     with pytest.raises(UserError, match=r"sweep.input.*chache"):
-        varied([{**FILES, "chache": True}])
+        swept([{**FILES, "chache": True}])
 
 
-def varied(inputs: list[dict[str, Any]], **changes: Any) -> Experiment:
-    """Take the study's experiment with other inputs."""
-    values = make_study().input.model_dump() | {"sweep": {"input": inputs}} | changes
-    return parse_config(Experiment, values, "input")
+def swept(inputs: list[dict[str, Any]], **changes: Any) -> Experiment:
+    """Return the quick profile's experiment with other inputs."""
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())["experiments"]["input"]
+    return parse_config(Experiment, {**values, "sweep": {"input": inputs}, **changes}, "input")

@@ -89,7 +89,7 @@ def test_experiments_are_found_by_workload(values: dict[str, Any]) -> None:
 def test_a_page_for_each_workload_and_view(values: dict[str, Any]) -> None:
     pages = [path.stem for _, path in planned_pages(parse_config(Study, values), Paths(ROOT))]
     about = [name for name in pages if "distributed" in name]
-    views = [f"{view}-distributed-lenet5-cifar10" for view in ("resources", "verdicts")]
+    views = [f"{view}-distributed-lenet5-cifar10" for view in ("verdicts", "resources")]
     assert about == ["distributed-lenet5-cifar10", *views]
 
 
@@ -133,7 +133,7 @@ def read_profile(name: str) -> Study:
         (
             "experiments.local.systems",
             ["mxnet/local+xla"],
-            ["mxnet/local+xla", "xla with tensorflow/local"],
+            ["mxnet/local+xla", "+dynamic_alloc"],
         ),
         (
             "experiments.local.systems",
@@ -143,7 +143,7 @@ def read_profile(name: str) -> Study:
         (
             "experiments.distributed.systems",
             ["pytorch/sync/allreduce+compiled"],
-            ["pytorch/sync/allreduce+compiled", "compiled with pytorch/local"],
+            ["pytorch/sync/allreduce+compiled", "pytorch/local+compiled"],
         ),
         ("experiments.distributed.topology.addresses", ["a", "b", "c"], ["addresses", "at most 2"]),
         (

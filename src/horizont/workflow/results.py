@@ -17,7 +17,8 @@ from horizont.analysis.claims.judge import claim_verdicts
 from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.runs import CertificateStatus
 from horizont.analysis.throughput import format_summary, summary
-from horizont.config.study import Experiment, read_study
+from horizont.config.experiment import Experiment
+from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
