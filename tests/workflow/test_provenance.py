@@ -1,0 +1,153 @@
+"""Provenance: everything that a run executes counts, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from inspect import CO_OPTIMIZED
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.conftest import small_run
+
+from horizont.config.run import Run
+from horizont.data.prepared import load
+from horizont.launchers.execute import RunPaths, execute
+from horizont.workflow import provenance
+
+#: Executed by every process of a run: writes the files whose functions were called. The code of
+#: modules and classes, which importing executes, is not optimised.
+RECORD_CALLS = """
+import atexit, os, sys, threading
+called = set()
+def record(frame, event, argument):
+    if event == "call" and frame.f_code.co_flags & {function}:
+        called.add(frame.f_code.co_filename)
+def write():
+    sys.setprofile(None)
+    with open(os.path.join({folder!r}, str(os.getpid())), "w") as file:
+        file.write("\\n".join(called))
+atexit.register(write)
+threading.setprofile(record)
+sys.setprofile(record)
+"""
+
+
+def executed_files(run: Run, data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Run, and return the files of Horizont of which any process called a function."""
+    calls = folder / "calls"
+    calls.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        RECORD_CALLS.format(folder=str(calls), function=CO_OPTIMIZED)
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    called: set[str] = set()
+
+    def record(frame: FrameType, event: str, argument: Any) -> None:
+        del argument
+        if event == "call" and frame.f_code.co_flags & CO_OPTIMIZED:
+            called.add(frame.f_code.co_filename)
+
+    threading.setprofile(record)
+    sys.setprofile(record)
+    try:
+        finished = execute(run, "key", RunPaths(folder / "records", data, {}), lambda *_: None)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    assert finished.ok, finished.result.reason
+    processes = [path.read_text().splitlines() for path in calls.iterdir()]
+    assert len(processes) >= run.topology.workers
+    package = str(provenance.PACKAGE_FOLDER)
+    every = called.union(*processes)
+    return {path.removeprefix(package + "/") for path in every if path.startswith(package + "/")}
+
+
+#: Executed, but without influence on the training: see `provenance`. The layers and the weights
+#: of the network count, its description has a fingerprint of its own.
+WITHOUT_INFLUENCE = {"__init__.py", "networks/catalogue.py", "networks/lenet.py"}
+
+
+@pytest.mark.framework
+def test_every_executed_file_counts(
+    tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small_run(sampler_hz=5, evaluation={"examples": 16})
+    counted = {
+        str(path.relative_to(provenance.PACKAGE_FOLDER)) for path in provenance.run_files(run)
+    }
+    executed = executed_files(run, small_cifar, tmp_path, monkeypatch)
+    assert "training/loop.py" in executed
+    assert executed - counted <= WITHOUT_INFLUENCE
+
+
+@pytest.fixture
+def package_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy the package and take provenance from the copy."""
+    copy = tmp_path / "horizont"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(provenance.PACKAGE_FOLDER, copy, ignore=ignored)
+    monkeypatch.setattr(provenance, "PACKAGE_FOLDER", copy)
+    return copy
+
+
+def run_code(data: Path) -> str:
+    """Return the fingerprint of the code of a PyTorch run in one process."""
+    provenance._imported_files.cache_clear()
+    provenance._fingerprint.cache_clear()
+    return provenance.run_provenance(small_run(), load(data).description)["code"]
+
+
+def test_files_that_a_run_does_not_execute_do_not_count(
+    package_copy: Path, small_cifar: Path
+) -> None:
+    before = run_code(small_cifar)
+    for file in (
+        "frameworks/tensorflow/model.py",
+        "frameworks/mxnet/train.py",
+        "launchers/emulated.py",
+        "networks/resnet.py",
+        "data/synthetic.py",
+        "data/preparation.py",
+        "training/mutations.py",
+        "records/format1.py",
+        "config/study.py",
+        "equivalence/compare.py",
+        "analysis/steps.py",
+        "workflow/measure.py",
+    ):
+        path = package_copy / file
+        path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert run_code(small_cifar) == before
+
+
+def test_docstrings_and_comments_do_not_count(package_copy: Path, small_cifar: Path) -> None:
+    before = run_code(small_cifar)
+    for path in package_copy.rglob("*.py"):
+        code = path.read_text().replace("\n\n", "\n# A comment.\n", 1)
+        path.write_text(code.replace('"""', '"""Reworded. ', 1))
+    assert run_code(small_cifar) == before
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "frameworks/torch/model.py",
+        "frameworks/base.py",
+        "launchers/execute.py",
+        "launchers/local.py",
+        "training/loop.py",
+        "networks/layers.py",
+        "data/sharding.py",
+        "config/run.py",
+        "records/record.py",
+    ],
+)
+def test_files_that_a_run_executes_count(file: str, package_copy: Path, small_cifar: Path) -> None:
+    before = run_code(small_cifar)
+    path = package_copy / file
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert run_code(small_cifar) != before
