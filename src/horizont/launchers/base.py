@@ -39,57 +39,44 @@ class ProcessHandle(Protocol):
     @property
     def name(self) -> str:
         """Name of the planned process."""
-        ...
 
     @property
     def details(self) -> Mapping[str, Any]:
         """Where the process runs, for the event log: a process ID, or the ID of a job."""
-        ...
 
     @property
     def exit_status(self) -> int | None:
         """Exit status, or minus the signal that ended the process; None before `reap`."""
-        ...
 
     def fileno(self) -> int:
         """Return a file descriptor that becomes readable when the process has ended."""
-        ...
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and all its descendants; none if they have ended."""
-        ...
 
     def reap(self) -> int:
         """Stop what is left of the process at once and return its exit status."""
-        ...
 
     def is_stopped(self) -> bool:
         """Whether the process is stopped by a signal."""
-        ...
 
     def cpu_time_s(self) -> float | None:
         """Return the CPU time that the process has used; None if it is unknown by now."""
-        ...
 
     def step_count(self) -> StepCount | None:
         """Return the steps done and planned; None while the process counts none."""
-        ...
 
     def events(self) -> list[dict[str, Any]]:
         """Read the event log of the process, as far as it has been written."""
-        ...
 
     def last_error(self) -> str:
         """Return the last error that the process printed, or its last line."""
-        ...
 
     def fetch_outputs(self) -> None:
         """Read what the process has written so far into `plan.folder` on this machine."""
-        ...
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the process, if it runs on this machine."""
-        ...
 
 
 class Cluster(Protocol):
@@ -100,7 +87,6 @@ class Cluster(Protocol):
 
         It is reserved for the run until the cluster is closed.
         """
-        ...
 
     def start(self, plan: ProcessPlan, log: Path) -> ProcessHandle:
         """Start a process on its host.
@@ -110,27 +96,21 @@ class Cluster(Protocol):
         log
             A file on this machine for what the process prints.
         """
-        ...
 
     def release(self, barrier: Path) -> None:
         """Create an empty file for which processes wait, on all hosts; again it changes nothing."""
-        ...
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the hosts' interfaces and helper processes, if they are on this machine."""
-        ...
 
     def apply_cpu_quota(self) -> None:
         """Apply the limit of ``cpus_per_host`` to all hosts; again it changes nothing."""
-        ...
 
     def disconnect(self, host: str) -> None:
         """Stop all network traffic of a host."""
-        ...
 
     def reconnect(self, host: str) -> None:
         """Restore the network of a host."""
-        ...
 
 
 class Launcher(Protocol):
@@ -152,7 +132,6 @@ class Launcher(Protocol):
 
     def unavailable_reason(self, topology: Topology) -> str:
         """Return what a topology needs and this machine lacks; empty if it can be used."""
-        ...
 
     def open(self, topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
         """Create the hosts of a topology, removed at the end of the context.
@@ -167,7 +146,6 @@ class Launcher(Protocol):
         UserError
             If the system does not allow it.
         """
-        ...
 
 
 class NoOptions(ConfigModel):

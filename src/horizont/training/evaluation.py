@@ -108,11 +108,9 @@ class WeightSource(Protocol):
 
     def weights(self) -> Weights:
         """Read the weights."""
-        ...
 
     def running_statistics(self) -> Weights:
         """Read the running statistics of batch norm."""
-        ...
 
 
 @dataclass(frozen=True)
