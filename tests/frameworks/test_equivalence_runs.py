@@ -20,8 +20,8 @@ pytestmark = pytest.mark.framework
 
 #: Trace runs and update rules. Other tests compare the LeNets, ResNet-18 and the language model.
 #: The full AlexNet has the layers of the small one, ResNet-50 those of ResNet-18; the workflow
-#: compares them, which takes longer. A deep network needs a rerun for its rounding noise. AlexNet, whose
-#: weights take half a gigabyte, has a rule without state.
+#: compares them, which takes longer. A deep network needs a rerun for its rounding noise. AlexNet,
+#: whose weights take half a gigabyte, has a rule without state.
 SMALL = {
     "alexnet-small": (TRACE_RUNS[:1], {"learning_rate": 1e-3}),
     "inception": (TRACE_RUNS[:2], {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}),

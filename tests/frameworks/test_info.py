@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import ROOT, small_run
 
 from horizont.config.framework import FrameworkInfo, SystemInfo
 from horizont.config.system import (
@@ -18,6 +19,8 @@ from horizont.config.system import (
     parse_system,
 )
 from horizont.errors import UserError
+from horizont.launchers.execute import RunPaths, execute
+from horizont.launchers.plan import plan_run
 from horizont.reporting import labels, style
 
 LOADED = """
@@ -107,3 +110,24 @@ def test_versions_are_those_of_the_framework_interpreter(
         other = toy.model_copy(update={"python": value})
         monkeypatch.setattr("toyframework.info.INFO", other)
         assert installed_version("toy") == expected
+
+
+@pytest.mark.framework
+@pytest.mark.usefixtures("nothing_left")
+def test_workers_run_on_the_interpreter_of_their_framework(
+    tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installed_version("pytorch") is None:
+        pytest.skip("pytorch is not installed")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ntouch {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    info = framework_info("pytorch").model_copy(update={"python": str(python)})
+    monkeypatch.setattr("horizont.frameworks.torch.info.INFO", info)
+    run = small_run("pytorch/local")
+    (process,) = plan_run(run, tmp_path / "record", small_cifar, ["localhost:0"]).processes
+    assert process.argv[0] == str(python)
+    assert process.environment["PYTHONPATH"] == str(ROOT / "src")
+    record = execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
+    assert record.ok, record.result.reason
+    assert (tmp_path / "started").exists()

@@ -133,7 +133,7 @@ def check_waiting(timed: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize(
     ("name", "rule"),
-    # Servers have to be told the rule, so there both are tried.
+    # Servers receive the rule, so both rules are tested with a server.
     [
         *((name, "momentum") for name in (*SYNC, *VARIANTS)),
         ("mxnet/sync/parameter_server", "adam"),
@@ -146,5 +146,5 @@ def test_synchronous_training_is_single_process_training(
     weights = [np.load(trained(each, rule).folder / "weights.npz") for each in (name, alone)]
     assert set(weights[0]) == set(weights[1])
     for tensor in weights[0]:
-        # Sums over two halves of a batch against one sum, in float32, over seven steps.
+        # Two partial sums of a batch differ from one sum by float32 rounding, over seven steps.
         np.testing.assert_allclose(weights[0][tensor], weights[1][tensor], rtol=0, atol=2e-6)
