@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from horizont.monitoring.counters import cpu_busy_s
 from horizont.monitoring.samples import with_rates
 
+#: Background load from which a run is marked as disturbed, as a fraction of all CPUs.
 DISTURBED_FRACTION = 0.05
-"""Background load from which a run is marked as disturbed, as a fraction of all CPUs."""
 
 
 @dataclass(frozen=True)
@@ -83,38 +83,41 @@ def background_from_samples(samples: pa.Table, cores: int, margin_s: float = 1.5
     """
     rated = with_rates(samples)
     host = rated.filter(pc.field("scope") == "host")
-    ours = rated.filter(pc.field("scope").isin(["process", "sampler"]))
-    host_sample = host["sample"].to_numpy()
-    row = np.searchsorted(host_sample, ours["sample"].to_numpy())
-    known = np.nan_to_num(ours["cpu_cores"].to_numpy())
-    others = host["cpu_cores"].to_numpy() - np.bincount(row, known, len(host_sample))
-    steady = _steady_samples(ours, row, host["time_s"].to_numpy(), margin_s) & ~np.isnan(others)
-    stolen = np.diff(host["steal_s"].to_numpy()).sum() / max(_span_s(host), 1e-9) / cores
-    cpu_fraction = (
-        max(0.0, float(np.mean(others[steady])) / cores) if steady.any() else float("nan")
-    )
-    return BackgroundLoad(cpu_fraction, float(stolen))
+    run = rated.filter(pc.field("scope").isin(["process", "sampler"]))
+    sample, time_s = host["sample"].to_numpy(), host["time_s"].to_numpy()
+    row = np.searchsorted(sample, run["sample"].to_numpy())
+    run_cores = np.bincount(row, np.nan_to_num(run["cpu_cores"].to_numpy()), len(sample))
+    other_cores = host["cpu_cores"].to_numpy() - run_cores
+    steady = _steady_samples(run["pid"].to_numpy(), row, time_s, margin_s) & ~np.isnan(other_cores)
+    cpu_fraction = max(0.0, np.mean(other_cores[steady]) / cores) if steady.any() else np.nan
+    steal_s = np.diff(host["steal_s"].to_numpy()).sum()
+    duration_s = max(np.diff(time_s).sum(), 1e-9)  # 0 if there are no two samples
+    return BackgroundLoad(float(cpu_fraction), float(steal_s / duration_s / cores))
 
 
 def _steady_samples(
-    ours: pa.Table, row: npt.NDArray[np.int64], time_s: npt.NDArray[np.float64], margin_s: float
+    pids: npt.NDArray[np.int64],
+    row: npt.NDArray[np.int64],
+    time_s: npt.NDArray[np.float64],
+    margin_s: float,
 ) -> npt.NDArray[np.bool_]:
-    """Return which samples have no start or end of a process of the run near them."""
+    """Return which samples of the host have no start or end of a process of the run near them.
+
+    Parameters
+    ----------
+    pids, row
+        Process ID and index of the host's sample, for each sample of a process of the run.
+    time_s
+        Times of the host's samples.
+    """
     steady = np.ones(len(time_s), dtype=bool)
-    pids = ours["pid"].to_numpy()
     for pid in np.unique(pids):
-        mine = row[pids == pid]
-        first, last = mine[0], mine[-1]
+        first, last = row[pids == pid][[0, -1]]
         if first > 0:
             steady &= (time_s > time_s[first]) | (time_s < time_s[first] - margin_s)
         if last < len(time_s) - 1:
             steady[last + 1] = False
     return steady
-
-
-def _span_s(host: pa.Table) -> float:
-    time_s = host["time_s"].to_numpy()
-    return float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
 
 
 def _cpu_s(processes: Iterable[psutil.Process]) -> float:

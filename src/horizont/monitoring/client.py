@@ -66,6 +66,11 @@ class SamplerConfig:
         if not os.access(self.folder, os.W_OK):
             raise UserError("sampler.folder", self.folder, "a folder that can be written")
 
+    @property
+    def files(self) -> SampleFiles:
+        """Paths of the sampler's files."""
+        return SampleFiles(Path(self.folder), self.stem)
+
 
 @dataclass(frozen=True)
 class SamplerResult:
@@ -221,10 +226,9 @@ def start_sampler(
         interval_s=interval_s,
         **settings,
     )
-    files = SampleFiles(folder.absolute(), stem)
-    for stale in (files.table, files.report, files.stream):
+    for stale in (config.files.table, config.files.report, config.files.stream):
         stale.unlink(missing_ok=True)
-    client = SamplerClient(files, _launch(config, prefix))
+    client = SamplerClient(config.files, _launch(config, prefix))
     client.wait_ready(ready_timeout_s)
     return client
 

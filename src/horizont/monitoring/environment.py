@@ -1,4 +1,4 @@
-"""Facts about the machine that decide how fast it trains; nothing that names it or its owner."""
+"""Facts about the machine that affect its speed; none that identifies it or its owner."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PACKAGES = ("numpy", "psutil", "pyarrow")
 def describe_environment(packages: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the facts for ``environment.json``, as plain values.
 
-    Nothing is imported to learn its version. Host names, user names and paths are left out:
-    records are shared. None stands for what this machine does not tell.
+    No package is imported for its version. Host names, user names and paths are omitted, because
+    records are shared. None stands for what this machine does not report.
     """
     return {
         "cpu": describe_cpu(),
@@ -62,20 +62,20 @@ def describe_cpu() -> dict[str, Any]:
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Look up installed versions without importing; None for what is not installed."""
+    """Return installed versions without importing; None for packages that are not installed."""
     return {package: _installed_version(package) for package in packages}
 
 
 def is_virtualised() -> bool | None:
-    """Whether the processor says that it belongs to a virtual machine; None if it says nothing."""
+    """Whether the CPU reports a hypervisor; None if it reports no flags."""
     flags = _cpuinfo_field("flags")
     return None if flags is None else "hypervisor" in flags.split()
 
 
 def cpu_quota_cores() -> float | None:
-    """Return how many processors' time this process's control group may use; None if all.
+    """Return the CPU quota of this process's control group in CPUs; None if it is unlimited.
 
-    Reads the file of version 2, or those of version 1, of the innermost group that is visible.
+    Reads the file of cgroup version 2, or those of version 1, of the innermost visible group.
     """
     text = _read_text("/sys/fs/cgroup/cpu.max")
     if text is None:
@@ -88,7 +88,7 @@ def cpu_quota_cores() -> float | None:
 
 
 def _vector_features() -> list[str]:
-    """Return the vector instructions that decide which kernels the frameworks choose."""
+    """Return the vector instruction sets, by which the frameworks select their kernels."""
     flags = (_cpuinfo_field("flags") or "").split()
     return [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))]
 

@@ -1,4 +1,4 @@
-"""Work that an interrupt must not cut in two."""
+"""Process control: deferred interrupts, parent-death signals, modules hidden from a process."""
 
 from __future__ import annotations
 
@@ -11,73 +11,71 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 
-#: What the command line takes for an interrupt.
+#: The signals that interrupt the command line.
 DEFERRED_SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP))
+
+HIDDEN_MODULES = frozenset({"pandas", "matplotlib"})
+
+#: Looked up at import, because a child must do next to nothing between fork and exec.
+_PRCTL = ctypes.CDLL(None, use_errno=True).prctl
+_PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Hold interrupts back until the block is over; then they are heard as usual.
+    """Defer interrupts to the end of the context, for work that must not be interrupted halfway.
 
-    In a thread this does nothing: only the main thread is ever interrupted.
+    Without effect in a thread: only the main thread is ever interrupted.
     """
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         del frame
-        came.append(number)
+        received.append(number)
 
-    before: dict[int, object] = {}
+    handlers: dict[int, object] = {}
     try:
         for number in DEFERRED_SIGNALS:
-            before[number] = signal.signal(number, note)
+            handlers[number] = signal.signal(number, record)
     except ValueError:  # not the main thread
         yield
         return
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)  # type: ignore[arg-type]
-        for number in dict.fromkeys(came):
+        for number in dict.fromkeys(received):
             signal.raise_signal(number)
 
 
-#: Found before anything is started: between fork and exec a child must do next to nothing.
-_PRCTL = ctypes.CDLL(None, use_errno=True).prctl
-_PR_SET_PDEATHSIG = 1
-
-
 def parent_death_signal(signal_number: int) -> Callable[[], None]:
-    """Make a function for `subprocess.Popen`: the child calls it before the new program begins.
+    """Return a `preexec_fn` for `subprocess.Popen` that sets the child's parent-death signal.
 
-    A program that asked for the signal by itself could be stopped before it came so far, and
-    would then lie there for ever: SIGKILL and SIGCONT reach stopped processes, too. The death
-    that counts is that of the thread that started the process.
+    A program that requested the signal itself could be stopped before it did, and would then
+    never end: SIGKILL and SIGCONT reach stopped processes, too. The kernel sends the signal when
+    the thread that started the process ends.
     """
 
-    def ask() -> None:
+    def set_signal() -> None:
         _PRCTL(_PR_SET_PDEATHSIG, signal_number)
 
-    return ask
-
-
-PR_SET_PDEATHSIG = 1
+    return set_signal
 
 
 def exit_with_parent() -> None:
-    """Ask the kernel for SIGKILL at the death of the parent, and leave if it is dead already."""
+    """Request SIGKILL at the death of the parent, and exit if it has died already.
+
+    The parent is the process whose ID is in ``HORIZONT_PARENT_PID``.
+    """
     expected = os.environ.get("HORIZONT_PARENT_PID")
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if expected is not None and os.getppid() != int(expected):
-        sys.exit("the launcher is gone")
-
-
-HIDDEN_MODULES = frozenset({"pandas", "matplotlib"})
+        sys.exit("the launcher has ended")
 
 
 class _HidingPathFinder(PathFinder):
-    """Python's own finder, which finds all but what is kept out."""
+    """Python's own finder, except that it does not find the hidden modules."""
 
     @classmethod
     def find_spec(
@@ -87,13 +85,14 @@ class _HidingPathFinder(PathFinder):
 
 
 def hide_reporting_modules() -> None:
-    """Make pandas and Matplotlib look absent to this process.
+    """Make pandas and Matplotlib appear uninstalled to this process.
 
-    They are installed for the report, and are imported by others if they are there. pyarrow
-    imports pandas at the first list it is given, in the middle of the sampling, to find out
-    whether the list is a pandas object; Keras imports both, a fifth of TensorFlow's start-up and
-    fifty megabytes that have nothing to do with training.
+    They are installed for the reports, and other packages import them where they are. pyarrow
+    imports pandas at the first list it converts, in the middle of sampling, to test whether the
+    list is a pandas object; Keras imports both, a fifth of TensorFlow's start-up time and fifty
+    megabytes that training does not use.
 
-    They are not found, rather than refused: some, like PyTorch's compiler, only ask.
+    The modules are not found, rather than refused with an error: some packages, such as PyTorch's
+    compiler, only test whether they exist.
     """
     sys.meta_path[:] = [_HidingPathFinder if each is PathFinder else each for each in sys.meta_path]

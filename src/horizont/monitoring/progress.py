@@ -1,4 +1,4 @@
-"""A step counter that a worker moves and a watcher reads, without a system call per step."""
+"""Step counter in a memory-mapped file: updated and read without a system call per step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _LAYOUT = struct.Struct("=qq")  # steps done, steps planned
 
 
 class StepCount(NamedTuple):
-    """How far a worker is.
+    """Progress of a worker.
 
     Attributes
     ----------
     done
-        Steps ended.
+        Completed steps.
     planned
-        Steps in all; 0 while that is not known.
+        All steps; 0 while their number is unknown.
     """
 
     done: int
@@ -28,18 +28,18 @@ class StepCount(NamedTuple):
 
 
 class StepCounter:
-    """The worker's side: two 64-bit counters in a file that is mapped into memory.
+    """Two 64-bit counters in a memory-mapped file, for the worker.
 
-    The file appears whole under its name. Each counter is stored by one aligned eight-byte
-    write, so a reader sees the old number or the new one. The page outlives the process: a
-    watcher still reads how far a killed worker came.
+    The file is complete when it appears under its name. Each counter is stored by one aligned
+    eight-byte write, so that a reader gets the old value or the new one. The page outlives the
+    process: the progress of a killed worker can still be read.
 
     Parameters
     ----------
     path
-        The file, made anew; its folder must exist.
+        The file, replaced if it exists, in an existing folder.
     planned
-        The number of steps in all, or 0.
+        Number of all steps, or 0.
     """
 
     def __init__(self, path: Path, planned: int = 0) -> None:
@@ -51,11 +51,11 @@ class StepCounter:
         self._counters = memoryview(self._map).cast("q")
 
     def set(self, done: int) -> None:
-        """Publish the number of steps ended."""
+        """Set the number of completed steps."""
         self._counters[0] = done
 
     def close(self) -> None:
-        """Unmap the file, which stays; harmless when repeated."""
+        """Unmap the file without removing it; may be called again."""
         self._counters.release()
         self._map.close()
 
@@ -72,7 +72,7 @@ class StepCounter:
 
 
 def read_step_count(path: Path) -> StepCount | None:
-    """Read how far a worker is, or None while its file is missing or not whole."""
+    """Read the progress of a worker; None while its file is missing or incomplete."""
     try:
         content = path.read_bytes()
     except OSError:

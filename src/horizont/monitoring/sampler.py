@@ -1,8 +1,8 @@
 """Sampler: a separate process that polls CPU, memory, thread, disk and network counters.
 
-Started by `horizont.monitoring.start_sampler` as ``python -m horizont.monitoring.sampler``; never
-imported by it. The first line on standard input is the configuration, further lines are commands,
-all in JSON. End of file means that the launcher has ended, so that the sampler never outlives it.
+Started by `horizont.monitoring.client.start_sampler`, never imported by it. The first line on
+standard input is the configuration, further lines are commands, all in JSON. End of file means
+that the launcher has ended, so that the sampler never outlives it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import Any, BinaryIO
@@ -25,6 +24,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from horizont.errors import UserError
+from horizont.monitoring.client import SamplerConfig
 from horizont.monitoring.counters import (
     error_name,
     host_usage,
@@ -33,7 +33,7 @@ from horizont.monitoring.counters import (
 )
 from horizont.monitoring.process_control import hide_reporting_modules
 from horizont.monitoring.process_tree import ProcessTree
-from horizont.monitoring.samples import Sample, SampleFiles, SampleStream, finalize
+from horizont.monitoring.samples import Sample, SampleStream, finalize
 
 _MAX_WAIT_S = 0.5  # longest wait without checking the parent and the clock
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -99,28 +99,11 @@ class CommandReader:
 
 
 class Sampler:
-    """The sampling loop.
+    """The sampling loop; executes the launcher's commands ``add_root``, ``add_host``, ``stop``."""
 
-    Executes the launcher's commands ``add_root``, ``add_host`` and ``stop``. The keyword
-    parameters are those of `horizont.monitoring.client.SamplerConfig`.
-    """
-
-    def __init__(
-        self,
-        files: SampleFiles,
-        commands: CommandReader,
-        *,
-        host: str,
-        interfaces: Sequence[str] | None,
-        interval_s: float,
-        jitter: float,
-        scan_interval_s: float,
-        flush_interval_s: float,
-    ) -> None:
-        self.stream = SampleStream(files.stream)
-        self._commands, self._host, self._interfaces = commands, host, interfaces
-        self._interval_s, self._jitter = interval_s, jitter
-        self._scan_interval_s, self._flush_interval_s = scan_interval_s, flush_interval_s
+    def __init__(self, config: SamplerConfig, commands: CommandReader) -> None:
+        self.stream = SampleStream(config.files.stream)
+        self._config, self._commands = config, commands
         self._tree = ProcessTree(os.getpid())
         self._self = psutil.Process()
         self._parent = os.getppid()
@@ -147,7 +130,8 @@ class Sampler:
 
     def run(self) -> str:
         """Sample until stopped; return the reason."""
-        schedule = Schedule(time.monotonic(), self._interval_s, self._jitter, seed=os.getpid())
+        config = self._config
+        schedule = Schedule(time.monotonic(), config.interval_s, config.jitter, seed=os.getpid())
         while True:
             tick, due_s, missed = schedule.next(time.monotonic())
             if reason := self._wait_until(due_s):
@@ -163,14 +147,14 @@ class Sampler:
             self._missed += missed
             complete = len(self.stream.rows)
             try:
-                self._sample((tick, now_s, now_s - due_s, self._host), missed)
+                self._sample((tick, now_s, now_s - due_s, config.host), missed)
             except (psutil.Error, OSError) as error:  # out of descriptors, for example
                 del self.stream.rows[complete:]
                 self._tree.problems[error_name(error)] += 1
             if now_s >= self._flush_due_s:
                 self.stream.flush()
                 gc.collect()
-                self._flush_due_s = now_s + self._flush_interval_s
+                self._flush_due_s = now_s + config.flush_interval_s
 
     def report(self) -> dict[str, Any]:
         """Return lateness, cost and processes as plain values; seconds in fields with ``_s``."""
@@ -223,7 +207,7 @@ class Sampler:
         time_s = head[1]
         scan = time_s >= self._scan_due_s
         if scan:
-            self._scan_due_s = time_s + self._scan_interval_s
+            self._scan_due_s = time_s + self._config.scan_interval_s
         processes = self._tree.scan() if scan else None
         add = self.stream.rows.append
         for pid, name, usage in self._tree.usage(time_s, details=scan):
@@ -242,15 +226,16 @@ class Sampler:
 
     def _sample_host(self, head: Head, missed: int, processes: int | None) -> None:
         """Add the rows of the host; the disks, as expensive as all else, at each scan only."""
-        found = psutil.net_io_counters(pernic=True, nowrap=False)
-        wanted = found if self._interfaces is None else self._interfaces
-        traffic = {name: found[name] for name in wanted if name in found}
+        counters = psutil.net_io_counters(pernic=True, nowrap=False)
+        interfaces = self._config.interfaces
+        chosen = counters if interfaces is None else interfaces
+        traffic = {name: counters[name] for name in chosen if name in counters}
         for name, each in traffic.items():
             self._add_interface(head, name, each.bytes_sent, each.bytes_recv)
         row = Sample(
             *head,
             "host",
-            self._host,
+            self._config.host,
             **host_usage(disk=processes is not None),
             sent_bytes=sum(each.bytes_sent for each in traffic.values()) if traffic else None,
             received_bytes=sum(each.bytes_recv for each in traffic.values()) if traffic else None,
@@ -272,8 +257,6 @@ def main() -> int:
         received = commands.read()
         if commands.ended:
             return 2
-    config = received[0]
-    files = SampleFiles(Path(config.pop("folder")), config.pop("stem"))
     hide_reporting_modules()
     # Garbage is collected at each flush only, and imported modules never: left alone, the
     # collector visits them all every few hundred rows, which costs as much as a hundred samples.
@@ -281,13 +264,14 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     try:
-        sampler = Sampler(files, commands, **config)
+        config = SamplerConfig(**received[0])
+        sampler = Sampler(config, commands)
         ended = "an error"
         try:
             ended = sampler.execute(received[1:]) or sampler.run()
         finally:
             sampler.stream.close()
-            finalize(files, ended, sampler.report())
+            finalize(config.files, ended, sampler.report())
     except (UserError, OSError) as error:
         print(f"sampler: {error}", file=sys.stderr)
         return 2
