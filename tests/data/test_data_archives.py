@@ -48,8 +48,8 @@ def archive(tmp_path):
 
 def test_only_wanted_members_are_read(archive):
     folder = special("folder", tarfile.DIRTYPE)
-    found = read_tar(archive(pack(folder, plain("other"))), WANTED)
-    assert found == {"folder/wanted": b"content" * 1000}
+    result = read_tar(archive(pack(folder, plain("other"))), WANTED)
+    assert result == {"folder/wanted": b"content" * 1000}
 
 
 MALICIOUS = {
@@ -147,6 +147,6 @@ def test_single_files_are_limited_too(archive, monkeypatch):
 
 def test_no_archive_at_all(archive, tmp_path):
     with pytest.raises(UserError, match="refused"):
-        read_tar(archive(b"<html>not found</html>"), WANTED)
+        read_tar(archive(b"<html>not result</html>"), WANTED)
     with pytest.raises(UserError, match="refused"):
         read_gzip(tmp_path / "missing.gz")

@@ -76,9 +76,9 @@ def test_memo_numbers_must_not_run_ahead(operation):
 
 
 def good_batch(small):
-    made = small("cifar10")
-    arrays = made.content.arrays
-    return made.info, official_batch(arrays["train_images"], arrays["train_labels"], 10)
+    dataset = small("cifar10")
+    arrays = dataset.content.arrays
+    return dataset.info, official_batch(arrays["train_images"], arrays["train_labels"], 10)
 
 
 def read_one(info, content):
@@ -95,38 +95,38 @@ def official_layout(info, images, labels):
 
 @pytest.mark.parametrize("write", [written_batch, official_layout])
 def test_batches_can_be_unpickled_by_numpy_and_are_read_as_they_were_written(small, write):
-    made = small("cifar10")
-    arrays = made.content.arrays
-    content = write(made.info, arrays["train_images"], arrays["train_labels"])
-    read = read_one(made.info, content).arrays
+    dataset = small("cifar10")
+    arrays = dataset.content.arrays
+    content = write(dataset.info, arrays["train_images"], arrays["train_labels"])
+    read = read_one(dataset.info, content).arrays
     np.testing.assert_array_equal(read["test_images"], arrays["train_images"])
     np.testing.assert_array_equal(read["test_labels"], arrays["train_labels"])
-    theirs = pickle.load(io.BytesIO(content), encoding="bytes")
-    assert set(theirs) == {b"batch_label", b"labels", b"data", b"filenames"}
-    assert theirs[b"data"].dtype == np.uint8
-    images = made.content.arrays["train_images"]
-    np.testing.assert_array_equal(theirs[b"data"], images.reshape(len(images), -1))
-    assert theirs[b"labels"] == made.content.arrays["train_labels"].tolist()
+    unpickled = pickle.load(io.BytesIO(content), encoding="bytes")
+    assert set(unpickled) == {b"batch_label", b"labels", b"data", b"filenames"}
+    assert unpickled[b"data"].dtype == np.uint8
+    images = dataset.content.arrays["train_images"]
+    np.testing.assert_array_equal(unpickled[b"data"], images.reshape(len(images), -1))
+    assert unpickled[b"labels"] == dataset.content.arrays["train_labels"].tolist()
 
 
 @pytest.mark.parametrize("write", [written_batch, official_layout])
 def test_cifar100_is_read_by_its_fine_labels(small, write):
-    made = small("cifar100")
-    labels = made.content.arrays["train_labels"]
-    content = write(made.info, made.content.arrays["train_images"], labels)
-    theirs = pickle.load(io.BytesIO(content), encoding="bytes")
-    assert theirs[b"fine_labels"] == labels.tolist()
-    assert max(theirs[b"coarse_labels"]) == 19
-    assert read_one(made.info, content).arrays["test_labels"].tolist() == labels.tolist()
+    dataset = small("cifar100")
+    labels = dataset.content.arrays["train_labels"]
+    content = write(dataset.info, dataset.content.arrays["train_images"], labels)
+    unpickled = pickle.load(io.BytesIO(content), encoding="bytes")
+    assert unpickled[b"fine_labels"] == labels.tolist()
+    assert max(unpickled[b"coarse_labels"]) == 19
+    assert read_one(dataset.info, content).arrays["test_labels"].tolist() == labels.tolist()
 
 
 def test_arrays_stored_column_by_column_are_read_as_numpy_reads_them(small):
     info, content = good_batch(small)
     transposed = content.replace(b"\x89T", b"\x88T")  # the flag before the array's bytes
     assert transposed != content
-    theirs = pickle.load(io.BytesIO(transposed), encoding="bytes")[b"data"]
+    unpickled = pickle.load(io.BytesIO(transposed), encoding="bytes")[b"data"]
     images = read_one(info, transposed).arrays["test_images"]
-    np.testing.assert_array_equal(images.reshape(theirs.shape), theirs)
+    np.testing.assert_array_equal(images.reshape(unpickled.shape), unpickled)
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,19 @@ def test_flipped_bytes_in_the_frame_never_raise_anything_else(small):
 
 def test_a_bomb_in_an_archive_with_right_checksums_is_still_refused(small, tmp_path):
     """Checksums are the first protection; the unpickler must be safe without them."""
-    made = small("cifar10")
+    dataset = small("cifar10")
     mark = tmp_path / "mark"
     bomb = pickle.dumps(Command(mark), protocol=2)
-    write_tar(made.archive(), dict.fromkeys(made.info.file_md5, bomb))
-    info = replace(made.info, file_md5=dict.fromkeys(made.info.file_md5, md5(bomb).hexdigest()))
+    write_tar(dataset.archive(), dict.fromkeys(dataset.info.file_md5, bomb))
+    info = replace(
+        dataset.info, file_md5=dict.fromkeys(dataset.info.file_md5, md5(bomb).hexdigest())
+    )
     with pytest.raises(UserError, match="system"):
-        read_content(info, made.folder)
+        read_content(info, dataset.folder)
     assert not mark.exists()
 
 
 def test_archives_are_reproducible(small, tmp_path):
-    made = small("cifar100")
-    again = write_archives(DATASETS["cifar100"], made.content, tmp_path / "again")
-    assert again.files[0].md5 == made.info.files[0].md5
+    dataset = small("cifar100")
+    again = write_archives(DATASETS["cifar100"], dataset.content, tmp_path / "again")
+    assert again.files[0].md5 == dataset.info.files[0].md5

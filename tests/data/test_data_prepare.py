@@ -46,43 +46,45 @@ def test_synthetic_never_reads_the_real_set(small, prepare_set, tmp_path, name):
 @pytest.mark.parametrize("name", DATASETS)
 @pytest.mark.parametrize("source", ["available", "real"])
 def test_files_in_the_raw_folder_are_used(small, prepare_set, tmp_path, name, source):
-    made = small(name)
+    dataset = small(name)
     description = prepare_set(name, source)
     assert (description.source, description.origin) == ("real", "raw folder")
     assert description.best_accuracy is description.best_perplexity is description.seed is None
     data = load(tmp_path / "prepared" / name, verify=True)
     if name != "ptb":
-        np.testing.assert_array_equal(data.train_images, made.content.arrays["train_images"])
-        assert len(description.mean) == len(description.std) == made.info.shape[0]
+        np.testing.assert_array_equal(data.train_images, dataset.content.arrays["train_images"])
+        assert len(description.mean) == len(description.std) == dataset.info.shape[0]
 
 
 def test_limits_select_the_first_examples(small, prepare_set, tmp_path):
-    made = small("cifar10")
+    dataset = small("cifar10")
     description = prepare_set("cifar10", "real", train_examples=25, test_examples=7)
     assert description.splits == {"train": 25, "test": 7}
     data = load(tmp_path / "prepared" / "cifar10")
-    np.testing.assert_array_equal(data.train_images, made.content.arrays["train_images"][:25])
-    np.testing.assert_array_equal(data.test_labels, made.content.arrays["test_labels"][:7])
+    np.testing.assert_array_equal(data.train_images, dataset.content.arrays["train_images"][:25])
+    np.testing.assert_array_equal(data.test_labels, dataset.content.arrays["test_labels"][:7])
 
 
 @pytest.mark.parametrize("inside", ["", "cifar10"])
 def test_a_mirror_is_used_and_not_changed(small, prepare_set, tmp_path, inside):
-    made = small("cifar10")
+    dataset = small("cifar10")
     mirror = tmp_path / "mirror"
     (mirror / inside).mkdir(parents=True)
-    shutil.move(made.archive(), mirror / inside)
+    shutil.move(dataset.archive(), mirror / inside)
     description = prepare_set("cifar10", "available", mirror=mirror)
     assert (description.source, description.origin) == ("real", "mirror")
     assert len(list(mirror.rglob("*.gz"))) == 1
 
 
 def test_order_of_the_local_sources(small, prepare_set, tmp_path, monkeypatch):
-    made = small("fashion-mnist")
-    info = replace(made.info, debian_folder=str(shutil.copytree(made.folder, tmp_path / "debian")))
+    dataset = small("fashion-mnist")
+    info = replace(
+        dataset.info, debian_folder=str(shutil.copytree(dataset.folder, tmp_path / "debian"))
+    )
     monkeypatch.setitem(DATASETS, info.name, info)
-    mirror = shutil.copytree(made.folder, tmp_path / "mirror")
+    mirror = shutil.copytree(dataset.folder, tmp_path / "mirror")
     origins = []
-    for gone in (None, made.folder, mirror):
+    for gone in (None, dataset.folder, mirror):
         if gone is not None:
             shutil.rmtree(gone)
             shutil.rmtree(tmp_path / "prepared")
@@ -96,8 +98,8 @@ def test_a_mirror_without_the_set_is_skipped(prepare_set, tmp_path):
 
 
 def test_damage_is_reported_and_not_replaced_by_the_stand_in(small, prepare_set, tmp_path):
-    made = small("cifar10")
-    made.archive().write_bytes(made.archive().read_bytes()[:-100])
+    dataset = small("cifar10")
+    dataset.archive().write_bytes(dataset.archive().read_bytes()[:-100])
     with pytest.raises(UserError, match=r"cifar-10-python\.tar\.gz: .*refused"):
         prepare_set("cifar10", "available")
     assert not (tmp_path / "prepared").exists()
@@ -130,13 +132,13 @@ def test_a_damaged_prepared_folder_is_rebuilt(prepare_set, tmp_path):
 
 
 def test_a_real_set_replaces_the_stand_in_but_not_the_reverse(small, prepare_set, tmp_path):
-    made = small("cifar10")
+    dataset = small("cifar10")
     away = tmp_path / "away"
-    made.folder.rename(away)
+    dataset.folder.rename(away)
     assert prepare_set("cifar10", "available").source == "synthetic"
-    away.rename(made.folder)
+    away.rename(dataset.folder)
     assert prepare_set("cifar10", "available").source == "real"
-    shutil.rmtree(made.folder)
+    shutil.rmtree(dataset.folder)
     assert prepare_set("cifar10", "available").source == "real"
     assert prepare_set("cifar10", "real").source == "real"
     assert prepare_set("cifar10", "synthetic").source == "synthetic"
@@ -209,8 +211,8 @@ def test_invalid_requests_are_refused_before_anything_is_written(
 @pytest.fixture
 def official_source(small, tmp_path, monkeypatch):
     """Serve the archives of a small set like its official source."""
-    made = small("fashion-mnist")
-    made.folder.rename(tmp_path / "official")
+    dataset = small("fashion-mnist")
+    dataset.folder.rename(tmp_path / "official")
 
     class SilentHandler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_args):
@@ -221,8 +223,8 @@ def official_source(small, tmp_path, monkeypatch):
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     base = f"http://127.0.0.1:{server.server_port}/"
-    files = tuple(replace(file, url=base + file.name) for file in made.info.files)
-    monkeypatch.setitem(DATASETS, "fashion-mnist", replace(made.info, files=files))
+    files = tuple(replace(file, url=base + file.name) for file in dataset.info.files)
+    monkeypatch.setitem(DATASETS, "fashion-mnist", replace(dataset.info, files=files))
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     yield tmp_path / "official"

@@ -17,20 +17,20 @@ IMAGES = ("cifar10", "cifar100", "fashion-mnist")
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_are_read_exactly(small, name):
-    made = small(name)
-    content = read_content(made.info, made.folder)
-    assert set(content.arrays) == set(made.content.arrays)
-    for key, array in made.content.arrays.items():
+    dataset = small(name)
+    content = read_content(dataset.info, dataset.folder)
+    assert set(content.arrays) == set(dataset.content.arrays)
+    for key, array in dataset.content.arrays.items():
         np.testing.assert_array_equal(content.arrays[key], array)
         assert content.arrays[key].dtype == array.dtype
 
 
 def test_text_is_read_exactly_and_numbered_by_frequency(small):
-    made = small("ptb")
-    content = read_content(made.info, made.folder)
-    for key, tokens in made.content.arrays.items():
+    dataset = small("ptb")
+    content = read_content(dataset.info, dataset.folder)
+    for key, tokens in dataset.content.arrays.items():
         words = [content.vocabulary[token] for token in content.arrays[key]]
-        assert words == [made.content.vocabulary[token] for token in tokens]
+        assert words == [dataset.content.vocabulary[token] for token in tokens]
         assert content.arrays[key].dtype == np.int32
     counts = np.bincount(content.arrays["train_tokens"])
     assert (np.diff(counts) <= 0).all()
@@ -38,71 +38,71 @@ def test_text_is_read_exactly_and_numbered_by_frequency(small):
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_unpacked_files_are_accepted(small, name, tmp_path):
-    made = small(name)
-    from_archives = read_content(made.info, made.folder)
-    for path, data in _read_files(made.info, made.folder).items():
+    dataset = small(name)
+    from_archives = read_content(dataset.info, dataset.folder)
+    for path, data in _read_files(dataset.info, dataset.folder).items():
         target = tmp_path / "unpacked" / path.rpartition("/")[2]
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)
-    from_files = read_content(made.info, tmp_path / "unpacked")
+    from_files = read_content(dataset.info, tmp_path / "unpacked")
     for key, array in from_archives.arrays.items():
         np.testing.assert_array_equal(from_files.arrays[key], array)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_content_with_another_checksum_is_refused(small, name):
-    made = small(name)
-    part = next(iter(made.info.file_md5))
-    info = replace(made.info, file_md5={**made.info.file_md5, part: "0" * 32})
+    dataset = small(name)
+    part = next(iter(dataset.info.file_md5))
+    info = replace(dataset.info, file_md5={**dataset.info.file_md5, part: "0" * 32})
     with pytest.raises(UserError, match=r"checksum [0-9a-f]{32}.*official 0{32}"):
-        read_content(info, made.folder)
+        read_content(info, dataset.folder)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_flipped_byte_is_refused(small, name):
-    made = small(name)
-    content = bytearray(made.archive().read_bytes())
+    dataset = small(name)
+    content = bytearray(dataset.archive().read_bytes())
     content[len(content) // 2] ^= 1
-    made.archive().write_bytes(content)
+    dataset.archive().write_bytes(content)
     with pytest.raises(UserError):
-        read_content(made.info, made.folder)
+        read_content(dataset.info, dataset.folder)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
 def test_a_truncated_archive_is_refused(small, name, fraction):
-    made = small(name)
-    content = made.archive().read_bytes()
-    made.archive().write_bytes(content[: int(fraction * len(content))])
+    dataset = small(name)
+    content = dataset.archive().read_bytes()
+    dataset.archive().write_bytes(content[: int(fraction * len(content))])
     # an empty file is a valid, empty gzip file; its checksum is wrong
     with pytest.raises(UserError, match=r"refused|checksum"):
-        read_content(made.info, made.folder)
+        read_content(dataset.info, dataset.folder)
 
 
 def test_recompressed_archives_are_accepted(small):
     """Like those of Debian: the checksum of the content decides."""
-    made = small("fashion-mnist")
+    dataset = small("fashion-mnist")
     for index in range(4):
-        path = made.archive(index)
+        path = dataset.archive(index)
         path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), 1, mtime=7))
-    read_content(made.info, made.folder)
+    read_content(dataset.info, dataset.folder)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_missing_file_is_named(small, name):
-    made = small(name)
-    made.archive().unlink()
-    assert locate(made.info, made.folder.parent, None) is None
-    with pytest.raises(UserError, match=made.archive().name):
-        read_content(made.info, made.folder)
+    dataset = small(name)
+    dataset.archive().unlink()
+    assert locate(dataset.info, dataset.folder.parent, None) is None
+    with pytest.raises(UserError, match=dataset.archive().name):
+        read_content(dataset.info, dataset.folder)
 
 
 def test_ptb_without_its_test_text_is_refused(small):
-    made = small("ptb")
-    files = dict.fromkeys(list(made.info.file_md5)[:2], b"a b\n")
-    write_tar(made.archive(), files)
+    dataset = small("ptb")
+    files = dict.fromkeys(list(dataset.info.file_md5)[:2], b"a b\n")
+    write_tar(dataset.archive(), files)
     with pytest.raises(UserError, match=r"lacks simple-examples/data/ptb\.test\.txt"):
-        read_content(made.info, made.folder)
+        read_content(dataset.info, dataset.folder)
 
 
 def test_ptb_sentence_ends_and_order_of_words():
@@ -148,23 +148,23 @@ def test_idx_damage_is_refused(content, message):
         parse_idx("train-images-idx3-ubyte", content, 3)
 
 
-def with_right_checksums(made, files):
+def with_right_checksums(dataset, files):
     sums = {name: hashlib.md5(data).hexdigest() for name, data in files.items()}
-    return replace(made.info, file_md5={**made.info.file_md5, **sums})
+    return replace(dataset.info, file_md5={**dataset.info.file_md5, **sums})
 
 
 def test_labels_outside_of_the_classes_are_refused(small):
-    made = small("fashion-mnist")
+    dataset = small("fashion-mnist")
     labels = idx_bytes(np.full(60, 10, np.uint8))
-    made.archive(1).write_bytes(gzip.compress(labels))
-    info = with_right_checksums(made, {"train-labels-idx1-ubyte": labels})
+    dataset.archive(1).write_bytes(gzip.compress(labels))
+    info = with_right_checksums(dataset, {"train-labels-idx1-ubyte": labels})
     with pytest.raises(UserError, match="0 to 9"):
-        read_content(info, made.folder)
+        read_content(info, dataset.folder)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_other_sizes_than_the_catalogue_says_are_refused(small, name):
-    made = small(name)
-    info = replace(made.info, splits={**made.info.splits, "test": 19})
+    dataset = small(name)
+    info = replace(dataset.info, splits={**dataset.info.splits, "test": 19})
     with pytest.raises(UserError, match="test_"):
-        read_content(info, made.folder)
+        read_content(info, dataset.folder)

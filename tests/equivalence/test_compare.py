@@ -53,10 +53,10 @@ def test_distance() -> None:
 
 
 def test_equal_traces_are_verified() -> None:
-    found = certificate(trace(), trace())
-    assert found.ok
-    assert "agree" in found.verdict
-    assert found.status_for("a", {"network": "1"}) == "verified"
+    result = certificate(trace(), trace())
+    assert result.ok
+    assert "agree" in result.verdict
+    assert result.status_for("a", {"network": "1"}) == "verified"
 
 
 def test_the_first_divergence_is_the_first_in_the_order_of_training() -> None:
@@ -64,11 +64,11 @@ def test_the_first_divergence_is_the_first_in_the_order_of_training() -> None:
         update__5__conv1=np.ones(4),
         **{"gradient__0__conv1.weight": np.ones(4) * 1.001, "logits__0__logits": np.ones((2, 3))},
     )
-    found = certificate(trace(), wrong)
-    assert not found.ok
-    assert found.first_divergence is not None
-    assert found.first_divergence["quantity"] == "gradient"
-    assert "conv1.weight" in found.verdict
+    result = certificate(trace(), wrong)
+    assert not result.ok
+    assert result.first_divergence is not None
+    assert result.first_divergence["quantity"] == "gradient"
+    assert "conv1.weight" in result.verdict
 
 
 def variant_certificate(variant: dict[str, np.ndarray]) -> EquivalenceCertificate:
@@ -82,22 +82,22 @@ def variant_certificate(variant: dict[str, np.ndarray]) -> EquivalenceCertificat
 
 def test_a_variant_is_compared_with_its_own_framework() -> None:
     assert framework_pairs(["b+fast", "b", "a"]) == [("a", "b"), ("b", "b+fast")]
-    found = variant_certificate(trace())
-    assert found.status_for("b+fast", {"network": "1"}) == "verified"
-    assert "b-b+fast" in found.verdict
+    result = variant_certificate(trace())
+    assert result.status_for("b+fast", {"network": "1"}) == "verified"
+    assert "b-b+fast" in result.verdict
 
 
 def test_a_diverging_variant_does_not_affect_the_frameworks() -> None:
-    found = variant_certificate(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
-    assert found.status_for("b", {"network": "1"}) == "verified"
-    assert "divergence of this variant" in found.status_for("b+fast", {"network": "1"})
-    assert "b-b+fast diverge first at update conv1.weight" in found.verdict
+    result = variant_certificate(trace(**{"update__5__conv1.weight": np.full(4, 0.11)}))
+    assert result.status_for("b", {"network": "1"}) == "verified"
+    assert "divergence of this variant" in result.status_for("b+fast", {"network": "1"})
+    assert "b-b+fast diverge first at update conv1.weight" in result.verdict
 
 
 def test_a_variant_without_a_certificate_is_not_comparable() -> None:
-    found = variant_certificate(trace())
+    result = variant_certificate(trace())
     assert (
-        found.status_for("a+fast", {"network": "1"})
+        result.status_for("a+fast", {"network": "1"})
         == "not comparable: no certificate for this variant"
     )
     without_tensors = variant_certificate({"initial/0/conv1.weight": np.arange(1.0, 5.0)})
@@ -166,16 +166,16 @@ def test_a_chaotic_training_is_no_evidence() -> None:
     one = {"a": trace(), "b": trace()}
     rows = list(compare(TraceSet("float64", one, [{"a": diverging, "b": diverging}])))
     about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
-    found = make_certificate(rows, **about, provenance={}, frameworks=("a", "b"), missing={})
+    result = make_certificate(rows, **about, provenance={}, frameworks=("a", "b"), missing={})
     assert all(row.ok for row in rows)
-    assert not found.ok
-    assert found.verdict.startswith("Not settled: rounding")
+    assert not result.ok
+    assert result.verdict.startswith("Not settled: rounding")
 
 
 def test_an_outdated_certificate_is_not_valid() -> None:
-    found = certificate(trace(), trace())
-    assert "another network" in found.status_for("a", {"network": "2"})
-    assert "no certificate for this framework" in found.status_for("c", {"network": "1"})
+    result = certificate(trace(), trace())
+    assert "another network" in result.status_for("a", {"network": "2"})
+    assert "no certificate for this framework" in result.status_for("c", {"network": "1"})
     broken = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
     assert "divergence" in broken.status_for("a", {"network": "1"})
 
@@ -190,9 +190,9 @@ def test_a_single_framework_cannot_be_verified() -> None:
 
 
 def test_a_certificate_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
-    write_certificate(tmp_path / "certificate.json", found)
-    assert read_certificate(tmp_path / "certificate.json") == found
+    result = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 9))}))
+    write_certificate(tmp_path / "certificate.json", result)
+    assert read_certificate(tmp_path / "certificate.json") == result
 
 
 def test_a_flipped_unit_in_any_framework_is_noise_for_all_in_float32_only() -> None:

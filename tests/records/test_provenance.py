@@ -108,6 +108,6 @@ def test_imports_are_followed(tmp_path: Path) -> None:
     }
     for name, content in files.items():
         (package / name).write_text(content)
-    found = imported_files(["package.start"], package, without=["package.left_out"])
-    names = [str(path.relative_to(package)) for path in found]
+    imported = imported_files(["package.start"], package, without=["package.left_out"])
+    names = [str(path.relative_to(package)) for path in imported]
     assert names == ["inner/__init__.py", "inner/model.py", "lazy.py", "start.py", "types.py"]

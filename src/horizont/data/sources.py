@@ -97,10 +97,10 @@ class _ProgressBar:
         self._progress(f"fetching {self._file.name}", min(1.0, self._bytes / self._file.size))
 
     def reset(self) -> None:
-        """Do nothing: pooch resets the bar only to add up the bytes a second time."""
+        """Return without effect: pooch resets the bar only to add up the bytes a second time."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """Return without effect."""
 
 
 def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:

@@ -273,7 +273,7 @@ class SyntheticDataset:
 def synthesise(
     info: DatasetInfo, splits: Mapping[str, int], seed: int, progress: ProgressCallback
 ) -> SyntheticDataset:
-    """Generate the stand-in of a data set.
+    """Create the stand-in of a data set.
 
     Parameters
     ----------

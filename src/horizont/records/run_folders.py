@@ -10,7 +10,7 @@ from typing import Any, Literal
 from horizont.records.files import read_events
 from horizont.records.record import writer_alive
 
-#: ``abandoned``: the launcher has died; ``missing``: nothing is left, as after an interrupt.
+#: ``abandoned``: the launcher has died; ``missing``: there is no folder, for example after an interrupt.
 RunState = Literal["running", "finished", "abandoned", "missing"]
 
 _TEMPORARY = re.compile(r"\.(?P<key>.+)\.\d+\.tmp")
@@ -54,13 +54,13 @@ def find_runs(records: Path) -> list[Path]:
     list of Path
         The path of each record once it is finished; see `locate_run`.
     """
-    found: dict[Path, tuple[bool, float]] = {}
+    ranks: dict[Path, tuple[bool, float]] = {}
     for spec in records.glob("*/*/*/spec.json"):
         temporary = _TEMPORARY.fullmatch(spec.parent.name)
         record = spec.parent.with_name(temporary["key"]) if temporary else spec.parent
         try:
             rank = (temporary is not None, spec.stat().st_mtime)
-        except FileNotFoundError:  # moved just now; the next call finds it
+        except FileNotFoundError:  # renamed meanwhile; the next call finds it
             continue
-        found[record] = max(rank, found.get(record, rank))
-    return sorted(found, key=lambda record: found[record], reverse=True)
+        ranks[record] = max(rank, ranks.get(record, rank))
+    return sorted(ranks, key=lambda record: ranks[record], reverse=True)

@@ -227,7 +227,7 @@ class Verdict:
 
 
 def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> Verdict:
-    """Compare two systems.
+    """Test which of two systems is faster.
 
     A verdict needs both the bootstrap interval and the t test. The interval is robust to outliers
     and assumes nothing, but reaches 95 % only from six blocks on; the test has its 5 % with three,
