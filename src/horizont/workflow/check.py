@@ -1,4 +1,4 @@
-"""The settings checked against data sets, networks, launchers and frameworks of this machine."""
+"""Checks of the settings against data sets, networks, launchers and installed frameworks."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ from horizont.errors import UserError
 from horizont.launchers.base import check_run, unavailable_reason
 from horizont.networks.catalogue import network_for
 from horizont.workflow.paths import Paths
+
+FEATURES_MODULE = "horizont.frameworks.features"
+QUERY_TIMEOUT_S = 120.0
+
+#: oneDNN logs what it computes if one of these is set, depending on its version.
+ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
 def load_study(paths: Paths) -> Study:
@@ -110,13 +116,6 @@ def with_local_fallback(run: Run) -> Run:
         return run
     shared = {"workers", "servers", "threads", "sharding"}
     return run.model_copy(update={"topology": Topology(**topology.model_dump(include=shared))})
-
-
-FEATURES_MODULE = "horizont.frameworks.features"
-QUERY_TIMEOUT_S = 120.0
-
-#: Versions of oneDNN print what they compute if one of these is set.
-ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
 def query_features() -> dict[str, Any]:

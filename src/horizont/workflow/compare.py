@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from horizont.analysis.changes import compare_machines, compare_quantities, unmatched_work
 from horizont.errors import UserError
 from horizont.records.record import Record, read_record
-from horizont.workflow.results import DEFAULT_CONSOLE_WIDTH
+from horizont.workflow.results import open_console
 
 
 def compare_records(before: Path, after: Path, fail_above: float | None = None) -> int:
@@ -41,8 +40,9 @@ def compare_records(before: Path, after: Path, fail_above: float | None = None) 
     sides = [read_folder(before), read_folder(after)]
     changes = compare_quantities(*sides)
     if changes.empty:
-        raise UserError("compare", str(after), f"a folder with records of the same work as {before}")
-    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+        allowed = f"a folder with records of the same work as {before}"
+        raise UserError("compare", str(after), allowed)
+    console = open_console()
     console.print(_facts_table(compare_machines(*sides)))
     console.print(_changes_table(changes))
     _print_unmatched_work(console, before, after, sides)
@@ -72,8 +72,8 @@ def _is_unfinished(path: Path, folder: Path) -> bool:
 
 def regressions(changes: pd.DataFrame, fail_above: float) -> pd.DataFrame:
     """Return the throughputs whose whole interval dropped by more than a factor."""
-    speeds = changes[changes["quantity"] == "examples_per_s"]
-    return speeds[speeds["high"] < 1 / fail_above]
+    throughputs = changes[changes["quantity"] == "examples_per_s"]
+    return throughputs[throughputs["high"] < 1 / fail_above]
 
 
 def _report_regressions(console: Console, changes: pd.DataFrame, fail_above: float | None) -> int:
@@ -96,28 +96,30 @@ def _facts_table(facts: pd.DataFrame) -> Table:
     for column in ("", "before", "after", ""):
         table.add_column(column)
     for _, row in facts.iterrows():
-        mark = "changed" if row["changed"] else ""
-        table.add_row(row["fact"], row["before"], row["after"], mark)
+        change = "changed" if row["changed"] else ""
+        table.add_row(row["fact"], row["before"], row["after"], change)
     return table
 
 
 def _changes_table(changes: pd.DataFrame) -> Table:
     table = Table(title="What changed", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in ("work", "quantity", "before", "after", "ratio", "interval", "runs", "change"):
-        number = column in ("before", "after", "ratio", "interval", "runs")
-        table.add_column(column, justify="right" if number else "left", no_wrap=column != "work")
-    last = ""
+        is_number = column in ("before", "after", "ratio", "interval", "runs")
+        no_wrap = column != "work"
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=no_wrap)
+    previous = ""
     for _, row in changes.iterrows():
         work = f"{row['experiment']}, {row['workload']}, {row['system']}: {row['point']}"
-        table.add_row("" if work == last else work, *_change_cells(row))
-        last = work
+        table.add_row("" if work == previous else work, *_change_cells(row))
+        previous = work
     return table
 
 
 def _change_cells(row: pd.Series) -> list[str]:
     interval = "–" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
-    speed = row["quantity"] == "examples_per_s"
-    scale, name = (1, "examples/s") if speed else (1e3, f"{row['quantity'].removesuffix('_s')}, ms")
+    is_throughput = row["quantity"] == "examples_per_s"
+    name = "examples/s" if is_throughput else f"{row['quantity'].removesuffix('_s')}, ms"
+    scale = 1 if is_throughput else 1e3
     return [
         name,
         f"{row['before'] * scale:,.2f}",

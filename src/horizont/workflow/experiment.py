@@ -69,20 +69,20 @@ def execute_views(name: str, paths: Paths | None = None) -> list[Path]:
 
 def run_on_workloads(name: str, workload: str, paths: Paths) -> list[Record]:
     """Run an experiment on one of its workloads, or on all if `workload` is empty."""
-    workloads = _workloads(load_study(paths), name, workload)
-    return [record for one in workloads for record in run_experiment(name, one, paths)]
+    selected = _selected_workloads(load_study(paths), name, workload)
+    return [record for each in selected for record in run_experiment(name, each, paths)]
 
 
 def print_plans(name: str, workload: str, paths: Paths) -> int:
     """Print the plan of each run: roles, hosts, commands, environment, files; start nothing."""
     study = load_study(paths)
-    for one in _workloads(study, name, workload):
-        for run in study.runs(name, one):
+    for each in _selected_workloads(study, name, workload):
+        for run in study.runs(name, each):
             print(format_plan(with_local_fallback(run)))
     return 0
 
 
-def _workloads(study: Study, name: str, workload: str) -> tuple[str, ...]:
+def _selected_workloads(study: Study, name: str, workload: str) -> tuple[str, ...]:
     return (workload,) if workload else study.experiment(name).workloads
 
 

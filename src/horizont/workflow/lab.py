@@ -55,7 +55,7 @@ ControlRange = tuple[float, float, float] | tuple[str, ...]
 
 
 def interact(plot: Callable[..., Any], button: str = "", **ranges: ControlRange) -> Any:
-    """Plot with controls in a notebook that somebody executes by hand, else with the defaults.
+    """Plot with controls in an interactive notebook, else with the defaults.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def interact(plot: Callable[..., Any], button: str = "", **ranges: ControlRange)
 
 
 def _make_control(name: str, values: ControlRange) -> Any:
-    """Make a drop-down list for choices, a slider for numbers."""
+    """Create a drop-down list for choices, a slider for numbers."""
     from ipywidgets import Dropdown, FloatSlider, IntSlider
 
     default, minimum, maximum = (*values, None, None)[:3]
@@ -92,7 +92,7 @@ def _make_control(name: str, values: ControlRange) -> Any:
 
 QUICK_DATASET = "cifar10"
 
-#: A tenth of the data set, which is prepared quickly and more than a comparison reads.
+#: A tenth of the data set: prepared quickly, and more than a comparison reads.
 QUICK_EXAMPLES = 5000
 
 #: Steps after the timed ones, for the phases.
@@ -110,7 +110,7 @@ class QuickComparison:
     records
         One for each run, in the order of execution.
     certificate_status
-        Whether the study's certificate covers it, by framework.
+        Whether the study's certificate covers the comparison, by framework.
     """
 
     records: list[Record]

@@ -1,4 +1,4 @@
-"""Measurements: the runs of an experiment in randomised blocks, each once, one at a time."""
+"""Execution of an experiment: its runs in randomised blocks, one at a time, each once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
+from horizont.config.system import framework_distributions
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
@@ -32,13 +33,13 @@ LOCK_FILE = Path("/tmp/horizont.lock")
 
 
 def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
-    """Run what has no record yet, and open the records of all planned runs.
+    """Execute the runs that have no record yet, and open the records of all planned runs.
 
     Returns
     -------
     list
-        A record for each planned run, in the order of execution; failed runs and runs of
-        frameworks that are not installed among them.
+        A record for each planned run, in the order of execution, including failed runs and runs
+        of frameworks that are not installed.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def randomise_blocks(runs: Sequence[Run], seed: int) -> list[Run]:
 
 
 def load_records(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
-    """Open the records of an experiment on a workload, without running anything.
+    """Open the records of an experiment on a workload, without executing runs.
 
     Raises
     ------
@@ -100,8 +101,8 @@ def find_planned_records(
     except UserError:
         return [], len(runs)
     store = paths.records(experiment, workload)
-    found = [find_record(store, run_key(run, run_provenance(run, dataset))) for run in runs]
-    records = [record for record in found if record is not None]
+    keys = [run_key(run, run_provenance(run, dataset)) for run in runs]
+    records = [record for key in keys if (record := find_record(store, key)) is not None]
     return records, len(runs) - len(records)
 
 
@@ -169,11 +170,11 @@ class ExperimentRunner:
 
     def _write_skipped(self, run: Run, key: str, store: Path, reason: str) -> Record:
         writer = RecordWriter(store, key)
-        writer.start(run, describe_environment())
+        writer.start(run, describe_environment(framework_distributions()))
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
 
     def _execute(self, run: Run, key: str, store: Path, provenance: dict[str, str]) -> Record:
-        environment = {**describe_environment(), "provenance": provenance}
+        environment = {**describe_environment(framework_distributions()), "provenance": provenance}
         prepared = self.paths.prepared(self.dataset.name)
         run_paths = RunPaths(store, prepared, environment, prepare_files(run, self.paths))
         record = execute(run, key, run_paths, self.progress.update)

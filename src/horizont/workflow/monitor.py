@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from horizont.config.system import framework_distributions
 from horizont.errors import UserError
 from horizont.monitoring.client import SamplerResult, start_sampler
 from horizont.monitoring.environment import describe_environment
@@ -20,6 +21,7 @@ from horizont.monitoring.samples import read_samples
 from horizont.records.files import append_event, write_json
 from horizont.reporting.figures.resources import command_figure
 
+_MAX_HZ = 100.0
 _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -53,16 +55,16 @@ def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> i
 
 @contextmanager
 def _signals_handled_by(forward: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle the signals meanwhile, except those that are ignored (`nohup`)."""
-    before = {number: signal.getsignal(number) for number in _FORWARDED_SIGNALS}
-    handled = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    """Handle the signals within the context, except those that are ignored (`nohup`)."""
+    handlers = {number: signal.getsignal(number) for number in _FORWARDED_SIGNALS}
+    handled = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
     try:
         for number in handled:
             signal.signal(number, forward)
         yield
     finally:
         for number in handled:
-            signal.signal(number, before[number])
+            signal.signal(number, handlers[number])
 
 
 def _in_foreground() -> bool:
@@ -77,9 +79,6 @@ def _in_foreground() -> bool:
         return False
     finally:
         os.close(terminal)
-
-
-_MAX_HZ = 100.0
 
 
 def monitor_command(command: Sequence[str], out: Path | None = None, hz: float = 5.0) -> int:
@@ -124,9 +123,9 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
         except OSError as error:
             allowed = f"a program that can be started ({error.strerror})"
             raise UserError("command", command[0], allowed) from None
-        outcome = sampler.stop()
+        result = sampler.stop()
     _log_event(folder, "ended", process=name, status=status)
-    _write_results(folder, command, status, outcome)
+    _write_results(folder, command, status, result)
     return status
 
 
@@ -166,7 +165,7 @@ def _write_results(
     if result.path is None:
         return
     write_json(folder / "command.json", {"command": list(command), "status": status})
-    write_json(folder / "environment.json", describe_environment())
+    write_json(folder / "environment.json", describe_environment(framework_distributions()))
     samples = read_samples(folder).to_pandas()
     figure = command_figure(samples, " ".join(command))
     figure.save(folder / "chart.svg")

@@ -23,7 +23,7 @@ SHUTDOWN_TIMEOUT_S = 60.0
 
 
 def _skip_rfc3987_grammar() -> None:
-    """Import what reads notebooks without a grammar that takes seconds to build.
+    """Keep the reader of notebooks from building a grammar, which takes seconds.
 
     jsonschema needs it for a format of web addresses that notebooks do not contain, and skips
     that format if the package is missing.
@@ -64,7 +64,7 @@ def run_notebook(
     default_name = "-".join([name, *map(str, parameters.values())])
     out = out or paths.executed_notebooks / f"{default_name}.ipynb"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.unlink(missing_ok=True)  # no old success may stand for a new failure
+    out.unlink(missing_ok=True)  # a failure must not leave the result of an earlier execution
     _execute(source, out, parameters, paths.root)
     return out
 
@@ -123,17 +123,17 @@ def forwarded_progress() -> Iterator[Path]:
     """Print the progress of a kernel to the terminal; yield a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="horizont-") as name:
         folder = Path(name)
-        spoken = folder / "progress"
-        spoken.touch()
-        before = os.environ.get(PROGRESS_VARIABLE)
-        os.environ[PROGRESS_VARIABLE] = str(spoken)
+        relay = folder / "progress"
+        relay.touch()
+        outer_relay = os.environ.get(PROGRESS_VARIABLE)
+        os.environ[PROGRESS_VARIABLE] = str(relay)
         try:
-            with echoed_progress(spoken):
+            with echoed_progress(relay):
                 yield folder
         finally:
             os.environ.pop(PROGRESS_VARIABLE)
-            if before is not None:
-                os.environ[PROGRESS_VARIABLE] = before
+            if outer_relay is not None:
+                os.environ[PROGRESS_VARIABLE] = outer_relay
 
 
 def strip_papermill_metadata(path: Path) -> None:

@@ -38,9 +38,7 @@ def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescript
     )
 
 
-def prepare_subset(
-    dataset: str, examples: int, folder: Path, paths: Paths
-) -> DatasetDescription:
+def prepare_subset(dataset: str, examples: int, folder: Path, paths: Paths) -> DatasetDescription:
     """Prepare the first examples of a data set in another folder, without downloading."""
     settings = read_study(paths.params).data
     return prepare(

@@ -1,4 +1,4 @@
-"""Profiles: ready settings, each as its changes to the quick profile."""
+"""Profiles: predefined settings, each as its changes to the quick profile."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ LINE_WIDTH = 110
 
 
 class Progress:
-    """A counter of pieces of work, with the time left.
+    """Progress of a number of items, with the remaining time.
 
     Parameters
     ----------
     unit
-        What is counted, in the singular: "run", "comparison".
+        Name of an item in the singular: "run", "training".
     """
 
     def __init__(self, unit: str, total: int) -> None:
@@ -43,7 +43,7 @@ class Progress:
         self._bar = _notebook_bar(unit, total) if relay is None else None
 
     def start(self, name: str) -> None:
-        """Start a piece."""
+        """Start an item."""
         self._name = name
         self._last_update = (0, time.monotonic())
         if self._bar is not None:
@@ -51,13 +51,13 @@ class Progress:
         self._write(f"{self._prefix(self.done + 1)} {name}", permanent=True)
 
     def message(self, text: str) -> None:
-        """Report something about the current piece."""
+        """Report a message about the current item."""
         if self._bar is not None:
             self._bar.set_postfix_str(text)
         self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=True)
 
     def update(self, done: int, planned: int) -> None:
-        """Report the steps of the current piece, with their rate since the last report."""
+        """Report the steps of the current item, with their rate since the last report."""
         now_s = time.monotonic()
         before, last_s = self._last_update
         self._last_update = (done, now_s)
@@ -69,7 +69,7 @@ class Progress:
         self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=False)
 
     def finish(self, outcome: str, *, executed: bool = True) -> None:
-        """Finish the current piece; one that was not executed does not count for the time left."""
+        """Finish the current item; one that was not executed does not affect the remaining time."""
         self.done += 1
         self.executed += executed
         self._last_finish_s = time.monotonic()
@@ -97,8 +97,8 @@ class Progress:
         if not self.executed:
             return prefix
         each_s = (self._last_finish_s - self._started_s) / self.executed
-        left_s = each_s * (self.total - self.done) - (time.monotonic() - self._last_finish_s)
-        return f"{prefix} ({format_duration(max(0.0, left_s))} left)"
+        remaining_s = each_s * (self.total - self.done) - (time.monotonic() - self._last_finish_s)
+        return f"{prefix} ({format_duration(max(0.0, remaining_s))} remaining)"
 
     def _write(self, text: str, *, permanent: bool) -> None:
         """Append a line to the relay; one that is not permanent may be overwritten."""
@@ -108,7 +108,7 @@ class Progress:
 
 
 def _notebook_bar(unit: str, total: int) -> Any:
-    """Open a progress bar in a notebook that somebody executes by hand."""
+    """Open a progress bar in an interactive notebook."""
     if not _in_kernel():
         return None
     from tqdm.auto import tqdm
@@ -126,7 +126,7 @@ def _in_kernel() -> bool:
 
 
 def is_interactive() -> bool:
-    """Whether this is a notebook that somebody executes by hand."""
+    """Whether this is a notebook that is not executed headlessly."""
     return _in_kernel() and PROGRESS_VARIABLE not in os.environ
 
 

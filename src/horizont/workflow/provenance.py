@@ -50,11 +50,13 @@ def run_files(run: Run) -> tuple[Path, ...]:
     entries = [
         "horizont.launchers.execute",
         LAUNCHERS[run.topology.launcher],
-        "horizont.training.__main__",
-        _adapter_module(run.system.framework),
+        *_training_modules(run.system.framework),
     ]
+    # Programs of their own, which no import names.
     if run.sampler_hz:
         entries.append("horizont.monitoring.sampler")
+    if run.topology.link.latency_ms:
+        entries.append("horizont.launchers.latency_link")
     return _imported_files(tuple(entries), frozenset(without))
 
 
@@ -97,12 +99,14 @@ def certificate_provenance(
 
 def _training_fingerprint(framework: str) -> str:
     """Return the fingerprint of the code that a process with a framework executes."""
-    entries = ("horizont.training.__main__", _adapter_module(framework))
-    return _fingerprint(_imported_files(entries, frozenset(_WITHOUT_INFLUENCE)))
+    files = _imported_files(_training_modules(framework), frozenset(_WITHOUT_INFLUENCE))
+    return _fingerprint(files)
 
 
-def _adapter_module(framework: str) -> str:
-    return f"{FRAMEWORKS[framework]}.adapter"
+def _training_modules(framework: str) -> tuple[str, ...]:
+    """Return the modules that a process with a framework starts from."""
+    package = FRAMEWORKS[framework]
+    return "horizont.training.__main__", f"{package}.adapter", f"{package}.info"
 
 
 def _network_fingerprint(workload: Workload, dataset: DatasetDescription) -> str:

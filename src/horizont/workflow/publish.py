@@ -57,17 +57,17 @@ def status_from_certificate(
 def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
     """Write the metrics of an experiment on a workload, and the loss curves of a training.
 
-    They stand beside those of the experiment's other workloads, in one file for
-    ``dvc metrics`` and one for ``dvc plots``.
+    One file for ``dvc metrics`` and one for ``dvc plots`` hold those of all workloads of the
+    experiment.
     """
     paths = study_paths()
     settings = read_study(paths.params).experiment(experiment)
-    found = METRICS[settings.kind](records, certificate_status(workload, paths))
+    values = METRICS[settings.kind](records, certificate_status(workload, paths))
     metrics_file, plots_file = paths.metrics(experiment), paths.plots(experiment)
     for file in (metrics_file, plots_file):
         file.parent.mkdir(parents=True, exist_ok=True)
     published = read_json(metrics_file) if metrics_file.exists() else {}
-    write_json(metrics_file, {**published, workload: found})
+    write_json(metrics_file, {**published, workload: values})
     curves = read_json(plots_file) if plots_file.exists() else []
     curves = [row for row in curves if row["workload"] != workload]
     if settings.kind == "training":
@@ -95,7 +95,7 @@ def _sweep_metrics(records: Sequence[Record], status: CertificateStatus) -> dict
     return {point: metrics(group, status) for point, group in points.items()}
 
 
-#: What the metrics of an experiment are, by its kind.
+#: Kind of an experiment -> the function that computes its metrics.
 METRICS: dict[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]] = {
     "training": metrics,
     "sweep": _sweep_metrics,

@@ -30,19 +30,30 @@ from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.publish import certificate_status
 
-#: Width of the output where it is no terminal, in characters.
+#: Width of the output where it is not a terminal, in characters.
 DEFAULT_CONSOLE_WIDTH = 120
+
+#: The page of the claims among the executed notebooks.
+CLAIMS_PAGE = "claims"
+
+#: Experiments by similarity to the published cluster, the most similar first.
+NEAREST_EXPERIMENTS = ("cluster", "distributed")
+
+
+def open_console() -> Console:
+    """Open standard output for tables, with a fixed width where it is not a terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
 
 
 def show_summary(paths: Paths) -> int:
-    """Print a table for each experiment and workload, and where the report is.
+    """Print a table for each experiment and workload, and the path of the report.
 
     Returns
     -------
     int
         1 if a run failed or is missing, else 0.
     """
-    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    console = open_console()
     study = read_study(paths.params)
     incomplete = False
     for workload in study.equivalence.workloads:
@@ -94,22 +105,16 @@ def _print_failures(console: Console, failed: Sequence[Record], missing: int) ->
 def _summary_table(title: str, rows: pd.DataFrame) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for column in rows.columns:
-        text = column in ("system", "fault", "outcome", "note")
-        table.add_column(str(column), justify="left" if text else "right", no_wrap=column != "note")
+        is_text = column in ("system", "fault", "outcome", "note")
+        no_wrap = column != "note"
+        table.add_column(str(column), justify="left" if is_text else "right", no_wrap=no_wrap)
     for _, row in rows.iterrows():
         table.add_row(*map(str, row))
     return table
 
 
-#: The page of the claims among the executed notebooks.
-CLAIMS_PAGE = "claims"
-
-#: Experiments by how close they come to the published cluster, the closest first.
-NEAREST_EXPERIMENTS = ("cluster", "distributed")
-
-
 def available_records(paths: Paths | None = None) -> list[Record]:
-    """Open the records of all runs that the settings plan, as far as there are any."""
+    """Open the existing records of all planned runs."""
     paths = paths or study_paths()
     study = read_study(paths.params)
     return [
@@ -132,17 +137,19 @@ def available_evidence(
 
 
 def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
-    """Open, by workload, the records of the experiment nearest to the published set-ups."""
+    """Open, by workload, the records of the experiment most similar to the published set-ups."""
     paths = paths or study_paths()
     study = read_study(paths.params)
-    found: dict[str, list[Record]] = {}
+    nearest: dict[str, list[Record]] = {}
     for experiment in reversed([name for name in NEAREST_EXPERIMENTS if name in study.experiments]):
         for workload in study.experiment(experiment).workloads:
             records = find_planned_records(study, experiment, workload, paths)[0]
             if records:
-                found[workload] = records
+                nearest[workload] = records
     return {
-        workload: found[workload] for workload in study.equivalence.workloads if workload in found
+        workload: nearest[workload]
+        for workload in study.equivalence.workloads
+        if workload in nearest
     }
 
 
@@ -157,7 +164,7 @@ def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
 
 def show_claims(paths: Paths) -> None:
     """Print the verdicts; claims that are not testable are only counted."""
-    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    console = open_console()
     claims = judge_claims(paths)
     tested = [claim for claim in claims if claim["verdict"] != "not testable"]
     if tested:
@@ -220,7 +227,7 @@ def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:
     int
         1 if the records do not cover the question, else 0.
     """
-    console = Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    console = open_console()
     recommendation = recommendation_for(Question(**fields), paths)
     rows = recommendation_rows(recommendation)
     if rows:

@@ -96,7 +96,7 @@ def verify_workload(
 
 def variants_of(study: Study) -> list[str]:
     """List the variants that a study times, with their frameworks: `<framework>+<variant>`."""
-    variants = (each.framework_variant for each in study.systems() if each.variant != DEFAULT)
+    variants = (system.framework_variant for system in study.systems() if system.variant != DEFAULT)
     return list(dict.fromkeys(variants))
 
 
@@ -207,7 +207,7 @@ class EquivalenceChecker:
 def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
     """Group the tensors by precision; one without trainings is omitted."""
 
-    def all_of(dtype: str, perturbation: str = "none") -> dict[str, Mapping[str, NDArray[Any]]]:
+    def tensors_of(dtype: str, perturbation: str = "none") -> dict[str, Mapping[str, NDArray[Any]]]:
         return {
             framework: tensors
             for framework, runs in traced.items()
@@ -215,12 +215,12 @@ def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
             if (run.dtype, run.perturbation) == (dtype, perturbation)
         }
 
-    exact = TraceSet("float64", all_of("float64"), [all_of("float64", "batch_order")])
+    exact = TraceSet("float64", tensors_of("float64"), [tensors_of("float64", "batch_order")])
     reruns = [
-        all_of("float32", perturbation)
+        tensors_of("float32", perturbation)
         for perturbation in ("batch_order", "weight_ulp", "thread_count")
     ]
-    rounded = TraceSet("float32", all_of("float32"), reruns, exact.baseline)
+    rounded = TraceSet("float32", tensors_of("float32"), reruns, exact.baseline)
     return [traces for traces in (exact, rounded) if traces.baseline]
 
 
