@@ -11,7 +11,12 @@ import numpy as np
 
 from horizont.config.run import Run
 from horizont.config.study import read_study
-from horizont.config.system import FRAMEWORKS, installed_version, parse_system
+from horizont.config.system import (
+    FRAMEWORKS,
+    framework_distributions,
+    installed_version,
+    parse_system,
+)
 from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
 from horizont.errors import MissingFramework, UserError
@@ -180,7 +185,7 @@ def _measure(run: Run, dataset: DatasetDescription, paths: Paths) -> Record:
         return record
     progress = Progress("training", 1)
     progress.start(f"{run.workload_name} {run.system.name}")
-    environment = {**describe_environment(), "provenance": provenance}
+    environment = {**describe_environment(framework_distributions()), "provenance": provenance}
     run_paths = RunPaths(store, paths.textbook / DATASET, environment)
     with exclusive_measurement(progress.message):
         # Another chapter may have executed it during the wait for the lock.

@@ -24,19 +24,9 @@ ALLOWED = {
     "launchers/process.py": "the format of a framework's error messages",
     "launchers/supervisor.py": "the framework that never detects a lost process",
     "frameworks/updates.py": "the framework whose server does not know the sender of a gradient",
-    "reporting/captions.py": "caption: what a server counts",
     "reporting/figures/communication.py": "captions: what is counted, and by whose clock",
-    "reporting/figures/phases.py": "the unit of the published comparison",
-    "reporting/claims.py": "the unit of the published comparison",
     "reporting/tensorboard.py": "the framework that TensorBoard must not load",
 }
-
-#: The textbook, which is about to be a package of its own.
-TEXTBOOK = (
-    "frameworks/calculus/", "frameworks/tutorial/", "reporting/lessons/", "theory/",
-    "reporting/agreement.py", "workflow/straggling.py", "workflow/together.py",
-    "workflow/trained.py", "workflow/ways.py",
-)  # fmt: skip
 
 
 def names() -> set[str]:
@@ -66,9 +56,7 @@ def test_no_source_file_outside_its_folder_names_a_framework() -> None:
     elsewhere = []
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
-        if file != REGISTRY and file not in ALLOWED and not file.startswith(
-            (*own_folders(), *TEXTBOOK)
-        ):  # fmt: skip
+        if file != REGISTRY and file not in ALLOWED and not file.startswith(own_folders()):
             elsewhere += [f"{file}:{line}: {name}" for line, name in mentions(path)]
     assert elsewhere == []
 

@@ -108,6 +108,11 @@ def installed_version(framework: str) -> str | None:
     return None
 
 
+def framework_distributions() -> list[str]:
+    """Return the names under which any framework may be installed."""
+    return [name for info in map(framework_info, FRAMEWORKS) for name in info.distributions]
+
+
 _VERSION_QUERY = """
 import sys
 from importlib.metadata import distribution, PackageNotFoundError

@@ -12,13 +12,11 @@ from typing import Any
 
 import psutil
 
-from horizont.config.system import FRAMEWORKS, framework_info
-
-#: Distributions whose versions are recorded besides those of the frameworks.
+#: Distributions whose versions are always recorded.
 PACKAGES = ("numpy", "psutil", "pyarrow")
 
 
-def describe_environment(packages: Iterable[str] | None = None) -> dict[str, Any]:
+def describe_environment(packages: Iterable[str] = ()) -> dict[str, Any]:
     """Return the facts for ``environment.json``, as plain values.
 
     No package is imported for its version. Host names, user names and paths are omitted, because
@@ -35,15 +33,10 @@ def describe_environment(packages: Iterable[str] | None = None) -> dict[str, Any
         "libc": " ".join(platform.libc_ver()).strip() or None,
         "python": platform.python_version(),
         "python_implementation": sys.implementation.name,
-        "packages": installed_versions(_default_packages() if packages is None else packages),
+        "packages": installed_versions([*packages, *PACKAGES]),
         "load_average": list(psutil.getloadavg()),
         "virtualised": is_virtualised(),
     }
-
-
-def _default_packages() -> list[str]:
-    frameworks = [name for info in map(framework_info, FRAMEWORKS) for name in info.distributions]
-    return [*frameworks, *PACKAGES]
 
 
 def describe_cpu() -> dict[str, Any]:

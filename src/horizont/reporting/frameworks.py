@@ -43,8 +43,10 @@ def criteria_table(features: Features) -> TableOutput:
         {
             "criterion": criterion.label,
             "priority": criterion.priority,
-            "TensorFlow, 2018": criterion.tensorflow,
-            "MXNet, 2018": criterion.mxnet,
+            **{
+                f"{labels.framework_label(framework)}, 2018": answer
+                for framework, answer in criterion.found.items()
+            },
             **{
                 f"{labels.framework_label(framework)}, today": _criterion(name, features[framework])
                 for framework in FRAMEWORKS

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from horizont.analysis.claims.judge import published_vs_measured
+from horizont.analysis.claims.judge import REFERENCE, published_vs_measured
 from horizont.analysis.runs import PHASES_AND_OTHER, startup_times, systems_of
 from horizont.analysis.steps import instrumentation_overhead, phases
 from horizont.analysis.throughput import throughput_by_system
@@ -257,7 +257,7 @@ def startup_figure(records: Sequence[Record]) -> Drawing:
 @figure("then-now-{workload}", title="Published and measured")
 def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Drawing:
     """{label}: published times (2021, three machines) and times measured here ({experiment}), both
-    relative to PyTorch with synchronous all-reduce. Published network times are the difference
+    relative to the system on the axis. Published network times are the difference
     between distributed and single-process training; here, transfer and waiting are measured, and
     the update is separate unless the server makes it.
     """
@@ -273,7 +273,7 @@ def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Dr
             for origin in _COMPARISON_BARS:
                 own = times[(times["system"] == system) & (times["origin"] == origin)]
                 _plot_comparison_bar(axes, row, origin, own)
-        axes.set_xlabel("training time relative to PyTorch, synchronous, of the same origin")
+        axes.set_xlabel(f"training time relative to {labels.system_label(REFERENCE)}")
         present = set(times.loc[times["fraction"] > 0, "phase"])
         names = {"communication": "network (including waiting)"}
         handles = [
