@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import threading
@@ -84,6 +85,23 @@ def test_every_executed_file_counts(
     assert executed - counted <= WITHOUT_INFLUENCE
 
 
+def test_modules_that_are_named_in_strings_count() -> None:
+    topology = {"launcher": "emulated", "workers": 2, "link": {"latency_ms": 5}}
+    run = small_run("pytorch/sync/allreduce", topology=topology, sampler_hz=5)
+    files = provenance.run_files(run)
+    folder = provenance.PACKAGE_FOLDER
+    names = {
+        constant
+        for path in files
+        for constant in re.findall(r'"(horizont(?:\.\w+)+)"', path.read_text())
+        if folder.joinpath(*constant.split(".")[1:]).with_suffix(".py").is_file()
+    }
+    counted = {
+        ".".join(["horizont", *path.relative_to(folder).with_suffix("").parts]) for path in files
+    }
+    assert names - counted == {"horizont.launchers.local"}
+
+
 @pytest.fixture
 def package_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy the package and take provenance from the copy."""
@@ -136,7 +154,7 @@ def test_docstrings_and_comments_do_not_count(package_copy: Path, small_cifar: P
     "file",
     [
         "frameworks/torch/model.py",
-        "frameworks/base.py",
+        "frameworks/torch/info.py",
         "launchers/execute.py",
         "launchers/local.py",
         "training/loop.py",

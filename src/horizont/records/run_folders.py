@@ -10,7 +10,7 @@ from typing import Any, Literal
 from horizont.records.files import read_events
 from horizont.records.record import writer_alive
 
-#: ``abandoned``: the launcher has died; ``missing``: there is no folder, for example after an interrupt.
+#: ``abandoned``: the launcher has exited; ``missing``: there is no folder, as after an interrupt.
 RunState = Literal["running", "finished", "abandoned", "missing"]
 
 _TEMPORARY = re.compile(r"\.(?P<key>.+)\.\d+\.tmp")
