@@ -229,6 +229,16 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Prose:
+    """Markdown: the heading and the text of an optional section."""
+
+    text: str
+
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        return {"text/markdown": self.text, "text/plain": self.text}
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of a check in a sentence, with a mark for its outcome."""
 

@@ -14,7 +14,7 @@ from horizont.config.workload import OptimizerConfig, Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.output import PageTitle
+from horizont.reporting.output import PageTitle, Prose
 from horizont.reporting.registry import find_entry
 
 
@@ -71,9 +71,7 @@ class ExperimentPage:
                 continue
             paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
             if section := "\n\n".join(filter(None, paragraphs)):
-                from IPython.display import Markdown
-
-                _display(Markdown(section))
+                _display(Prose(section))
             self.show(name)
 
     def setup_table(self) -> None:
@@ -91,7 +89,7 @@ def show(name: str, **values: Any) -> None:
 
 
 def _display(output: Any) -> None:
-    from IPython.display import display  # type: ignore[attr-defined]
+    from IPython.display import display
 
     display(output)  # type: ignore[no-untyped-call]
 

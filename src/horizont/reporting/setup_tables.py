@@ -11,7 +11,7 @@ from horizont.config.experiment import Experiment
 from horizont.config.run import StepCounts
 from horizont.config.study import Study
 from horizont.config.system import parse_system
-from horizont.config.topology import DEFAULT_LAUNCHER, Link, Topology
+from horizont.config.topology import DEFAULT_LAUNCHER, Link
 from horizont.data.catalogue import DatasetInfo
 from horizont.data.prepared import DatasetDescription
 from horizont.reporting import labels
@@ -28,8 +28,6 @@ _SHARDING = {
 _SWEPT_ROWS = {
     "workers": "workers",
     "servers": "servers",
-    "link": "link of each host",
-    "cpus_per_host": "CPUs per host",
     "threads": "compute threads per process",
 }
 
@@ -44,11 +42,12 @@ def setup_table(settings: Experiment, workload: str) -> TableOutput:
     )
     exchange = settings.gradient_exchange
     has_workers = topology.workers > 1 or "workers" in sweep
+    is_local = topology.launcher == DEFAULT_LAUNCHER
     evaluation = settings.evaluation
     values: dict[str, object] = {
         "workers": topology.workers,
         "servers": f"{topology.servers}, for parameter servers" if topology.servers else None,
-        **_host_rows(topology),
+        "addresses": ", ".join(topology.addresses) if is_local else None,
         "compute threads per process": topology.threads,
         "global batch": _format_batch(settings),
         "distribution of the examples": _SHARDING[topology.sharding] if has_workers else None,
@@ -91,21 +90,6 @@ def _format_batch(settings: Experiment) -> str | None:
     return f"{settings.global_batch} examples, {local_batch} per worker"
 
 
-def _host_rows(topology: Topology) -> dict[str, object]:
-    if topology.launcher == DEFAULT_LAUNCHER:
-        return {"addresses": ", ".join(topology.addresses)}
-    hosts = [f"{topology.hosts}" if topology.hosts else "one per worker"]
-    if topology.servers:
-        is_colocated = topology.placement == "colocated"
-        hosts += ["servers on the workers' hosts" if is_colocated else "servers on dedicated hosts"]
-    quota = topology.cpus_per_host
-    return {
-        f"{topology.launcher} hosts": ", ".join(hosts),
-        "link of each host": labels.link_label(topology.link),
-        "CPUs per host": "all" if quota is None else f"{quota:g}",
-    }
-
-
 def _format_values(name: str, values: Iterable[Any]) -> str:
     if name == "input":
         return "as in the table below"
@@ -113,6 +97,34 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
         labels.link_label(Link.model_validate(value)) if isinstance(value, Mapping) else str(value)
         for value in values
     )
+
+
+@table(
+    "hosts",
+    title="The hosts",
+    text="Each emulated host is a network namespace of this machine, with an address, a name, and "
+    "one link to a switch. The kernel limits the rate of each end of a link. Once all workers have made a "
+    "step, the CPU time of each host is limited, so that hosts do not take CPU time from each "
+    "other. Times and bytes are therefore those of a small cluster, with one difference: "
+    "communication within a host is as fast as on this machine. The systems of a single process "
+    "are the baseline: one process on one such host with one worker's share of the batch, under "
+    "the same limits.",
+    needs=lambda records: any(r.run.topology.launcher != DEFAULT_LAUNCHER for r in records),
+)
+def host_table(settings: Experiment, workload: str) -> TableOutput:
+    """Build the table of the hosts of an experiment."""
+    topology, sweep = settings.topology, settings.sweep_on(workload)
+    hosts = [f"{topology.hosts}" if topology.hosts else "one per worker"]
+    if topology.servers:
+        is_colocated = topology.placement == "colocated"
+        hosts += ["servers on the workers' hosts" if is_colocated else "servers on dedicated hosts"]
+    quota = topology.cpus_per_host
+    values: dict[str, object] = {"launcher": topology.launcher, "hosts": ", ".join(hosts)}
+    if "link" not in sweep:
+        values["link of each host"] = labels.link_label(topology.link)
+    if "cpus_per_host" not in sweep:
+        values["CPUs per host"] = "all" if quota is None else f"{quota:g}"
+    return key_value_table(values)
 
 
 @table("systems", title="The systems")
@@ -183,7 +195,7 @@ def machine_table(environment: Mapping[str, Any]) -> TableOutput:
         "cores": ", ".join(cores),
         "vector instructions": _vector_extensions(cpu.get("features", [])),
         "memory": f"{environment['memory_bytes'] / 2**30:.1f} GiB",
-        "virtual machine": {True: "yes", False: "no"}.get(environment.get("virtualised")),
+        "virtual machine": {True: "yes", False: "no", None: None}[environment.get("virtualised")],
         "system": f"{environment['system']} {environment.get('kernel', '')}".strip(),
         "Python": environment["python"],
     }

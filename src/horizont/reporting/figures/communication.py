@@ -83,10 +83,12 @@ def traffic_chart(rows: pd.DataFrame) -> Figure:
             axes.set_xlim(left=0)
             axes.set_xlabel(f"MiB {direction} per step")
         label_rows(panels[0], systems)
-        stroke = {"color": FOREGROUND, "marker": "|", "linestyle": "", "markersize": 11}
-        dot = {"color": MUTED, "marker": "o", "linestyle": ""}
-        handles = [Line2D([], [], label="a host, measured", **dot)]
-        handles.append(Line2D([], [], label="theory", **stroke))
+        handles = [
+            Line2D([], [], color=MUTED, marker="o", linestyle="", label="a host, measured"),
+            Line2D(
+                [], [], color=FOREGROUND, marker="|", linestyle="", markersize=11, label="theory"
+            ),
+        ]
         legend_above(plot, handles, 2)
     return plot
 
@@ -99,10 +101,16 @@ def _plot_hosts(axes: Axes, row: int, rows: pd.DataFrame, direction: str) -> Non
     for index, host in enumerate(hosts):
         own = rows[rows["host"] == host]
         y = [row + (index - (len(hosts) - 1) / 2) * spacing] * len(own)
-        theory = {"color": FOREGROUND, "markersize": 9, "markeredgewidth": 1.4}
-        axes.plot(own[f"{direction}_theory_bytes"] / _MIB, y, "|", **theory)
-        measured = {"color": system_colour(system), "markersize": 4.5, "alpha": 0.85}
-        axes.plot(own[f"{direction}_bytes"] / _MIB, y, system_marker(system), **measured)
+        theory_mib = own[f"{direction}_theory_bytes"] / _MIB
+        axes.plot(theory_mib, y, "|", color=FOREGROUND, markersize=9, markeredgewidth=1.4)
+        axes.plot(
+            own[f"{direction}_bytes"] / _MIB,
+            y,
+            system_marker(system),
+            color=system_colour(system),
+            markersize=4.5,
+            alpha=0.85,
+        )
 
 
 @table("traffic_table", title="Traffic per step", needs=has_capability("byte_counters"))

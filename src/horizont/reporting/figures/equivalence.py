@@ -81,7 +81,8 @@ def _plot_distance_panel(axes: Axes, rows: pd.DataFrame) -> None:
     pairs = list(worst.groupby("pair"))
     for number, (pair, own) in enumerate(pairs):
         _plot_pair(axes, own, str(pair), number, 0.22 * (number - (len(pairs) - 1) / 2))
-    for position, limits in worst.groupby("position")[["noise", "bound"]]:
+    for position in positions.values():
+        limits = worst[worst["position"] == position]
         ends = [position - 0.42, position + 0.42]
         bound = max(float(limits["bound"].max()), _PLOTTED_ZERO)
         axes.plot(ends, [bound, bound], color=FOREGROUND, linewidth=1.4)
@@ -107,8 +108,15 @@ def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: fl
     )
     exceeds = ~rows["ok"].to_numpy(bool)
     if exceeds.any():
-        ring = {"fillstyle": "none", "color": "#c8413b", "markersize": 12, "markeredgewidth": 1.6}
-        axes.plot(rows["position"][exceeds] + shift, heights[exceeds], "o", **ring)
+        axes.plot(
+            rows["position"][exceeds] + shift,
+            heights[exceeds],
+            "o",
+            fillstyle="none",
+            color="#c8413b",
+            markersize=12,
+            markeredgewidth=1.6,
+        )
 
 
 def _stage_label(quantity: str, step: int) -> str:

@@ -114,9 +114,13 @@ def _plot_training(axes: Axes, position: int, row: pd.Series) -> None:
         return
     step = wait / fraction if fraction else row["step_s"] * 1e3
     height = _INPUT_BAR_HEIGHT
-    waiting = {"color": PHASE_COLOURS["load"], "edgecolor": FOREGROUND, "linewidth": 0.5}
+    waiting: dict[str, Any] = {
+        "color": PHASE_COLOURS["load"],
+        "edgecolor": FOREGROUND,
+        "linewidth": 0.5,
+    }
     axes.barh(position, wait, height=height, **waiting)
-    rest = {"color": PHASE_COLOURS["other"], "alpha": 0.55, "edgecolor": BACKGROUND}
+    rest: dict[str, Any] = {"color": PHASE_COLOURS["other"], "alpha": 0.55, "edgecolor": BACKGROUND}
     axes.barh(position, step - wait, left=wait, height=height, **rest)
     axes.annotate(
         f"{fraction:.1%}",

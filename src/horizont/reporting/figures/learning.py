@@ -97,6 +97,7 @@ def learning_curves(curves: pd.DataFrame, value: str, marker: str | None = None)
                 style="system",
                 units="block",
                 estimator=None,
+                sort=False,
                 palette={system: system_colour(system) for system in systems},
                 dashes={system: DASHES[line_style(system)] for system in systems},
                 marker=marker,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -184,7 +184,7 @@ def _plot_phases(axes: Axes, row: int, means: pd.Series) -> None:
 
 def _plot_total_only(axes: Axes, row: int, width: float) -> None:
     """Plot the outline of a step that was timed but not instrumented."""
-    outline = {"fill": False, "edgecolor": MUTED, "linewidth": 1, "linestyle": "--"}
+    outline: dict[str, Any] = {"fill": False, "edgecolor": MUTED, "linewidth": 1, "linestyle": "--"}
     axes.barh(row, width, height=_PHASE_BAR_HEIGHT, **outline)
     _annotate_below(axes, row, "phases not measured")
 
@@ -210,7 +210,12 @@ def _plot_timed_step(axes: Axes, row: int, time: pd.Series) -> None:
     axes.plot(ends, [row, row], color=FOREGROUND, linewidth=1.4, solid_capstyle="butt")
     for end in ends:
         axes.plot([end, end], [row - 0.13, row + 0.13], color=FOREGROUND, linewidth=1.4)
-    hollow = {"color": BACKGROUND, "markeredgecolor": FOREGROUND, "markersize": 6, "zorder": 5}
+    hollow: dict[str, Any] = {
+        "color": BACKGROUND,
+        "markeredgecolor": FOREGROUND,
+        "markersize": 6,
+        "zorder": 5,
+    }
     axes.plot(time["timed_s"] * 1e3, row, "d", **hollow)
 
 

@@ -139,7 +139,7 @@ def command_figure(samples: pd.DataFrame, command: str) -> Drawing:
 def _to_wide(series: pd.DataFrame) -> pd.DataFrame:
     """Convert the series to one row per sample, a tenth of the size of the long format."""
     wide = series.pivot_table(index="time_s", columns=["quantity", "name"], values="value")
-    wide.columns = pd.Index([f"{quantity} {name}" for quantity, name in wide.columns])
+    wide.columns = pd.Index([" ".join(map(str, key)) for key in wide.columns.to_flat_index()])
     return wide.reset_index()
 
 

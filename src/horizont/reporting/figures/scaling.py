@@ -92,7 +92,7 @@ def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
 def _plot_scaling_curves(axes: Axes, points: pd.DataFrame, value: str, low: str, high: str) -> None:
     import seaborn as sns
 
-    curves = points.assign(curve=points["system"] + " " + points["servers"].astype(str))
+    curves = points.assign(curve=[f"{row.system} {row.servers}" for row in points.itertuples()])
     first = curves.drop_duplicates("curve").set_index("curve")
     styles = {
         curve: DASHES[_scaling_line_style(str(row["system"]), int(row["servers"]), points)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -195,7 +196,11 @@ def _plot_waterfall(axes: Axes, faster: str, slower: str, waterfall: Waterfall) 
     axes.set_title(waterfall.title, pad=6)
     last = len(waterfall.steps) + 1
     for row, time_s, system in ((0, waterfall.start_s, faster), (last, waterfall.end_s, slower)):
-        style = {"color": system_colour(system), "edgecolor": BACKGROUND, "linewidth": 0.8}
+        style: dict[str, Any] = {
+            "color": system_colour(system),
+            "edgecolor": BACKGROUND,
+            "linewidth": 0.8,
+        }
         axes.barh(row, time_s * 1e3, height=_BAR_HEIGHT, **style)
         _annotate_bar(axes, row, time_s * 1e3, f"{time_s * 1e3:.2f}")
     position_s = waterfall.start_s

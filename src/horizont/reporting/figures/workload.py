@@ -106,8 +106,8 @@ def _plot_connections(axes: Axes, rows: pd.DataFrame, max_span: int) -> None:
         for source in sources:
             if source < number - 1:
                 span, middle = number - source, ((source + number) / 2, 0)
-                style = {"color": FOREGROUND, "linewidth": 0.6}
-                axes.add_patch(Arc(middle, span, span, theta1=0, theta2=180, **style))
+                arc = Arc(middle, span, span, theta1=0, theta2=180, color=FOREGROUND, linewidth=0.6)
+                axes.add_patch(arc)
     axes.set_ylim(-0.12 * max_span / 2 - 0.3, max_span / 2 + 0.5 if max_span > 1 else 0.5)
     axes.set_axis_off()
 
