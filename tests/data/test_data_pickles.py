@@ -70,7 +70,7 @@ def test_foreign_or_broken_pickles_are_refused(content):
 
 @pytest.mark.parametrize("operation", [b"q\xc8", b"r\x00\x00\x10\x00", b"p1000000\n"])
 def test_memo_numbers_must_not_run_ahead(operation):
-    """The unpickler's table is as long as the highest number: a few bytes could fill the memory."""
+    # The unpickler's table is as long as the highest number: a few bytes could fill the memory.
     with pytest.raises(pickle.UnpicklingError, match="memo number"):
         load_restricted_pickle(b"\x80\x02}" + operation + b".")
 
@@ -164,7 +164,7 @@ def test_flipped_bytes_in_the_frame_never_raise_anything_else(small):
 
 
 def test_a_bomb_in_an_archive_with_right_checksums_is_still_refused(small, tmp_path):
-    """Checksums are the first protection; the unpickler must be safe without them."""
+    # Checksums are the first protection; the unpickler must be safe without them.
     dataset = small("cifar10")
     mark = tmp_path / "mark"
     bomb = pickle.dumps(Command(mark), protocol=2)

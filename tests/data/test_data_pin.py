@@ -33,7 +33,7 @@ def test_the_pin_agrees_with_the_catalogue():
 
 
 def test_dvc_would_write_the_same_pin():
-    """Some commands of DVC rewrite the file: that must not change it."""
+    # Some commands of DVC rewrite the file: that must not change it.
     text = PIN.read_text()
     stream = io.StringIO()
     yaml_as_dvc = YAML()

@@ -80,7 +80,7 @@ def test_a_truncated_archive_is_refused(small, name, fraction):
 
 
 def test_recompressed_archives_are_accepted(small):
-    """Like those of Debian: the checksum of the content decides."""
+    # Like those of Debian: the checksum of the content decides.
     dataset = small("fashion-mnist")
     for index in range(4):
         path = dataset.archive(index)

@@ -47,7 +47,7 @@ def test_a_seed_gives_the_same_bytes(name):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_do_not_change_without_a_new_generator_version(name):
-    """Pixels may differ by one between machines: the Fourier transform is not exact."""
+    # Pixels may differ by one between machines: the Fourier transform is not exact.
     arrays = synthesise(DATASETS[name], {"train": 2, "test": 1}, 0, no_progress).content.arrays
     labels, pixels = PINNED_IMAGES[name]
     assert GENERATOR_VERSION == 2

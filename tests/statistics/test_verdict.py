@@ -55,7 +55,7 @@ def test_no_significant_difference_is_not_equality(noise):
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
-def test_fewer_than_three_blocks_are_not_settled(blocks):
+def test_fewer_than_three_blocks_have_no_verdict(blocks):
     result = verdict(3 * BLOCKS[:blocks], BLOCKS[:blocks])
     assert result.outcome == "not settled"
     assert math.isnan(result.minimum_detectable_ratio)
