@@ -56,7 +56,8 @@ def test_compressed_gradients_are_rounded_to_16_bits(tmp_path: Path, small_cifar
     # Few steps: with later weights max pooling may pick other elements, which is not rounding.
     steps = {"warmup": 1, "timed": 1, "instrumented": 1}
     compressed = {"compression": "float16"}
-    run = small_run(SYSTEM, save_weights=True, gradient_exchange=compressed, steps=steps)
+    # With this seed no pooling window has two values so close that rounding picks the other one.
+    run = small_run(SYSTEM, save_weights=True, gradient_exchange=compressed, steps=steps, seed=2)
     found = distances(run, tmp_path, small_cifar).values()
     # Rounding to 11 bits: at most 5e-4; the distance without compression is about 1e-6.
     assert 2e-5 < max(found) < 1e-3

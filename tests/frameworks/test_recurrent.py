@@ -33,7 +33,12 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     paths = Paths(root)
     apply_profile(paths, "tiny")
     values = yaml.safe_load(paths.params.read_text())
-    values["equivalence"] = {"batch": 4, "at_steps": [1, 4], "workloads": [WORKLOAD]}
+    values["datasets"] = ["cifar10", "ptb"]
+    values["equivalence"] = {
+        "batch": 4,
+        "at_steps": [1, 4],
+        "workloads": ["lenet5-cifar10", WORKLOAD],
+    }
     # Low enough for the gradients of this short training to be clipped.
     values["workloads"][WORKLOAD] |= {
         "time_steps": 10,
