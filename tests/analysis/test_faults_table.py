@@ -38,7 +38,7 @@ RESTART = {"kind": "restart", "target": "worker", "rank": 1, "duration_s": 1}
 
 
 def test_a_lost_server_takes_its_part_of_the_weights(tmp_path: Path) -> None:
-    """TensorFlow's workers hold no weights, so none are left."""
+    # Workers of TensorFlow hold no weights, so none are left.
     failure = {"ended_after_s": 5.0, "error_after_s": 1.5, "error": "UnavailableError: gone"}
     fault_report = report(
         "server-0",

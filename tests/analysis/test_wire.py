@@ -244,7 +244,7 @@ def test_the_cost_of_distribution_is_measured_and_subtracted(tmp_path):
 
 
 def paused(record, pause_s):
-    """Delay the timed steps of a record."""
+    """Shift the timed steps of a record."""
     path = record.folder / "steps.parquet"
     steps = record.steps().to_pandas()
     steps.loc[steps["kind"] != "warmup", "start_s"] += pause_s

@@ -63,7 +63,7 @@ def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> di
 
 
 def _ring_traffic(topology: Topology, size: float) -> dict[str, Volume]:
-    """Each worker sends 2 (n - 1) / n of the gradients to its neighbour in the ring."""
+    """Compute the traffic of a ring: 2 (n - 1) / n of the gradients from each worker to the next."""
     n = topology.workers
     hosts = _assign_round_robin(topology.worker_hosts, n)
     # The ring may turn either way round: a host's neighbours are the same, and so are the bytes.
@@ -76,7 +76,7 @@ def _ring_traffic(topology: Topology, size: float) -> dict[str, Volume]:
 def _server_traffic(
     topology: Topology, size: float, steps: Sequence[float], *, equal: bool
 ) -> dict[str, Volume]:
-    """Each worker sends its gradient to the servers and receives the weights.
+    """Compute the traffic of servers: gradients from each worker, and weights back to it.
 
     The framework decides how the weights are distributed over several servers: unless they are
     `equal` slices, the traffic of a host with one of several servers is unknown.

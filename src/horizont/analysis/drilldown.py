@@ -257,7 +257,7 @@ class _Search:
     def run(
         self, timed: Difference, a: pd.DataFrame, b: pd.DataFrame, groups: list[tuple[str, ...]]
     ) -> None:
-        """Descend as long as one part is dominant."""
+        """Split the step as long as one part is dominant."""
 
         def compare(level: str, parent: str, group: Sequence[str], part: str = "") -> Difference:
             a_s, b_s = (side[list(group)].sum(axis=1) for side in (a, b))

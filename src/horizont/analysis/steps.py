@@ -129,7 +129,7 @@ def phase_breakdown(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def phases(records: Sequence[Record]) -> pd.DataFrame:
-    """Break the step of every system down into phases.
+    """Split the step of every system into phases.
 
     Means add up to the mean step and medians do not, so bars are drawn from means. Each run has
     the same weight: means over steps and workers within a run, then over the runs.

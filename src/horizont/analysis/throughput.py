@@ -92,8 +92,8 @@ def summary(
     table = throughput_by_system(records).merge(steps, on="system").merge(fractions, on="system")
     runs = [records_of_system(records, system) for system in table["system"]]
     return table.assign(
-        disturbed=[sum(record.result.disturbed for record in own) for own in runs],
-        comparable=[comparability(own[0], certificate) for own in runs],
+        disturbed=[sum(record.result.disturbed for record in group) for group in runs],
+        comparable=[comparability(group[0], certificate) for group in runs],
     )
 
 
