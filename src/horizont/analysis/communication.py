@@ -63,7 +63,7 @@ def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> di
 
 
 def _ring_traffic(topology: Topology, size: float) -> dict[str, Volume]:
-    """Compute the traffic of a ring: 2 (n - 1) / n of the gradients from each worker to the next."""
+    """Compute ring traffic: 2 (n - 1) / n of the gradients from each worker to the next."""
     n = topology.workers
     hosts = _assign_round_robin(topology.worker_hosts, n)
     # The ring may turn either way round: a host's neighbours are the same, and so are the bytes.
