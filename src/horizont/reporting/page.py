@@ -54,12 +54,12 @@ class ExperimentPage:
         experiment = f" ({self.study.experiment_title(self.experiment)})" if self.is_view else ""
         _display(PageTitle(title.text + experiment, title.facts))
 
-    def output(self, name: str, **values: Any) -> Any:
+    def output(self, name: str, /, **values: Any) -> Any:
         """Return a figure or table; `values` are further arguments of its function."""
         own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
         return find_entry(name)({**{field: getattr(self, field) for field in own}, **values})
 
-    def show(self, name: str, **values: Any) -> None:
+    def show(self, name: str, /, **values: Any) -> None:
         """Show a figure or table; see `output`."""
         _display(self.output(name, **values))
 
@@ -83,7 +83,7 @@ class ExperimentPage:
         self.show("runs")
 
 
-def show(name: str, **values: Any) -> None:
+def show(name: str, /, **values: Any) -> None:
     """Show a figure or table by its name, on a page without an experiment."""
     _display(find_entry(name)(values))
 
