@@ -1,4 +1,4 @@
-"""Made records for figures: the maker lives beside the tests of the tables."""
+"""Generated records for figures and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def records(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def hopeless(tmp_path_factory):
-    """An experiment of which no run went well."""
+def failed_records(tmp_path_factory):
+    """An experiment without a successful run."""
     systems = ("tensorflow/local", "pytorch/local", "mxnet/local")
     return make_records(tmp_path_factory.mktemp("store"), "local", blocks=1, failed=systems)

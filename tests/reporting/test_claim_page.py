@@ -1,4 +1,4 @@
-"""The page of claims: its sentences come from the verdicts, and a check finds it when not."""
+"""The page of claims: its sentences are built from the verdicts, and a check finds deviations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import nbformat
 import pytest
 
 from horizont.analysis.claims.judge import claim_verdicts, published_vs_measured
+from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import (
-    check_page,
     claim_counts,
     claim_table,
     claim_text,
@@ -29,10 +29,10 @@ def judged(records):
 
 
 def page(judged: list[dict[str, Any]], out: Path, prose: str = "") -> Path:
-    """Write the page as the notebook would be executed."""
+    """Write the page as an executed notebook."""
     shown = [claim_counts(judged), claim_table(judged)]
     shown += [claim_texts(judged, name) for name in ("Jaeger 2018", "NTUA 2021", "KTH 2018")]
-    cells = [nbformat.v4.new_markdown_cell(f"# Then and now\n\n{prose}")]
+    cells = [nbformat.v4.new_markdown_cell(f"# Published and measured\n\n{prose}")]
     for value in shown:
         output = nbformat.v4.new_output("display_data", value._repr_mimebundle_())
         cells.append(nbformat.v4.new_code_cell("show", outputs=[output]))
@@ -46,7 +46,7 @@ def names(judged):
 
 
 def changed(judged, **parts):
-    """Copy the verdicts with one claim changed."""
+    """Return a copy of the verdicts with one claim changed."""
     copied = json.loads(json.dumps(judged))
     claim = next(claim for claim in copied if claim["id"] == ID)
     claim.update({k: v for k, v in parts.items() if k in claim})
@@ -62,18 +62,18 @@ def test_a_page_of_the_verdicts_agrees_with_them(judged, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"verdict": "reversed"}, {"value": 9.87}, {"published": 3.3}, {"n": 7}]
 )
-def test_another_verdict_or_figure_is_found(judged, tmp_path, change):
-    (fault, *_) = check_page(page(judged, tmp_path), changed(judged, **change), names(judged))
-    assert ID in fault or "counts" in fault
+def test_another_verdict_or_value_is_found(judged, tmp_path, change):
+    (error, *_) = check_page(page(judged, tmp_path), changed(judged, **change), names(judged))
+    assert ID in error or "counts" in error
 
 
 def test_prose_with_another_verdict_is_found(judged, tmp_path):
     path = page(judged, tmp_path, f"Indeed {ID} is\nreversed today.")
-    (fault,) = check_page(path, judged, names(judged))
-    assert fault.startswith(f"{ID}: the page says reversed, the records say")
+    (error,) = check_page(path, judged, names(judged))
+    assert error.startswith(f"{ID}: the page says reversed, the records say")
 
 
-def test_a_claim_that_names_another_says_nothing_of_its_verdict(judged, tmp_path):
+def test_a_claim_that_names_another_does_not_state_its_verdict(judged, tmp_path):
     copied = json.loads(json.dumps(judged))
     claim = next(claim for claim in copied if claim["id"] == "J16")
     assert "J09" in claim["claim"]
@@ -81,30 +81,30 @@ def test_a_claim_that_names_another_says_nothing_of_its_verdict(judged, tmp_path
     assert check_page(page(copied, tmp_path), copied, names(copied)) == []
 
 
-def test_a_figure_without_a_record_is_found(judged, tmp_path):
+def test_a_value_without_a_record_is_found(judged, tmp_path):
     path = page(judged, tmp_path)
     missing = sorted(names(judged))[0]
-    faults = check_page(path, judged, names(judged) - {missing})
-    assert faults
-    assert all(f"the record {missing} is not there" in fault for fault in faults)
+    errors = check_page(path, judged, names(judged) - {missing})
+    assert errors
+    assert all(f"the record {missing} does not exist" in error for error in errors)
     bare = changed(judged, records=[])
-    assert any("has no record" in fault for fault in check_page(path, bare, names(judged)))
+    assert any("has no record" in error for error in check_page(path, bare, names(judged)))
 
 
 def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):
     path = page([claim for claim in judged if claim["id"] != "K46"], tmp_path)
-    faults = check_page(path, judged, names(judged))
-    assert "K46: the page does not show it" in faults
+    errors = check_page(path, judged, names(judged))
+    assert "K46: the page does not show it" in errors
 
 
-def test_a_claim_tells_figure_interval_and_what_was_asked(judged):
+def test_a_claim_states_value_interval_and_threshold(judged):
     text = claim_text(next(claim for claim in judged if claim["id"] == ID)).text()
     assert "published 1.6" in text
     assert "3 blocks, level 75%" in text
-    assert "must lie above 1.26" in text
+    assert "must be above 1.26" in text
 
 
-def test_then_and_now_share_one_unit(records):
+def test_published_and_measured_times_share_one_unit(records):
     table = published_vs_measured(WORKLOAD, records)
     ends = table.groupby(["system", "origin"])["fraction"].sum()
     for time in ("published", "measured"):
@@ -115,7 +115,8 @@ def test_then_and_now_share_one_unit(records):
     assert ("mxnet/async/parameter_server", "measured") not in ends  # all its runs failed
 
 
-def test_then_and_now_is_drawn_and_what_was_not_published_is_named(records):
-    picture, remark = published_vs_measured_figures({WORKLOAD: records, "lenet-fashion-mnist": []})
-    assert "no figure" in picture.svg()
-    assert "Fashion-MNIST" in remark.text
+def test_published_and_measured_times_are_plotted_and_others_named(records):
+    by_workload = {WORKLOAD: records, "lenet-fashion-mnist": []}
+    figure, message = published_vs_measured_figures(by_workload).items
+    assert "no value" in figure.svg()
+    assert "Fashion-MNIST" in message.text

@@ -1,4 +1,4 @@
-"""The framework tables: published data, real answers of real processes, and failures shown."""
+"""The framework tables: published data, answers of real processes, and failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from horizont.reporting.frameworks import (
 )
 from horizont.workflow import check
 
-FAILED = {name: {"failed": "no word"} for name in FRAMEWORKS}
+FAILED = {name: {"failed": "no answer"} for name in FRAMEWORKS}
 PS = "mxnet/async/parameter_server"
 
 
@@ -26,24 +26,24 @@ def test_every_historical_framework_has_a_source():
     assert len(historical_table().cells) == len(found)
 
 
-def test_what_ran_is_counted_and_a_failure_has_its_reason(records):
+def test_runs_are_counted_and_failures_have_reasons(records):
     table = run_outcomes(records).set_index("system")
     assert table.loc["pytorch/sync/allreduce", ["ok", "planned"]].tolist() == [3, 3]
     assert table.loc[PS, "ok"] == 0
     assert "address already in use" in table.loc[PS, "reason"]
     shown = sync_table(FAILED, records).cells
     assert shown["runs here"].str.startswith("0 of 3").sum() == 1
-    assert (shown["its own"] == "not tested").all()
+    assert (shown["native"] == "not tested").all()
 
 
-def test_a_framework_that_does_not_answer_is_not_tested():
+def test_a_framework_without_an_answer_is_not_tested():
     today = [c for c in criteria_table(FAILED).cells if c.endswith("today")]
-    assert (criteria_table(FAILED).cells[today] == "not tested: no word").all(axis=None)
+    assert (criteria_table(FAILED).cells[today] == "not tested: no answer").all(axis=None)
     assert (backend_table(FAILED).cells["today"] == "not tested").all()
 
 
 @pytest.mark.framework
-def test_an_installed_framework_answers_in_a_process_of_its_own(monkeypatch):
+def test_an_installed_framework_answers_in_its_own_process(monkeypatch):
     monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch", "nonsense"])
     asked = check.query_features()
     assert asked["pytorch"]["features"]["machines"]["available"]

@@ -1,22 +1,37 @@
-"""The notebooks as they lie in git: no outputs, a title, declared parameters, no logic."""
+"""Notebooks in git: no outputs, a title, parameters, no logic, known figures and tables."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+from typing import get_args
 
 import nbformat
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-NAMES = {"data", "equivalence", "local", "distributed", "cluster", "links", "scaling"}
-NAMES |= {"faults", "input", "operators", "resources", "overview", "live"}
-NAMES |= {"claims", "frameworks"}
-NAMES |= {"verdicts", "decision", "start"}
+from horizont.config.experiment import Kind, View
+from horizont.reporting.registry import find_entry
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
+SUBJECTS = ("data", "equivalence", "overview", "decision", "claims", "frameworks", "start")
 
 
-def test_all_are_there():
-    assert {path.stem for path in NOTEBOOKS} >= NAMES
+def test_every_kind_view_and_subject_has_a_notebook():
+    names = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in NOTEBOOKS}
+    views = {f"views/{view}" for view in get_args(View)}
+    assert names >= {*get_args(Kind), *views, *SUBJECTS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_shows_only_registered_names(path):
+    code = "\n".join(
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+    )
+    for call in re.findall(r"\bshow(?:_optional)?\(([^)=]*)", code):
+        for name in re.findall(r'"([^"]+)"', call):
+            find_entry(name)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -40,7 +55,7 @@ def test_begins_with_a_title_and_its_parameters(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_holds_no_logic(path):
-    """Calls and assignments only: what decides something belongs where a test can reach it."""
+    """Calls and assignments only; decisions belong into modules with tests."""
     logic = (ast.If, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Try)
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "code":

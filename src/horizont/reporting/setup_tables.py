@@ -103,9 +103,9 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
     "hosts",
     title="The hosts",
     text="Each emulated host is a network namespace of this machine, with an address, a name, and "
-    "one link to a switch. The kernel limits the rate of each end of a link. Once all workers have made a "
-    "step, the CPU time of each host is limited, so that hosts do not take CPU time from each "
-    "other. Times and bytes are therefore those of a small cluster, with one difference: "
+    "one link to a switch. The kernel limits the rate of each end of a link. Once all workers have "
+    "made a step, the CPU time of each host is limited, so that hosts do not take CPU time from "
+    "each other. Times and bytes are therefore those of a small cluster, with one difference: "
     "communication within a host is as fast as on this machine. The systems of a single process "
     "are the baseline: one process on one such host with one worker's share of the batch, under "
     "the same limits.",

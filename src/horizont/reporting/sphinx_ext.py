@@ -47,7 +47,8 @@ def _output_node(env: Any, bundle: Mapping[str, Any]) -> nodes.Element:
     if TABLE_MIME in bundle:
         content = bundle[TABLE_MIME]
         table = nodes.raw("", content["html"], format="html")
-        return DataTable("", nodes.caption(), table, measured=content["measured"])
+        title = content.get("title", "")
+        return DataTable("", nodes.caption(), table, measured=content["measured"], title=title)
     return nodes.raw("", bundle["text/html"], format="html")
 
 
@@ -76,7 +77,7 @@ def _csv_link(env: Any, content: Mapping[str, Any]) -> addnodes.download_referen
 class LabelOutputs(SphinxTransform):  # type: ignore[misc]
     """Labels of figures and tables; references to them are local to their page.
 
-    A table's caption is the heading of its section and the source of its values.
+    A table's caption is its title or the heading of its section, and the source of its values.
     """
 
     default_priority = 200
@@ -88,7 +89,7 @@ class LabelOutputs(SphinxTransform):  # type: ignore[misc]
             if isinstance(node, nodes.figure) and "horizont_name" in node:
                 self._label(node, f"figure-{node['horizont_name']}")
             elif isinstance(node, DataTable):
-                heading = _heading_above(node)
+                heading = node["title"] or _heading_above(node)
                 stop = "" if heading.endswith("?") else "."
                 node[0] += nodes.Text(f"{heading.rstrip('.')}{stop}")
                 if source and node["measured"]:
