@@ -1,4 +1,4 @@
-"""The laboratory: JupyterLab really started, and controls really pressed."""
+"""A real JupyterLab, controls in a real kernel, and progress in notebooks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from tests.conftest import ROOT
 
 from horizont.launchers.local import reserve_ports
-from horizont.workflow.lab import _control_panel, lab_command
+from horizont.workflow import lab, progress
 from horizont.workflow.paths import Paths
-from horizont.workflow.progress import _NotebookSink
+from horizont.workflow.progress import PROGRESS_VARIABLE
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
 
@@ -32,73 +32,95 @@ def address(tmp_path: Path) -> Iterator[str]:
     folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     env = {**os.environ, **{name: str(tmp_path / name) for name in folders}}
     with (tmp_path / "log").open("w") as log:
-        lab = subprocess.Popen(lab_command(Paths(ROOT), words), env=env, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            lab.lab_command(Paths(ROOT), words), env=env, stdout=log, stderr=log
+        )
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        lab.terminate()
-        lab.wait(30)
+        server.terminate()
+        server.wait(30)
 
 
 def get(address: str, seconds: float = 60.0) -> str:
-    """Get a page as soon as it is there."""
+    """Get a page as soon as the server has started."""
     for _ in range(int(seconds / 0.2)):
         try:
-            with urllib.request.urlopen(address) as answer:
-                return str(answer.read().decode())
+            with urllib.request.urlopen(address) as response:
+                return str(response.read().decode())
         except OSError:
             time.sleep(0.2)
-    pytest.fail(f"{address} does not answer")
+    pytest.fail(f"no response from {address}")
 
 
-def test_jupyterlab_opens_the_project_and_asks_for_no_news(address: str) -> None:
+def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> None:
     assert "jupyter-config-data" in get(f"{address}/lab/tree/notebooks/start.ipynb")
-    told = json.loads(get(f"{address}/api/contents/notebooks/start.ipynb?content=0"))
-    assert told["path"] == "notebooks/start.ipynb"
+    contents = json.loads(get(f"{address}/api/contents/notebooks/start.ipynb?content=0"))
+    assert contents["path"] == "notebooks/start.ipynb"
     settings = json.loads(get(f"{address}/lab/api/settings/{NOTIFICATION}"))
     assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
 
 
-def test_a_slider_shows_its_picture() -> None:
-    """Run a cell as JupyterLab does: its picture is an output of the widget, not of the cell."""
+def test_the_figure_of_a_slider_is_shown() -> None:
+    """Run a cell as JupyterLab does: its figure is an output of the widget, not of the cell."""
     import nbformat
     from nbclient import NotebookClient
 
     source = """
-        from horizont import pipeline
-        from horizont.report import lessons
-        pipeline.explore(lessons.parallelism.schedule, stages=(2, 2, 6), pieces=(4, 2, 16))
+        from IPython.display import SVG
+        from horizont.workflow.lab import interact
+        image = '<svg xmlns="http://www.w3.org/2000/svg" id="{stages}-{name}"/>'
+        interact(lambda **values: SVG(image.format(**values)), stages=(2, 2, 6), name=("a", "b"))
     """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(source))])
     NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
     states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
-    (shown,) = [
-        state["state"]["outputs"]
-        for state in states.values()
-        if state["model_name"] == "OutputModel"
-    ]
-    assert "<svg" in str(shown)
+    models = {state["model_name"]: state["state"] for state in states.values()}
+    assert "2-a" in str(models["OutputModel"]["outputs"])
+    assert models["IntSliderModel"]["max"] == 6
+    assert models["DropdownModel"]["_options_labels"] == ["a", "b"]
 
 
-def test_a_button_waits_and_then_draws() -> None:
-    from ipywidgets import Button, Dropdown, IntSlider
+def test_a_button_starts_the_plot(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ipywidgets import Button, IntSlider
 
-    drawn: list[dict[str, Any]] = []
-    controls = {"batch": IntSlider(8, 2, 64), "network": Dropdown(options=("lenet5", "lenet"))}
-    panel = _control_panel(lambda **values: drawn.append(values), "Compare", controls)
+    monkeypatch.setattr(lab, "is_interactive", lambda: True)
+    calls: list[dict[str, Any]] = []
+    panel = lab.interact(
+        lambda **values: calls.append(values),
+        "Compare",
+        batch=(8, 2, 64),
+        network=("lenet5", "lenet"),
+    )
     (button,) = [child for child in panel.children if isinstance(child, Button)]
-    controls["batch"].value = 16
-    assert not drawn
+    (slider,) = [child for child in panel.children if isinstance(child, IntSlider)]
+    assert button.description == "Compare"
+    slider.value = 16
+    assert calls == []
     button.click()
-    assert drawn == [{"batch": 16, "network": "lenet5"}]
+    assert calls == [{"batch": 16, "network": "lenet5"}]
 
 
-def test_progress_is_a_bar_and_in_the_end_a_line() -> None:
-    shown: list[tuple[str, str]] = []
-    sink = _NotebookSink(lambda plain, page: shown.append((plain, page)))
-    sink.write("run 1/2 <first>", 0.25, permanent=False)
-    sink.close("2 runs done.")
-    assert shown[0][0] == "run 1/2 <first>"
-    assert 'value="0.250"' in shown[0][1]
-    assert "&lt;first&gt;" in shown[0][1]
-    assert "progress" not in shown[1][1]
+def test_a_headless_notebook_plots_the_defaults() -> None:
+    assert lab.interact(lambda **values: values, batch=(8, 2, 64), network=("lenet5", "lenet")) == {
+        "batch": 8,
+        "network": "lenet5",
+    }
+
+
+def test_progress_in_a_notebook_is_a_bar_and_finally_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(PROGRESS_VARIABLE, raising=False)
+    monkeypatch.setattr(progress, "_in_kernel", lambda: True)
+    runs = progress.Progress("run", 2)
+    for name in ("first", "second"):
+        runs.start(name)
+        runs.update(3, 10)
+        runs.finish("1.0 s")
+    assert runs._bar.n == 2
+    runs.close()
+    captured = capsys.readouterr()
+    assert "first" in captured.err
+    assert "step 3/10" in captured.err
+    assert captured.out == "2 runs executed in 0 s.\n"

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from horizont.workflow import measure
 from horizont.workflow.measure import exclusive_measurement
 
-HOLDER = """
+LOCKING_PROCESS = """
 import sys
-from horizont.pipeline.lock import measuring_alone
-with measuring_alone(print):
-    print("held", flush=True)
+from pathlib import Path
+from horizont.workflow import measure
+measure.LOCK_FILE = Path(sys.argv[1])
+with measure.exclusive_measurement(print):
+    print("locked", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_second_one_waits_until_the_first_has_ended_however(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_second_measurement_waits_until_the_first_process_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another file than that of the machine, where a measurement may be running.
+    monkeypatch.setattr(measure, "LOCK_FILE", tmp_path / "lock")
+    messages: list[str] = []
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
+        [sys.executable, "-c", LOCKING_PROCESS, str(measure.LOCK_FILE)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},  # no setting of the user makes two locks
     ) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+        assert holder.stdout.readline() == "locked\n"
 
-        def waiting(text: str) -> None:
-            said.append(text)
+        def end_the_first(message: str) -> None:
+            messages.append(message)
             holder.kill()
 
-        with exclusive_measurement(waiting):
-            assert said == ["waiting for another measurement on this machine to end"]
+        with exclusive_measurement(end_the_first):
+            assert messages == ["waiting for another measurement on this machine to end"]
             assert holder.wait(20) != 0
-    with exclusive_measurement(said.append):
-        assert len(said) == 1
+    with exclusive_measurement(messages.append):
+        assert len(messages) == 1
+
+
+def test_the_lock_does_not_depend_on_the_settings_of_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "from horizont.workflow.measure import LOCK_FILE; print(LOCK_FILE)"
+    lock_file = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+    assert lock_file == str(measure.LOCK_FILE)
