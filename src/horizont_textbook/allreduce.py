@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,22 +15,13 @@ from matplotlib.ticker import NullLocator
 
 from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
-from horizont.reporting.tables import text_table
 from horizont.workflow.paths import Paths
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns, legend_below
 from horizont_textbook.processes import GroupResults, relative_distance, run_group
-from horizont_textbook.ring import (
-    NUMBERS,
-    ring_all_reduce,
-    ring_bytes,
-    ring_states,
-    ring_time,
-    server_all_reduce,
-    server_bytes,
-    server_time,
-    summands,
-)
+
+if TYPE_CHECKING:
+    from horizont_textbook.group import Group
 
 #: Workers of the exercises; a server is one process more.
 WORKERS = (2, 3, 4)
@@ -37,11 +30,120 @@ GROUP_SIZE = 5
 #: The ring whose states are recorded after each step.
 RECORDED_RING = 4
 
-RING_COLOUR, SERVER_COLOUR = PAIR_COLOURS[0], PAIR_COLOURS[1]
 LETTERS = "abcdefgh"
 
 #: Width of the text in a row of cells, in points of a font whose letters are square.
 CELL_POINTS = 170
+
+#: How many numbers are summed; they split into equal chunks for 2, 3 and 4 processes.
+NUMBERS = 12_000
+
+
+@dataclass(frozen=True)
+class RingStep:
+    """What a process does in one step of the ring.
+
+    Attributes
+    ----------
+    send, receive
+        The chunk sent to the next process, and the one received from the previous process.
+    add
+        Whether the received chunk is added to the own one; otherwise it replaces it.
+    """
+
+    send: int
+    receive: int
+    add: bool
+
+
+def ring_steps(rank: int, size: int) -> list[RingStep]:
+    """Return the steps of one process: reduce-scatter, then all-gather, n - 1 steps each.
+
+    Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
+    2009.
+    """
+    scatter = [RingStep((rank - t) % size, (rank - t - 1) % size, True) for t in range(size - 1)]
+    gather = [RingStep((rank - t + 1) % size, (rank - t) % size, False) for t in range(size - 1)]
+    return scatter + gather
+
+
+def ring_all_reduce(
+    values: Array, group: Group, record: Callable[[Array], None] = lambda state: None
+) -> Array:
+    """Sum the arrays of all processes, so that each process has the sum.
+
+    Parameters
+    ----------
+    values
+        One-dimensional.
+    record
+        Called with the state of this process at the beginning and after each step.
+    """
+    state = values.copy()
+    chunks = np.array_split(state, group.size)  # views of the state
+    following, previous = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+    record(state)
+    for step in ring_steps(group.rank, group.size):
+        target = chunks[step.receive]
+        received = group.exchange(chunks[step.send], following, target.shape, previous)
+        target[:] = target + received if step.add else received
+        record(state)
+    return state
+
+
+def server_all_reduce(values: Array, group: Group) -> Array:
+    """Sum the arrays of all workers at a server, which is the last process of the group."""
+    server = group.size - 1
+    if group.rank != server:
+        group.send(values, server)
+        return group.receive(values.shape, server)
+    total = np.asarray(sum(group.receive(values.shape, worker) for worker in range(server)))
+    for worker in range(server):
+        group.send(total, worker)
+    return total
+
+
+def ring_states(size: int) -> Array:
+    """Compute the states of all processes of a ring after each step, without any process.
+
+    Process r begins with 10^r in every chunk, so that the digits of a sum name its summands.
+    """
+    states = [np.tile(10.0 ** np.arange(size)[:, None], (1, size))]
+    for steps in zip(*(ring_steps(rank, size) for rank in range(size)), strict=True):
+        state = states[-1].copy()
+        for rank, step in enumerate(steps):
+            received = states[-1][rank - 1, step.receive]
+            state[rank, step.receive] = received + (state[rank, step.receive] if step.add else 0)
+        states.append(state)
+    return np.array(states)
+
+
+def ring_bytes(size: int, total_bytes: float) -> float:
+    """Return what each of n processes sends for N bytes: 2 (n - 1) / n N, the lower bound."""
+    return 2 * (size - 1) / size * total_bytes
+
+
+def server_bytes(workers: int, total_bytes: float) -> float:
+    """Return what a server of n workers sends and receives: n N. Each worker sends N."""
+    return workers * total_bytes
+
+
+def ring_time(workers: int, total_bytes: Any, bytes_per_s: Any, latency_s: float) -> Array:
+    """Return a lower bound of the time of a ring: its bytes and 2 (n - 1) sequential messages."""
+    return np.asarray(2 * (workers - 1) * (latency_s + total_bytes / workers / bytes_per_s))
+
+
+def server_time(workers: int, total_bytes: Any, bytes_per_s: Any, latency_s: float) -> Array:
+    """Return a lower bound of the time of a server that sums everything before it answers.
+
+    The bytes of all workers share its link, in both directions.
+    """
+    return np.asarray(2 * (latency_s + workers * total_bytes / bytes_per_s))
+
+
+def summands(workers: int) -> Array:
+    """Draw the arrays of some workers, (workers, numbers)."""
+    return np.random.default_rng(91).normal(size=(workers, NUMBERS))
 
 
 def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Array]:
@@ -121,11 +223,13 @@ def plot_ring(workers: int = 4) -> FigureOutput:
     return plot_ring_states(ring_states(workers), "processes")
 
 
-@book_figure("steps", height=3.0)
-def plot_ring_states(
-    figure: Figure, states: Array, who: str = "real processes"
-) -> tuple[str, pd.DataFrame]:
-    """Plot the states of processes after each step, (states, processes, chunks)."""
+@page.figure("steps", height=3.0)
+def plot_ring_states(figure: Figure, states: Array, who: str = "real processes") -> Plotted:
+    """A ring of {workers} {who}: the contents of each chunk (column) in each process (row). Process
+    a begins with its own numbers, a; ab is the sum of those of a and b. Framed: what was just
+    received from the process above (for a: the last one). After {half} steps each process has one
+    complete chunk (dark, all); after {half} more, every chunk.
+    """
     count, workers, _ = states.shape
     rows = -(-count // 4)
     figure.set_figheight(rows * (0.75 + 0.25 * workers) + 0.2)
@@ -135,36 +239,27 @@ def plot_ring_states(
             phase = "reduce-scatter" if number < workers else "all-gather"
             axes.set_title(f"{number}: {phase}" if number else "at the beginning", fontsize=9)
             _plot_state(axes, states[number], states[max(0, number - 1)])
-    caption = (
-        f"A ring of {workers} {who}: the contents of each chunk (column) in each process (row). "
-        "Process a begins with its own numbers, a; ab is the sum of those of a and b. Framed: "
-        "what was just received from the process above (for a: the last one). After "
-        f"{workers - 1} steps each process has one complete chunk (dark, all); after "
-        f"{workers - 1} more, every chunk."
-    )
-    index = [tuple(map(int, each)) for each in np.ndindex(states.shape)]
-    data = pd.DataFrame(index, columns=["step", "process", "chunk"])
-    return caption, data.assign(summands=[summand_names(value) for value in states.ravel()])
+    data = pd.DataFrame(list(np.ndindex(states.shape)), columns=["step", "process", "chunk"])
+    data["summands"] = [summand_names(value) for value in states.ravel()]
+    return data, {"workers": workers, "half": workers - 1}
 
 
 def _plot_state(axes: Axes, state: Array, before: Array) -> None:
     workers = len(state)
     axes.set(xlim=(-0.75, workers), ylim=(workers, 0))
+    centre: dict[str, Any] = {"ha": "center", "va": "center"}
     for rank in range(workers):
-        axes.text(-0.4, rank + 0.5, LETTERS[rank], ha="center", va="center", color=MUTED)
-    for rank, chunk in np.ndindex(state.shape):
-        names = summand_names(state[rank, chunk])
+        axes.text(-0.4, rank + 0.5, LETTERS[rank], color=MUTED, **centre)
+    for (rank, chunk), value in np.ndenumerate(state):
+        names = summand_names(value)
         complete = len(names) == workers
-        colour = RING_COLOUR if complete else GRID if len(names) > 1 else BACKGROUND
-        received = state[rank, chunk] != before[rank, chunk]
-        edge: dict[str, Any] = {"edgecolor": FOREGROUND if received else GRID}
-        edge["linewidth"] = 1.6 if received else 0.6
-        corner = (chunk + 0.05, rank + 0.06)
-        axes.add_patch(Rectangle(corner, 0.9, 0.88, facecolor=colour, **edge))
+        colour = PAIR_COLOURS[0] if complete else GRID if len(names) > 1 else BACKGROUND
+        edge, width = (GRID, 0.6) if value == before[rank, chunk] else (FOREGROUND, 1.6)
+        frame: dict[str, Any] = {"facecolor": colour, "edgecolor": edge, "linewidth": width}
+        axes.add_patch(Rectangle((chunk + 0.05, rank + 0.06), 0.9, 0.88, **frame))
         text, text_colour = ("all", "#ffffff") if complete else (names, FOREGROUND)
         size = min(8.5, CELL_POINTS / (workers + 0.75) / len(text))
-        position = (chunk + 0.5, rank + 0.5)
-        axes.text(*position, text, ha="center", va="center", color=text_colour, fontsize=size)
+        axes.text(chunk + 0.5, rank + 0.5, text, color=text_colour, fontsize=size, **centre)
 
 
 def summand_names(number: float) -> str:
@@ -173,60 +268,53 @@ def summand_names(number: float) -> str:
     return "".join(letter for letter, digit in zip(LETTERS, digits, strict=False) if digit == "1")
 
 
-@book_figure("volumes", height=2.9)
-def plot_volumes(figure: Figure, results: GroupResults) -> tuple[str, pd.DataFrame]:
-    """Plot what the busiest process sends, by formula and as counted."""
+@page.figure("volumes", height=2.9)
+def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
+    """What the busiest process sends, in multiples of the N bytes of the array. Lines: the
+    formulas. Marks: bytes counted by real processes that summed {size:,} bytes. In a ring it never
+    reaches 2 N; at a server it grows with the workers.
+    """
     size, workers = 8 * NUMBERS, np.arange(2, 17)
     data = columns(workers=workers)
     axes = figure.subplots()
     grid_axis(axes, "y")
-    for name, law, dash, mark, colour in (
-        ("ring", ring_bytes, "-", "o", RING_COLOUR),
-        ("server", server_bytes, "--", "s", SERVER_COLOUR),
+    for name, law, mark, colour in (
+        ("ring", ring_bytes, "o", PAIR_COLOURS[0]),
+        ("server", server_bytes, "s", PAIR_COLOURS[1]),
     ):
         data[name] = [law(int(n), 1.0) for n in workers]
         counted = {n: results.sent_bytes(f"{name} of {n}") for n in WORKERS}
-        multiples = {n: max(sent) / size for n, sent in counted.items() if sent}
-        data[f"{name}, counted"] = data["workers"].map(multiples)
-        axes.plot(workers, data[name], dash, color=colour, label=name)
-        label = f"{name}, counted"
-        axes.plot(list(multiples), list(multiples.values()), mark, color=colour, label=label)
-    axes.set(
-        ylim=(0, 16.5),
-        yticks=range(0, 17, 4),
-        xlim=(1.5, 16.5),
-        xticks=[2, 3, 4, 8, 16],
-        xlabel="workers",
-        ylabel="sent by the busiest, × N",
-    )
-    figure.legend(loc="outside lower center", ncols=4)
-    caption = (
-        "What the busiest process sends, in multiples of the N bytes of the array. Lines: the "
-        f"formulas. Marks: bytes counted by real processes that summed {size:,} bytes. In a ring "
-        "it never reaches 2 N; at a server it grows with the workers."
-    )
-    return caption, data
+        multiples = data["workers"].map(
+            {n: max(sent) / size for n, sent in counted.items() if sent}
+        )
+        data[f"{name}, counted"] = multiples
+        axes.plot(workers, data[name], label=name)
+        axes.plot(workers, multiples, mark, color=colour, label=f"{name}, counted")
+    axes.set(ylim=(0, 16.5), yticks=range(0, 17, 4), ylabel="sent by the busiest, × N")
+    axes.set(xlim=(1.5, 16.5), xticks=[2, 3, 4, 8, 16], xlabel="workers")
+    legend_below(figure, axes, 4)
+    return data, {"size": size}
 
 
-@book_figure("wire", height=2.9)
+@page.figure("wire", height=2.9)
 def plot_wire_time(
     figure: Figure, workers: int = 8, array_mb: float = 44.0, latency_ms: float = 0.1
-) -> tuple[str, pd.DataFrame]:
-    """Plot the lower bounds of the time by the rate of the links and by the size of the array."""
+) -> Plotted:
+    """Lower bounds of the time for {workers} workers with a latency of {latency_ms:g} ms. Left:
+    {array_mb:g} MB of gradients over links of different rates. Right: arrays of different sizes.
+    For small arrays only the messages count, of which a ring has {messages} one after another and a
+    server two.
+    """
     rates, sizes = np.geomspace(50, 100_000, 60), np.geomspace(1e2, 1e9, 60)
     latency_s = latency_ms * 1e-3
     data = columns(rate_mbit=rates, array_kb=sizes / 1e3)
     left, right = figure.subplots(1, 2)
-    for name, law, dash, colour in (
-        ("ring", ring_time, "-", RING_COLOUR),
-        ("server", server_time, "--", SERVER_COLOUR),
-    ):
-        by_rate = [1e3 * law(workers, array_mb * 1e6, rate * 1e6 / 8, latency_s) for rate in rates]
-        by_size = [1e3 * law(workers, size, 1e9 / 8, latency_s) for size in sizes]
-        data[f"{name}: ms by rate"] = np.array(by_rate)
-        data[f"{name}: ms by size"] = np.array(by_size)
-        left.plot(rates, by_rate, dash, color=colour, label=name)
-        right.plot(sizes / 1e3, by_size, dash, color=colour)
+    for name, law in (("ring", ring_time), ("server", server_time)):
+        by_rate = 1e3 * law(workers, array_mb * 1e6, rates * 1e6 / 8, latency_s)
+        by_size = 1e3 * law(workers, sizes, 1e9 / 8, latency_s)
+        data[f"{name}: ms by rate"], data[f"{name}: ms by size"] = by_rate, by_size
+        left.plot(rates, by_rate, label=name)
+        right.plot(sizes / 1e3, by_size)
     left.set_title(f"{array_mb:g} MB", fontsize=9.5)
     left.set(xlabel="rate of each link, Mbit/s", ylabel="milliseconds")
     right.set_title("links of 1,000 Mbit/s", fontsize=9.5)
@@ -237,36 +325,28 @@ def plot_wire_time(
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter("{x:,.7g}")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    caption = (
-        f"Lower bounds of the time for {workers} workers with a latency of {latency_ms:g} ms. "
-        f"Left: {array_mb:g} MB of gradients over links of different rates. Right: arrays of "
-        "different sizes. For small arrays only the messages count, of which a ring has "
-        f"{2 * (workers - 1)} one after another and a server two."
-    )
-    return caption, data
+    legend_below(figure, left, 2)
+    return data, {"messages": 2 * (workers - 1)}
 
 
 def bytes_table(results: GroupResults) -> TableOutput:
     """Format the counted bytes of each exercise next to the formulas."""
-    size = 8 * NUMBERS
     rows = []
     for n in WORKERS:
         for kind, who, rank, formula in (
-            ("ring", "each process", 0, ring_bytes(n, size)),
-            ("server", "each worker", 0, size),
-            ("server", "the server", -1, server_bytes(n, size)),
+            ("ring", "each process", 0, ring_bytes(n, 8 * NUMBERS)),
+            ("server", "each worker", 0, 8 * NUMBERS),
+            ("server", "the server", -1, server_bytes(n, 8 * NUMBERS)),
         ):
-            sent = results.sent_bytes(f"{kind} of {n}")
-            received = results.received_bytes(f"{kind} of {n}")
+            exercise = f"{kind} of {n}"
+            sent, received = results.sent_bytes(exercise), results.received_bytes(exercise)
             rows.append(
                 {
-                    "exercise": f"{kind} of {n}",
+                    "exercise": exercise,
                     "process": who,
                     "formula, bytes sent": f"{formula:,.0f}",
                     "bytes sent": f"{sent[rank]:,}" if sent else "–",
                     "bytes received": f"{received[rank]:,}" if received else "–",
                 }
             )
-    frame = pd.DataFrame(rows)
-    return text_table(frame, measured=False, numbers=list(frame.columns[2:]))
+    return page.table(rows, text=["process"])

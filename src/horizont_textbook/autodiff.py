@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.metrics import softmax
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.metrics import cross_entropy_gradient
+from horizont_textbook.page import Plotted, columns
 
 WEIGHTS = ("W1", "b1", "W2", "b2")
 
@@ -156,8 +153,7 @@ def gradients_by_hand(
 ) -> dict[str, Array]:
     """Compute the gradients of the network, a line for each operation."""
     h = np.tanh(x @ W1 + b1)
-    p = softmax(h @ W2 + b2)
-    by_z = (p - np.eye(len(b2))[labels]) / len(x)  # the mean over the examples
+    by_z = cross_entropy_gradient(h @ W2 + b2, labels)
     by_h = by_z @ W2.T
     by_s = by_h * (1 - h**2)  # through tanh
     return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
@@ -190,9 +186,14 @@ def difference_errors(steps: Array) -> Array:
 def compare_methods() -> dict[str, float]:
     """Return the distances of the engine and of finite differences from gradients by hand."""
     inputs = network_inputs()
-    hand = _concatenate(gradients_by_hand(**inputs))
-    engine = _concatenate(gradients_by_engine(inputs))
-    differences = _concatenate({name: finite_differences(inputs, name) for name in WEIGHTS})
+    results = (
+        gradients_by_hand(**inputs),
+        gradients_by_engine(inputs),
+        {name: finite_differences(inputs, name) for name in WEIGHTS},
+    )
+    hand, engine, differences = (
+        np.concatenate([gradients[name].ravel() for name in WEIGHTS]) for gradients in results
+    )
     norm = np.linalg.norm(hand)
     return {
         "weights": float(hand.size),
@@ -202,75 +203,55 @@ def compare_methods() -> dict[str, float]:
     }
 
 
-def _concatenate(gradients: Mapping[str, Array]) -> Array:
-    return np.concatenate([gradients[name].ravel() for name in WEIGHTS])
-
-
-@book_figure("graph", height=3.0)
-def plot_graph(figure: Figure, a: float = 2.0, b: float = 1.0) -> tuple[str, pd.DataFrame]:
-    """Plot the graph of (a + b) * (b + 1) with its values and gradients."""
+@page.figure("graph", height=3.0)
+def plot_graph(figure: Figure, a: float = 2.0, b: float = 1.0) -> Plotted:
+    """The computation graph of (a + b) · (b + 1) for a = {a:g} and b = {b:g}. Blue: values,
+    computed from left to right. Purple: the derivative of e with respect to each value, computed
+    from right to left. Each edge multiplies by its local derivative; where two edges leave a value,
+    as at b, the products add up: {total:g} = {first:g} + {second:g}.
+    """
     nodes = small_graph(a, b)
     values = {name: float(node.value) for name, node in nodes.items()}
     gradients = {name: float(node.gradient) for name, node in nodes.items()}
     axes = figure.subplots()
     axes.axis("off")
     axes.set(xlim=(-0.35, 2.4), ylim=(-0.42, 1.42))
-    for (start, end), local in EDGES.items():
-        factor = values.get(local, 1.0)
-        _plot_edge(axes, POSITIONS[start], POSITIONS[end], f"× {factor:g}")
-    for name in POSITIONS:
-        _plot_node(axes, name, values[name], gradients[name])
-    caption = (
-        f"The computation graph of (a + b) · (b + 1) for a = {a:g} and b = {b:g}. Blue: values, "
-        "computed from left to right. Purple: the derivative of e with respect to each value, "
-        "computed from right to left. Each edge multiplies by its local derivative; where two "
-        f"edges leave a value, as at b, the products add up: {gradients['b']:g} = "
-        f"{values['d']:g} + {values['c']:g}."
-    )
-    return caption, columns(
-        node=list(values), value=[*values.values()], gradient=[*gradients.values()]
-    )
-
-
-def _plot_edge(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], label: str
-) -> None:
+    centre: dict[str, Any] = {"ha": "center", "va": "center"}
     arrow = {"arrowstyle": "-|>", "color": FOREGROUND, "linewidth": 1, "shrinkA": 26, "shrinkB": 30}
-    axes.annotate("", end, start, arrowprops=arrow)
-    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-    box = {"facecolor": BACKGROUND, "edgecolor": "none", "pad": 1.5}
-    axes.text(x, y, label, color=BACKWARD, ha="center", va="center", bbox=box)
+    for (start, end), local in EDGES.items():
+        axes.annotate("", POSITIONS[end], POSITIONS[start], arrowprops=arrow)
+        x, y = np.mean([POSITIONS[start], POSITIONS[end]], axis=0)
+        box = {"facecolor": BACKGROUND, "edgecolor": "none", "pad": 1.5}
+        axes.text(x, y, f"× {values.get(local, 1.0):g}", color=BACKWARD, bbox=box, **centre)
+    for name, (x, y) in POSITIONS.items():
+        box = {"boxstyle": "round,pad=0.45", "facecolor": BACKGROUND, "edgecolor": FOREGROUND}
+        axes.text(x, y, DEFINITIONS[name], bbox=box, fontsize=10, **centre)
+        value, gradient = f"{values[name]:g}", f"∂e/∂{name} = {gradients[name]:g}"
+        axes.text(x, y + 0.2, value, color=FORWARD, ha="center", va="bottom", weight="bold")
+        axes.text(x, y - 0.2, gradient, color=BACKWARD, ha="center", va="top")
+    data = columns(node=list(values), value=[*values.values()], gradient=[*gradients.values()])
+    return data, {"total": gradients["b"], "first": values["d"], "second": values["c"]}
 
 
-def _plot_node(axes: Axes, name: str, value: float, gradient: float) -> None:
-    x, y = POSITIONS[name]
-    box = {"boxstyle": "round,pad=0.45", "facecolor": BACKGROUND, "edgecolor": FOREGROUND}
-    axes.text(x, y, DEFINITIONS[name], ha="center", va="center", bbox=box, fontsize=10)
-    axes.text(x, y + 0.2, f"{value:g}", color=FORWARD, ha="center", va="bottom", weight="bold")
-    axes.text(x, y - 0.2, f"∂e/∂{name} = {gradient:g}", color=BACKWARD, ha="center", va="top")
-
-
-@book_figure("differences", height=2.7)
-def plot_difference_errors(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot the error of finite differences for each step size."""
+@page.figure("differences", height=2.7)
+def plot_difference_errors(figure: Figure) -> Plotted:
+    """The error of finite differences on the small network, in float64. With a large step the
+    curvature dominates, with a small one rounding; the best one, {best:.0e}, leaves {error:.0e}.
+    Backpropagation has no step to choose, and is exact up to rounding.
+    """
     steps = 10.0 ** np.arange(-13, 0.01, 0.5)
     errors = difference_errors(steps)
-    best = int(np.argmin(errors))
     axes = figure.subplots()
     grid_axis(axes, "y")
-    axes.loglog(steps, errors, "o-", color=PAIR_COLOURS[0], markersize=4)
+    axes.loglog(steps, errors, "o-", markersize=4)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
     axes.annotate("rounding", (1e-12, errors[2]), xytext=(12, 8), textcoords="offset points")
     axes.annotate("curvature", (1e-1, errors[-3]), xytext=(-62, 8), textcoords="offset points")
     axes.set(xlabel="step of the finite difference", ylabel="relative error")
-    caption = (
-        "The error of finite differences on the small network, in float64. With a large step the "
-        "curvature dominates, with a small one rounding; the best one, "
-        f"{steps[best]:.0e}, leaves {errors[best]:.0e}. Backpropagation has no step to choose, and "
-        "is exact up to rounding."
-    )
-    return caption, columns(step=steps, relative_error=errors)
+    best = int(np.argmin(errors))
+    data = columns(step=steps, relative_error=errors)
+    return data, {"best": steps[best], "error": errors[best]}
 
 
 def gradients_table(by_a: Mapping[str, Any], by_b: Mapping[str, Any]) -> TableOutput:
@@ -283,4 +264,4 @@ def gradients_table(by_a: Mapping[str, Any], by_b: Mapping[str, Any]) -> TableOu
         }
         for name in by_a
     ]
-    return text_table(pd.DataFrame(rows), measured=False, numbers=["∂e/∂a", "∂e/∂b"])
+    return page.table(rows)

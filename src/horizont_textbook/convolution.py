@@ -13,9 +13,8 @@ from matplotlib.patches import Rectangle
 
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import GRID, MUTED, PAIR_COLOURS
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted
 
 FLOAT32_BYTES = 4
 
@@ -107,11 +106,6 @@ def dense_costs(inputs: int, outputs: int) -> LayerCosts:
     return LayerCosts(outputs, outputs * (inputs + 1), outputs * inputs)
 
 
-def filter_response(image: Array, kernels: Array) -> Array:
-    """Return the feature maps of one image, (filters, rows, columns)."""
-    return convolution(image[None], kernels)[0]
-
-
 def spatial_correlation(kernels: Array) -> float:
     """Return the correlation between neighbouring weights of filters, down and across."""
     one = np.concatenate([kernels[..., 1:, :].ravel(), kernels[..., :, 1:].ravel()])
@@ -119,34 +113,31 @@ def spatial_correlation(kernels: Array) -> float:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-@book_figure("sliding", height=2.8)
-def plot_sliding_window(
-    figure: Figure, stride: int = 1, padding: int = 0
-) -> tuple[str, pd.DataFrame]:
-    """Plot a filter on an image, and its feature map."""
+@page.figure("sliding", height=2.8)
+def plot_sliding_window(figure: Figure, stride: int = 1, padding: int = 0) -> Plotted:
+    """A 3x3 filter on a 5x5 image with stride {stride} and padding {padding} gives a {size}x{size}
+    feature map. The framed window, multiplied element by element with the filter and summed, is the
+    framed output. This filter responds where the image gets brighter to the right.
+    """
     image = pad(IMAGE[None, None], padding)[0, 0]
     feature_map = convolution(IMAGE[None, None], EDGE_FILTER[None, None], stride, padding)[0, 0]
-    row, column = feature_map.shape[0] - 1, feature_map.shape[1] - 1
+    last = len(feature_map) - 1
     panels = figure.subplots(1, 3, width_ratios=[len(image), 3, 3.6])
     _plot_cells(panels[0], image, "image")
     _plot_cells(panels[1], EDGE_FILTER, "filter")
     _plot_cells(panels[2], feature_map, "feature map")
-    _plot_frame(panels[0], row * stride, column * stride, 3)
-    _plot_frame(panels[2], row, column, 1)
+    _plot_frame(panels[0], last * stride, last * stride, 3)
+    _plot_frame(panels[2], last, last, 1)
     if padding:
         _plot_frame(panels[0], padding, padding, len(IMAGE), colour=MUTED)
-    caption = (
-        f"A 3x3 filter on a 5x5 image with stride {stride} and padding {padding} gives a "
-        f"{feature_map.shape[0]}x{feature_map.shape[1]} feature map. The framed window, "
-        "multiplied element by element with the filter and summed, is the framed output. This "
-        "filter responds where the image gets brighter to the right."
-    )
-    return caption, pd.DataFrame(feature_map)
+    return pd.DataFrame(feature_map), {"size": len(feature_map)}
 
 
-@book_figure("pooling", height=2.1)
-def plot_pooling(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot max and average pooling of a feature map."""
+@page.figure("pooling", height=2.1)
+def plot_pooling(figure: Figure) -> Plotted:
+    """Pooling with windows of 2x2 and stride 2 leaves one number of four. It has no weights, makes
+    the following layers four times cheaper, and discards the exact position within the window.
+    """
     feature_map = np.array(
         [[1.0, 3.0, 2.0, 0.0], [5.0, 2.0, 1.0, 1.0], [0.0, 1.0, 4.0, 8.0], [2.0, 1.0, 2.0, 6.0]]
     )
@@ -156,12 +147,7 @@ def plot_pooling(figure: Figure) -> tuple[str, pd.DataFrame]:
     _plot_cells(panels[2], average_pool(feature_map[None, None])[0, 0], "mean of each 2x2")
     for row, column in ((0, 0), (0, 2), (2, 0), (2, 2)):
         _plot_frame(panels[0], row, column, 2)
-    caption = (
-        "Pooling with windows of 2x2 and stride 2 leaves one number of four. It has no weights, "
-        "makes the following layers four times cheaper, and discards the exact position within "
-        "the window."
-    )
-    return caption, pd.DataFrame(feature_map)
+    return pd.DataFrame(feature_map)
 
 
 def _plot_cells(axes: Axes, values: Array, title: str) -> None:
@@ -200,49 +186,44 @@ def cost_table() -> TableOutput:
         }
         for name, costs in layers.items()
     ]
-    frame = pd.DataFrame(rows)
-    return text_table(frame, measured=False, numbers=list(frame.columns[1:]))
+    return page.table(rows)
 
 
-@book_figure("filters", height=3.9)
-def plot_filters(figure: Figure, before: Array, after: Array) -> tuple[str, pd.DataFrame]:
-    """Plot the filters of the first layer, (filters, 1, height, width), around training."""
+@page.figure("filters", height=3.9)
+def plot_filters(figure: Figure, before: Array, after: Array) -> Plotted:
+    """The {count} filters of the first layer of the LeNet variant; red is positive, blue negative,
+    each filter scaled to its largest weight. They are random at first; even a short training makes
+    neighbouring weights more alike, and some filters respond to edges and spots.
+    """
     rows = -(-len(before) // 10)
     figure.set_figheight(1.5 * rows + 0.9)
     halves: Any = figure.subfigures(2, 1)
     for half, filters, title in zip(halves, (before, after), ("before", "after"), strict=True):
         half.set_facecolor("none")
         half.suptitle(f"{title} training", x=0.01, ha="left", fontsize=10, weight="bold")
-        _plot_images(half, filters[:, 0], rows, "RdBu_r", normalise=True)
-    caption = (
-        f"The {len(before)} filters of the first layer of the LeNet variant; red is positive, "
-        "blue negative, each filter scaled to its largest weight. They are random at first; even "
-        "a short training makes neighbouring weights more alike, and some filters respond to "
-        "edges and spots."
-    )
-    return caption, pd.DataFrame(after.reshape(len(after), -1))
+        limits = np.abs(filters).max(axis=(1, 2, 3))
+        _plot_images(half, filters[:, 0], limits, rows, "RdBu_r")
+    return pd.DataFrame(after.reshape(len(after), -1)), {"count": len(before)}
 
 
-@book_figure("maps", height=0.95)
-def plot_feature_maps(figure: Figure, image: Array, filters: Array) -> tuple[str, pd.DataFrame]:
-    """Plot the feature maps of one normalised image, (1, height, width)."""
-    maps = np.tanh(filter_response(image, filters))[:9]
+@page.figure("maps", height=0.95)
+def plot_feature_maps(figure: Figure, image: Array, filters: Array) -> Plotted:
+    """One test image (left) and its feature maps by the first nine trained filters, computed by the
+    NumPy code above, after tanh: light is towards 1, dark towards -1.
+    """
+    maps = np.tanh(convolution(image[None], filters)[0])[:9]
     border = (image.shape[1] - maps.shape[1]) // 2
     inner = image[0, border:, border:][: maps.shape[1], : maps.shape[2]]
     scaled = 2 * (inner - inner.min()) / np.ptp(inner) - 1
-    _plot_images(figure, np.concatenate([scaled[None], maps]), 1, "gray", normalise=False)
-    caption = (
-        "One test image (left) and its feature maps by the first nine trained filters, computed "
-        "by the NumPy code above, after tanh: light is towards 1, dark towards -1."
-    )
-    return caption, pd.DataFrame(maps.reshape(len(maps), -1))
+    _plot_images(figure, np.concatenate([scaled[None], maps]), np.ones(10), 1, "gray")
+    return pd.DataFrame(maps.reshape(len(maps), -1))
 
 
-def _plot_images(figure: Any, images: Array, rows: int, cmap: str, *, normalise: bool) -> None:
+def _plot_images(figure: Any, images: Array, limits: Array, rows: int, cmap: str) -> None:
+    """Plot images, ten in a row, each with its largest absolute value that has full colour."""
     for number, axes in enumerate(figure.subplots(rows, 10).flat):
         axes.axis("off")
         if number < len(images):
-            limit = float(np.abs(images[number]).max()) if normalise else 1.0
-            axes.imshow(images[number], cmap=cmap, vmin=-limit, vmax=limit)
+            axes.imshow(images[number], cmap=cmap, vmin=-limits[number], vmax=limits[number])
             frame: dict[str, Any] = {"fill": False, "edgecolor": GRID}
             axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, **frame))

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import autograd.numpy as np
-import pandas as pd
 from autograd import grad
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns, legend_below
 
 Loss = Callable[[Any], Any]
 
@@ -123,12 +122,11 @@ def fit_line(batch: int, epochs: int, rate: float, seed: int = 4) -> Array:
     """Fit a line by stochastic gradient descent; return all points, (steps + 1, 2)."""
     x, t = line_examples()
     rng = np.random.default_rng(seed)
-    w, b, path = -0.5, 1.0, [(-0.5, 1.0)]
+    gradient = grad(lambda w, rows: np.mean((x[rows] * w[0] + w[1] - t[rows]) ** 2))
+    path = [np.array([-0.5, 1.0])]
     for _ in range(epochs):
         for rows in np.split(rng.permutation(len(x)), len(x) // batch):
-            error = x[rows, 0] * w + b - t[rows, 0]
-            w, b = w - rate * 2 * np.mean(error * x[rows, 0]), b - rate * 2 * np.mean(error)
-            path.append((w, b))
+            path.append(path[-1] - rate * gradient(path[-1], rows))
     return np.array(path)
 
 
@@ -146,34 +144,35 @@ def descent_values() -> dict[str, float]:
     }
 
 
-@book_figure("rates", height=2.4)
-def plot_rates(figure: Figure, steps: int = 12) -> tuple[str, pd.DataFrame]:
-    """Plot gradient descent on a parabola with four learning rates."""
+@page.figure("rates", height=2.4)
+def plot_rates(figure: Figure, steps: int = 12) -> Plotted:
+    """{steps} steps from the same start on a parabola of curvature 1, for four learning rates. Each
+    step leaves |1 − rate| of the distance: nearly all of it with 0.1, little with 0.6; 1.9
+    overshoots to the other side each time, and beyond 2 each step ends higher.
+    """
     x = np.linspace(-5, 5, 121)
     data = columns(step=np.arange(steps + 1))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, (rate, behaviour) in zip(panels, RATES.items(), strict=True):
         path = trajectory(parabola, (3.5,), Momentum(rate), steps)[:, 0]
         data[f"weight, rate {rate:g}"] = path
-        axes.plot(x, parabola([x]), color=MUTED, linewidth=1)
-        style: dict[str, Any] = {"color": PAIR_COLOURS[0], "markersize": 3.5, "linewidth": 1}
-        axes.plot(path, parabola([path]), "o-", **style)
+        axes.plot(x, parabola([x]), "-", color=MUTED, linewidth=1)
+        axes.plot(path, parabola([path]), "o-", markersize=3.5, linewidth=1)
         axes.set_title(f"{rate:g}: {behaviour}", fontsize=9)
         axes.set(ylim=(-0.5, 12), xlim=(-5, 5), xlabel="weight")
     panels[0].set_ylabel("loss")
-    caption = (
-        f"{steps} steps from the same start on a parabola of curvature 1, for four learning rates. "
-        "Each step leaves |1 − rate| of the distance: nearly all of it with 0.1, little with 0.6; "
-        "1.9 overshoots to the other side each time, and beyond 2 each step ends higher."
-    )
-    return caption, data
+    return data
 
 
-@book_figure("trajectories", height=3.4)
+@page.figure("trajectories", height=3.4)
 def plot_trajectories(
     figure: Figure, learning_rate: float = 0.125, momentum: float = 0.7, steps: int = 30
-) -> tuple[str, pd.DataFrame]:
-    """Plot the trajectories of three rules on a bowl that is steeper along one axis."""
+) -> Plotted:
+    """A bowl with curvatures 1 and 10, learning rate {learning_rate:g} and momentum {momentum:g}.
+    Above: the trajectories; below: the loss. Plain descent oscillates along the steep axis and
+    advances slowly along the other. With momentum the oscillations cancel and the progress adds up;
+    Nesterov's form oscillates less.
+    """
     rules = {
         "plain": Momentum(learning_rate),
         "momentum": Momentum(learning_rate, momentum),
@@ -183,86 +182,69 @@ def plot_trajectories(
     data = columns(step=np.arange(steps + 1))
     above, below = figure.subplots(2, 1, height_ratios=[3, 2])
     above.contour(x, y, bowl([x, y]), np.geomspace(0.05, 25, 9), colors=[GRID], linewidths=0.8)
-    for (name, rule), dash, colour in zip(
-        rules.items(), ("-", "--", "-."), PAIR_COLOURS, strict=False
-    ):
+    for name, rule in rules.items():
         path = trajectory(bowl, (-4.5, 1.2), rule, steps).T
         data[f"{name}: x"], data[f"{name}: y"] = path
         data[f"{name}: loss"] = np.maximum(bowl(path), 1e-9)
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "label": name}
-        above.plot(*path, marker="o", markersize=2.5, linewidth=1, **style)
-        below.plot(data[f"{name}: loss"], **style)
-    above.set(
-        xlim=(-5, 5), ylim=(-1.6, 1.6), xlabel="direction of curvature 1", ylabel="of curvature 10"
-    )
+        above.plot(*path, marker="o", markersize=2.5, linewidth=1)
+        below.plot(data[f"{name}: loss"], label=name)
+    above.set(xlim=(-5, 5), ylim=(-1.6, 1.6))
+    above.set(xlabel="direction of curvature 1", ylabel="of curvature 10")
     below.set(yscale="log", xlabel="step", ylabel="loss")
     grid_axis(below, "y")
-    figure.legend(*below.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = (
-        f"A bowl with curvatures 1 and 10, learning rate {learning_rate:g} and momentum "
-        f"{momentum:g}. Above: the trajectories; below: the loss. Plain descent oscillates along "
-        "the steep axis and advances slowly along the other. With momentum the oscillations "
-        "cancel and the progress adds up; Nesterov's form oscillates less."
-    )
-    return caption, data
+    legend_below(figure, below, 3)
+    return data
 
 
-@book_figure("local-minima", height=2.6)
+@page.figure("local-minima", height=2.6)
 def plot_local_minima(
     figure: Figure, learning_rate: float = 0.3, momentum: float = 0.85
-) -> tuple[str, pd.DataFrame]:
-    """Plot where descent from several starts ends on a loss with local minima."""
+) -> Plotted:
+    """Three starts on a loss with local minima, 60 steps each; a ring marks the start, a square the
+    end. Learning rate {learning_rate:g}. Plain descent ends in the nearest minimum; momentum may
+    pass over a maximum, into a lower or a higher minimum.
+    """
     x = np.linspace(-9, 9, 361)
     data = columns(step=np.arange(61))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, value in zip(panels, (0.0, momentum), strict=True):
         title = f"momentum {value:g}" if value else "plain"
-        axes.plot(x, waves([x]), color=MUTED, linewidth=1)
+        axes.plot(x, waves([x]), "-", color=MUTED, linewidth=1)
         for start, colour in zip((-8.0, 2.5, 8.0), PAIR_COLOURS, strict=False):
             path = trajectory(waves, (start,), Momentum(learning_rate, value), 60)[:, 0]
             data[f"{title}, start {start:g}"] = path
             _plot_path(axes, path, colour)
         axes.set(title=title, xlabel="weight", ylim=(-1.4, 5.5))
     panels[0].set_ylabel("loss")
-    caption = (
-        "Three starts on a loss with local minima, 60 steps each; a ring marks the start, a "
-        f"square the end. Learning rate {learning_rate:g}. Plain descent ends in the nearest "
-        "minimum; momentum may pass over a maximum, into a lower or a higher minimum."
-    )
-    return caption, data
+    return data
 
 
 def _plot_path(axes: Axes, path: Array, colour: str) -> None:
     heights = waves([path])
-    axes.plot(path, heights, color=colour, linewidth=1, marker=".", markersize=3)
+    axes.plot(path, heights, ".-", color=colour, linewidth=1, markersize=3)
     axes.plot(path[0], heights[0], "o", color=colour, markerfacecolor="none", markersize=8)
     axes.plot(path[-1], heights[-1], "s", color=colour, markersize=7)
 
 
-@book_figure("batches", height=3.0)
-def plot_batches(figure: Figure, rate: float = 0.1, epochs: int = 4) -> tuple[str, pd.DataFrame]:
-    """Plot how a line is fitted with full, mini- and single-example batches."""
+@page.figure("batches", height=3.0)
+def plot_batches(figure: Figure, rate: float = 0.1, epochs: int = 4) -> Plotted:
+    """A line fitted to 256 noisy points in {epochs} epochs: left its two weights (a cross marks
+    those that the points were drawn with), right the error. Full batches make {epochs} exact steps;
+    single examples make {noisy:,} noisy ones, with a quarter of the learning rate, and never
+    converge.
+    """
     x, t = line_examples()
     series: dict[str, Array] = {}
     left, right = figure.subplots(1, 2)
-    for (batch, dash), colour in zip(
-        {256: "-", 32: "--", 1: ":"}.items(), PAIR_COLOURS, strict=False
-    ):
-        path = fit_line(batch, epochs, rate if batch > 1 else rate / 4).T
-        error = np.mean((x * path[0] + path[1] - t) ** 2, axis=0)
-        names = ("slope", "offset", "error")
-        series |= dict(zip([f"batch {batch}: {n}" for n in names], (*path, error), strict=True))
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.2}
-        left.plot(*path, label=f"batch size {batch}", **style)
-        right.plot(np.arange(len(error)) * batch / len(x), error, **style)
+    for batch in (256, 32, 1):
+        slope, offset = fit_line(batch, epochs, rate if batch > 1 else rate / 4).T
+        error = np.mean((x * slope + offset - t) ** 2, axis=0)
+        found = {"slope": slope, "offset": offset, "error": error}
+        series |= {f"batch {batch}: {name}": values for name, values in found.items()}
+        left.plot(slope, offset, label=f"batch size {batch}", linewidth=1.2)
+        right.plot(np.arange(len(error)) * batch / len(x), error, linewidth=1.2)
     left.plot(1.5, -0.5, "+", color=FOREGROUND, markersize=11, zorder=5)
     left.set(xlabel="slope of the line", ylabel="offset")
     right.set(xlabel="epochs", ylabel="mean squared error", ylim=(0, None))
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = (
-        f"A line fitted to 256 noisy points in {epochs} epochs: left its two weights (a cross "
-        "marks those that the points were drawn with), right the error. Full batches make "
-        f"{epochs} exact steps; single examples make {256 * epochs:,} noisy ones, with a quarter "
-        "of the learning rate, and never converge."
-    )
-    return caption, columns(**series)
+    legend_below(figure, left, 3)
+    return columns(**series), {"noisy": 256 * epochs}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from horizont.config.system import installed_version
 from horizont.errors import MissingFramework, UserError
@@ -21,8 +20,8 @@ from horizont.launchers.local import reserve_ports
 from horizont.launchers.plan import ProcessPlan, thread_environment
 from horizont.launchers.supervisor import run_as_group
 from horizont.reporting.output import Message, SourceListing, Stack, Verdict
-from horizont.reporting.tables import text_table
 from horizont.workflow.progress import Progress
+from horizont_textbook import page
 from horizont_textbook.processes import LOOPBACK
 from horizont_textbook.tutorial import BOUND, STEPS, Trained, examples, train
 
@@ -99,6 +98,12 @@ _KVSTORE: dict[str, Any] = {
     "environment": dmlc_environment,
     "services": ("scheduler", "server"),
 }
+_TENSORFLOW_SERVERS: dict[str, Any] = {
+    "roles": ("ps", *_WORKERS, "chief"),
+    "environment": tf_config,
+    "services": ("ps", "worker"),
+    "exact": False,
+}
 
 PROGRAMS = {
     "tensorflow_single": Program("tensorflow", "tensorflow_single", "tf.function, tf.GradientTape"),
@@ -109,10 +114,7 @@ PROGRAMS = {
         "tensorflow",
         "tensorflow_parameter_server",
         "ParameterServerStrategy, ClusterCoordinator",
-        ("ps", *_WORKERS, "chief"),
-        tf_config,
-        services=("ps", "worker"),
-        exact=False,
+        **_TENSORFLOW_SERVERS,
     ),
     "torch_single": Program("pytorch", "torch_single", "torch.optim.SGD, loss.backward()"),
     "torch_allreduce": Program(
@@ -130,14 +132,10 @@ PROGRAMS = {
         "mxnet", "mxnet_kvstore", "KVStore dist_sync", arguments=("dist_sync",), **_KVSTORE
     ),
     "mxnet_dist_async": Program(
-        "mxnet",
-        "mxnet_kvstore",
-        "KVStore dist_async",
-        arguments=("dist_async",),
-        exact=False,
+        "mxnet", "mxnet_kvstore", "KVStore dist_async", arguments=("dist_async",), exact=False,
         **_KVSTORE,
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -185,13 +183,13 @@ class ProgramRun:
             }
             for process in self.processes
         ]
+        table = page.table(rows, text=["address", "environment"])
         losses = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
         text = f"losses {losses}; distance from one process in NumPy: {self.distance:.0e}"
         if self.ok is None:
             verdict: Any = Message(f"{text}; each gradient is an update of its own")
         else:
             verdict = Verdict(text, self.ok)
-        table = text_table(pd.DataFrame(rows), measured=False)
         return Stack((table, verdict))._repr_mimebundle_(), metadata
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import autograd.numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator
 
 from horizont.reporting.output import TableOutput
-from horizont.reporting.style import MUTED, PAIR_COLOURS, grid_axis
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont.reporting.style import MUTED, PAIR_COLOURS
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns, legend_below, power_axis
 
 WORKERS = np.array([1, 2, 4, 8, 16, 32, 64])
 
@@ -123,103 +120,76 @@ def metrics_table() -> TableOutput:
         }
         for name, scores in SCORES.items()
     ]
-    frame = pd.DataFrame(rows)
-    return text_table(frame, measured=False, numbers=list(frame.columns[1:]))
+    return page.table(rows)
 
 
-@book_figure("surprise", height=2.5)
-def plot_surprise(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot the loss by the probability of the right class, and the entropy of two classes."""
+@page.figure("surprise", height=2.5)
+def plot_surprise(figure: Figure) -> Plotted:
+    """Left: the loss of one example. It grows without bound as the probability of the right class
+    approaches 0, unlike a linear loss (dotted). Right: the entropy of a prediction, 0 for a certain
+    one, ln 2 = 0.69 for two equally likely classes.
+    """
     p = np.linspace(0.002, 0.998, 300)
     two_classes = entropy(np.stack([p, 1 - p], axis=1))
     data = columns(probability=p, cross_entropy=-np.log(p), entropy=two_classes)
     left, right = figure.subplots(1, 2)
-    left.plot(p, data["cross_entropy"], color=PAIR_COLOURS[0])
+    left.plot(p, data["cross_entropy"])
     left.plot(p, 2 * (1 - p), color=MUTED, linestyle=":")
     left.set(xlabel="probability of the right class", title="cross-entropy, nats")
-    right.plot(p, data["entropy"], color=PAIR_COLOURS[1])
+    right.plot(p, data["entropy"], "-", color=PAIR_COLOURS[1])
     right.set(xlabel="probability of the first of two classes", title="entropy, nats")
     for axes in (left, right):
         axes.set_ylim(bottom=0)
-    caption = (
-        "Left: the loss of one example. It grows without bound as the probability of the right "
-        "class approaches 0, unlike a linear loss (dotted). Right: the entropy of a prediction, "
-        "0 for a certain one, ln 2 = 0.69 for two equally likely classes."
-    )
-    return caption, data
+    return data
 
 
-@book_figure("laws", height=2.8)
-def plot_speedup_laws(figure: Figure, serial: float = 0.05) -> tuple[str, pd.DataFrame]:
-    """Plot the speedups of Amdahl and Gustafson, and the efficiencies that follow."""
+@page.figure("laws", height=2.8)
+def plot_speedup_laws(figure: Figure, serial: float = 0.05) -> Plotted:
+    """Speedup and efficiency with a serial fraction of {serial:.0%}. {limit}; if the work grows
+    with the workers, so does the speedup.
+    """
     data = columns(workers=WORKERS)
     left, right = figure.subplots(1, 2)
-    for name, law, dash, colour in (
-        ("Amdahl: fixed work", amdahl, "-", PAIR_COLOURS[0]),
-        ("Gustafson: growing work", gustafson, "--", PAIR_COLOURS[1]),
-    ):
+    for name, law in (("Amdahl: fixed work", amdahl), ("Gustafson: growing work", gustafson)):
         data[name] = law(WORKERS, serial)
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o"}
-        left.plot(WORKERS, data[name], label=name, markersize=3.5, **style)
-        right.plot(WORKERS, data[name] / WORKERS, markersize=3.5, **style)
+        left.plot(WORKERS, data[name], marker="o", markersize=3.5, label=name)
+        right.plot(WORKERS, data[name] / WORKERS, marker="o", markersize=3.5)
     left.plot(WORKERS, WORKERS, color=MUTED, linestyle=":", label="ideal")
     left.set_yscale("log", base=2)
     left.yaxis.set_major_locator(FixedLocator(WORKERS.tolist()))
     left.yaxis.set_major_formatter("{x:.0f}")
-    left.set_title("speedup")
-    right.set(title="efficiency", ylim=(0, 1.05))
+    left.set(title="speedup", xlabel="workers")
+    right.set(title="efficiency", xlabel="workers", ylim=(0, 1.05))
     for axes in (left, right):
-        _set_worker_axis(axes)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = (
-        f"Speedup and efficiency with a serial fraction of {serial:.0%}. With a fixed amount of "
-        f"work the speedup stays below {1 / serial:.0f}, however many workers there are; if the "
-        "work grows with the workers, so does the speedup."
-        if serial
-        else "Without a serial fraction both laws predict the ideal."
-    )
-    return caption, data
+        power_axis(axes, WORKERS.tolist())
+    legend_below(figure, left, 3)
+    bound = f"below {1 / serial:.0f}, however many workers there are" if serial else "ideal"
+    return data, {"limit": f"With a fixed amount of work the speedup stays {bound}"}
 
 
-@book_figure("left-out", height=2.8)
+@page.figure("left-out", height=2.8)
 def plot_scaling_limits(
     figure: Figure, gradient_mb: float = 44.0, link_mbit: float = 1000.0, compute_s: float = 1.5
-) -> tuple[str, pd.DataFrame]:
-    """Plot the efficiency that is lost to communication and to the slowest worker."""
+) -> Plotted:
+    """What the laws leave out. Left: {gradient_mb:g} MB of gradients (as of ResNet-18) over links
+    of {link_mbit:g} Mbit/s with a ring, and {compute_s:g} s of computing. Right: in every step all
+    workers wait for the slowest.
+    """
     data = columns(workers=WORKERS)
     left, right = figure.subplots(1, 2)
-    for name, strong, dash, colour in (
-        ("strong scaling", True, "-", PAIR_COLOURS[0]),
-        ("weak scaling", False, "--", PAIR_COLOURS[1]),
-    ):
-        bytes_per_s = link_mbit * 1e6 / 8
-        time_s = step_time(WORKERS, compute_s, gradient_mb * 1e6, bytes_per_s, strong=strong)
-        data[f"efficiency, {name}"] = compute_s / time_s / (WORKERS if strong else 1)
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o"}
-        left.plot(WORKERS, data[f"efficiency, {name}"], label=name, markersize=3.5, **style)
-    left.set(ylim=(0, 1.05), title="efficiency, with a ring")
-    for spread, dash, colour in ((0.05, "-", PAIR_COLOURS[2]), (0.2, "--", PAIR_COLOURS[3])):
+    for name, strong in (("strong scaling", True), ("weak scaling", False)):
+        traffic = gradient_mb * 1e6, link_mbit * 1e6 / 8
+        time_s = step_time(WORKERS, compute_s, *traffic, strong=strong)
+        efficiency = data[f"efficiency, {name}"] = compute_s / time_s / (WORKERS if strong else 1)
+        left.plot(WORKERS, efficiency, marker="o", markersize=3.5, label=name)
+    left.set(ylim=(0, 1.05), title="efficiency, with a ring", xlabel="workers")
+    for spread in (0.05, 0.2):
         slowest = data[f"slowest, spread {spread:.0%}"] = expected_slowest(WORKERS, spread)
-        right.plot(WORKERS, slowest, color=colour, linestyle=dash, marker="o")
-        end = (WORKERS[-2], slowest[-2])
-        text = f"spread {spread:.0%}"
+        right.plot(WORKERS, slowest, marker="o")
+        end, text = (WORKERS[-2], slowest[-2]), f"spread {spread:.0%}"
         right.annotate(text, end, (-6, 4), textcoords="offset points", ha="right")
-    right.set(ylim=(0.9, 1.7), title="time of the slowest / of one")
+    right.set(ylim=(0.9, 1.7), title="time of the slowest / of one", xlabel="workers")
     for axes in (left, right):
-        _set_worker_axis(axes)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    caption = (
-        f"What the laws leave out. Left: {gradient_mb:g} MB of gradients (as of ResNet-18) over "
-        f"links of {link_mbit:g} Mbit/s with a ring, and {compute_s:g} s of computing. Right: "
-        "in every step all workers wait for the slowest."
-    )
-    return caption, data
-
-
-def _set_worker_axis(axes: Axes) -> None:
-    grid_axis(axes, "y")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(WORKERS.tolist()))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.set_xlabel("workers")
+        power_axis(axes, WORKERS.tolist())
+    legend_below(figure, left, 2)
+    return data

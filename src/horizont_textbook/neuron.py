@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import autograd.numpy as np
-import pandas as pd
 from autograd import elementwise_grad
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns, legend_below
 
 #: Where the derivative is smaller, a function counts as saturated.
 SATURATION_THRESHOLD = 0.05
 
-#: Activation functions that the figures compare, each with its line style and colour.
-COMPARED = {"sigmoid": ("-", 0), "tanh": ("--", 1), "relu": ("-.", 2)}
+#: Activation functions that the figures compare.
+COMPARED = ("sigmoid", "tanh", "relu")
 
 
 def sigmoid(x: Array) -> Array:
@@ -96,62 +93,57 @@ def saturation_point(activation: str, threshold: float = SATURATION_THRESHOLD) -
     return float(x[is_flat][0]) if is_flat[-1] else float("inf")
 
 
-@book_figure("response", height=2.9)
-def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> tuple[str, Any]:
-    """Plot the output of a neuron with one input, and its derivative."""
+@page.figure("response", height=2.9)
+def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> Plotted:
+    """A neuron with one input, weight {weight:g} and bias {bias:g}. Dotted: the weighted sum before
+    the activation function. The weight sets how steep the output is and on which side it rises; the
+    bias shifts it along the input. Right: the factor by which the neuron scales a gradient in the
+    backward pass.
+    """
     x = np.linspace(-6, 6, 241)
     data = columns(input=x, weighted_sum=weight * x + bias)
     left, right = figure.subplots(1, 2)
     left.plot(x, data["weighted_sum"], color=MUTED, linewidth=1, linestyle=":")
-    for name, (dash, colour) in COMPARED.items():
+    for name in COMPARED:
         data[name] = ACTIVATIONS[name](weight * x + bias)
         data[f"{name} derivative"] = weight * DERIVATIVES[name](weight * x + bias)
-        style: dict[str, Any] = {"color": PAIR_COLOURS[colour], "linestyle": dash, "label": name}
-        left.plot(x, data[name], **style)
-        right.plot(x, data[f"{name} derivative"], **style)
-    left.set(ylim=(-1.4, 3), title="output")
-    right.set_title("derivative with respect to the input")
-    for axes in (left, right):
-        axes.set_xlabel("input x")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = (
-        f"A neuron with one input, weight {weight:g} and bias {bias:g}. Dotted: the weighted sum "
-        "before the activation function. The weight sets how steep the output is and on which "
-        "side it rises; the bias shifts it along the input. Right: the factor by which the "
-        "neuron scales a gradient in the backward pass."
-    )
-    return caption, data
+        left.plot(x, data[name], label=name)
+        right.plot(x, data[f"{name} derivative"])
+    left.set(ylim=(-1.4, 3), title="output", xlabel="input x")
+    right.set(title="derivative with respect to the input", xlabel="input x")
+    legend_below(figure, left, 3)
+    return data
 
 
-@book_figure("activations", height=4.4)
-def plot_activations(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot each activation function with its derivative and the range where it saturates."""
+@page.figure("activations", height=4.4)
+def plot_activations(figure: Figure, threshold: float = SATURATION_THRESHOLD) -> Plotted:
+    """Six activation functions and their derivatives. Shaded: where the derivative is below
+    {threshold:g}. There the neuron is saturated: its output hardly depends on its weights, so that
+    they learn next to nothing.
+    """
     x = np.linspace(-6, 6, 481)
     data = columns(x=x)
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
     for axes, (name, function) in zip(panels.flat, ACTIVATIONS.items(), strict=True):
-        derivative = DERIVATIVES[name](x)
-        data[name], data[f"{name} derivative"] = function(x), derivative
-        saturated = derivative < SATURATION_THRESHOLD
-        axes.fill_between(x, -1.5, 3, where=saturated, color=GRID, alpha=0.6, linewidth=0)
-        axes.plot(x, function(x), color=PAIR_COLOURS[0], label="function")
-        axes.plot(x, derivative, color=PAIR_COLOURS[1], linestyle="--", label="derivative")
+        data[name], derivative = function(x), DERIVATIVES[name](x)
+        data[f"{name} derivative"] = derivative
+        is_flat = derivative < threshold
+        axes.fill_between(x, -1.5, 3, where=is_flat, color=GRID, alpha=0.6, linewidth=0)
+        axes.plot(x, data[name], label="function")
+        axes.plot(x, derivative, label="derivative")
         axes.set(title=name.replace("_", " "), ylim=(-1.5, 3))
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2)
-    caption = (
-        "Six activation functions and their derivatives. Shaded: where the derivative is below "
-        f"{SATURATION_THRESHOLD:g}. There the neuron is saturated: its output hardly depends on "
-        "its weights, so that they learn next to nothing."
-    )
-    return caption, data
+    legend_below(figure, panels[0, 0], 2)
+    return data
 
 
-@book_figure("line", height=3.1, width=4.2)
+@page.figure("line", height=3.1, width=4.2)
 def plot_decision_line(
     figure: Figure, angle: float = 30.0, steepness: float = 3.0, bias: float = 0.0
-) -> tuple[str, pd.DataFrame]:
-    """Plot the output of a neuron with two inputs and the line where it is one half."""
+) -> Plotted:
+    """A sigmoid neuron with two inputs divides their plane along the line where the weighted sum
+    plus bias is zero. The arrow is the direction of the weights; their size sets how sharp the
+    transition is, and the bias (here {bias:g}) how far the line lies from the origin.
+    """
     direction = np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])
     weights = steepness * direction
     side = np.linspace(-2, 2, 81)
@@ -165,44 +157,26 @@ def plot_decision_line(
     axes.annotate("", tuple(foot + direction), tuple(foot), arrowprops=arrow)
     axes.set(aspect="equal", xlabel="first input", ylabel="second input")
     figure.colorbar(filled, label="output of the neuron", ticks=[0, 0.5, 1])
-    caption = (
-        "A sigmoid neuron with two inputs divides their plane along the line where the weighted "
-        "sum plus bias is zero. The arrow is the direction of the weights; their size sets how "
-        f"sharp the transition is, and the bias (here {bias:g}) how far the line lies from the "
-        "origin."
-    )
-    coarse = (slice(None, None, 4),) * 2
-    points = grid[coarse].reshape(-1, 2)
-    return caption, columns(first=points[:, 0], second=points[:, 1], output=output[coarse].ravel())
+    first, second = grid[::4, ::4].reshape(-1, 2).T
+    return columns(first=first, second=second, output=output[::4, ::4].ravel())
 
 
-@book_figure("vanishing", height=2.8)
-def plot_vanishing(figure: Figure, layers: int = 30) -> tuple[str, pd.DataFrame]:
-    """Plot the norm of a gradient behind each layer of a deep network."""
+@page.figure("vanishing", height=2.8)
+def plot_vanishing(figure: Figure, layers: int = 30) -> Plotted:
+    """The norm of a gradient behind {layers} random layers of 64 neurons, relative to the output;
+    median of five networks, shaded from the smallest to the largest. Weights have variance 1/64.
+    Each sigmoid layer leaves about an eighth of the gradient.
+    """
     data = columns(layer=np.arange(layers + 1))
     axes = figure.subplots()
     grid_axis(axes, "y")
-    for name, (dash, number) in COMPARED.items():
+    for name, colour in zip(COMPARED, PAIR_COLOURS, strict=False):
         norms = np.array([gradient_norms(name, layers, seed=seed) for seed in range(5)])
-        colour = PAIR_COLOURS[number]
         data[name] = np.median(norms, axis=0)
-        low, high = norms.min(0), norms.max(0)
-        axes.fill_between(data["layer"], low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(data[name], color=colour, linestyle=dash, label=name)
-        _label_line(axes, name, (layers, data[name].iloc[-1]), colour)
-    axes.set(
-        yscale="log",
-        xlim=(0, layers * 1.14),
-        xlabel="layers passed in the backward pass",
-        ylabel="norm of the gradient",
-    )
-    caption = (
-        f"The norm of a gradient behind {layers} random layers of 64 neurons, relative to the "
-        "output; median of five networks, shaded from the smallest to the largest. Weights have "
-        "variance 1/64. Each sigmoid layer leaves about an eighth of the gradient."
-    )
-    return caption, data
-
-
-def _label_line(axes: Axes, name: str, end: tuple[float, float], colour: str) -> None:
-    axes.annotate(name, end, (4, 0), textcoords="offset points", color=colour, va="center")
+        axes.fill_between(data["layer"], norms.min(0), norms.max(0), alpha=0.2, linewidth=0)
+        axes.plot(data[name])
+        end = (layers, data[name].iloc[-1])
+        axes.annotate(name, end, (4, 0), textcoords="offset points", color=colour, va="center")
+    axes.set(yscale="log", xlim=(0, layers * 1.14))
+    axes.set(xlabel="layers passed in the backward pass", ylabel="norm of the gradient")
+    return data

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import autograd.numpy as np
-import pandas as pd
 from autograd import make_vjp
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import PAIR_COLOURS, grid_axis
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns
 
 #: Factor of the standard deviation of the initial weights.
 GAINS = {0.5: "small weights", 1.0: "weights of variance 1/n", 3.0: "large weights"}
@@ -77,97 +74,78 @@ def gradients_by_depth(blocks: int, *, residual: bool, width: int = 64, seed: in
     return np.array(norms) / norms[0]
 
 
-@book_figure("outputs", height=3.3)
-def plot_outputs(figure: Figure, layers: int = 12) -> tuple[str, pd.DataFrame]:
-    """Plot the distribution of outputs of a deep layer, with and without batch norm."""
+@page.figure("outputs", height=3.3)
+def plot_outputs(figure: Figure, layers: int = 12) -> Plotted:
+    """The outputs of the last of {layers} tanh layers of 64 neurons, for three sizes of the initial
+    weights. Without batch norm the signal vanishes, or saturates at −1 and 1; with it the
+    distribution is the same for all weights.
+    """
     edges = np.linspace(-1, 1, 41)
     data = columns(output=(edges[1:] + edges[:-1]) / 2)
     panels = figure.subplots(2, len(GAINS), sharex=True)
-    for column, (gain, description) in enumerate(GAINS.items()):
-        for row, normalised in enumerate((False, True)):
-            outputs = activations_by_depth(layers, normalised=normalised, gain=gain)[-1].ravel()
-            axes = panels[row, column]
+    for row, label in enumerate(("without", "with batch norm")):
+        for axes, (gain, description) in zip(panels[row], GAINS.items(), strict=True):
+            outputs = activations_by_depth(layers, normalised=bool(row), gain=gain)[-1].ravel()
             weights = np.full(outputs.shape, 1 / len(outputs))
             heights, *_ = axes.hist(outputs, edges, color=PAIR_COLOURS[row], weights=weights)
-            data[f"{description}{', batch norm' if normalised else ''}"] = heights
+            data[f"{description}, {label}"] = heights
             grid_axis(axes, "y")
             axes.set_yticks([])
-        panels[0, column].set_title(description, fontsize=9)
-        panels[1, column].set_xlabel("output")
-    panels[0, 0].set_ylabel("without")
-    panels[1, 0].set_ylabel("with batch norm")
-    caption = (
-        f"The outputs of the last of {layers} tanh layers of 64 neurons, for three sizes of the "
-        "initial weights. Without batch norm the signal vanishes, or saturates at −1 and 1; with "
-        "it the distribution is the same for all weights."
-    )
-    return caption, data
+            axes.set_title("" if row else description, fontsize=9)
+            axes.set_xlabel("output" if row else "")
+        panels[row, 0].set_ylabel(label)
+    return data
 
 
-@book_figure("dropped", height=2.4)
-def plot_dropout(figure: Figure, rate: float = 0.5) -> tuple[str, pd.DataFrame]:
-    """Plot a dropout mask, and the distribution of sums of dropped values."""
+@page.figure("dropped", height=2.4)
+def plot_dropout(figure: Figure, rate: float = 0.5) -> Plotted:
+    """Dropout with rate {rate:g}. Left: one mask; dark neurons are dropped, the others multiplied
+    by {factor:g}. Right: the input of a neuron of the next layer varies from mask to mask, around
+    its input at inference (line), where nothing is dropped.
+    """
     values = np.random.default_rng(0).random(64)
     sums = [float(values @ dropout_mask((64,), rate, seed)) for seed in range(2000)]
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
     left.imshow(dropout_mask((8, 8), rate, 1), cmap="Greys_r", vmin=-0.4)
-    left.set(xticks=[], yticks=[])
+    left.set(xticks=[], yticks=[], title=f"a mask, rate {rate:g}")
     left.grid(visible=False)
-    left.set_title(f"a mask, rate {rate:g}")
-    counts, edges, _ = right.hist(sums, 40, color=PAIR_COLOURS[0])
-    right.axvline(values.sum(), color=PAIR_COLOURS[1], linewidth=1.6)
+    counts, edges, _ = right.hist(sums, 40)
+    right.axvline(values.sum(), color=PAIR_COLOURS[1], linestyle="-")
     right.set(title="sum of 64 values, 2,000 masks", yticks=[])
     grid_axis(right, "x")
-    caption = (
-        f"Dropout with rate {rate:g}. Left: one mask; dark neurons are dropped, the others "
-        f"multiplied by {1 / (1 - rate):g}. Right: the input of a neuron of the next layer varies "
-        "from mask to mask, around its input at inference (line), where nothing is dropped."
-    )
-    return caption, columns(sum=edges[:-1], masks=counts)
+    return columns(sum=edges[:-1], masks=counts), {"factor": 1 / (1 - rate)}
 
 
-def dropout_table(
-    outputs: Mapping[str, NDArray[Any]], gradients: Mapping[str, NDArray[Any]]
-) -> TableOutput:
+def dropout_table(outputs: Mapping[str, Array], gradients: Mapping[str, Array]) -> TableOutput:
     """Format what the dropout of each framework did to ten thousand ones."""
+    same_mask = "same mask in the backward pass"
     rows = [
         {
             "framework": framework_label(name),
             "dropped": f"{np.mean(values == 0):.1%}",
             "the others became": f"{values.max():.6f}",
             "mean": f"{values.mean():.3f}",
-            "same mask in the backward pass": (
-                "yes" if np.array_equal(values, gradients[name]) else "no"
-            ),
+            same_mask: "yes" if np.array_equal(values, gradients[name]) else "no",
         }
         for name, values in outputs.items()
     ]
-    return text_table(
-        pd.DataFrame(rows), measured=False, numbers=["dropped", "the others became", "mean"]
-    )
+    return page.table(rows, text=[same_mask])
 
 
-@book_figure("depth", height=2.7)
-def plot_depth(figure: Figure, blocks: int = 40) -> tuple[str, pd.DataFrame]:
-    """Plot the norm of a gradient behind many blocks, plain and residual."""
+@page.figure("depth", height=2.7)
+def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
+    """The norm of a gradient behind {blocks} blocks of a layer with batch norm and relu, relative
+    to the output; median of five networks. Without the skip connection, batch norm makes the
+    gradient of a random network explode; with it, the gradient keeps its order of magnitude.
+    """
     data = columns(block=np.arange(blocks + 1))
     axes = figure.subplots()
     grid_axis(axes, "y")
-    for residual, label, dash, colour in (
-        (False, "plain", "--", PAIR_COLOURS[1]),
-        (True, "residual", "-", PAIR_COLOURS[0]),
-    ):
+    for residual, label in ((True, "residual"), (False, "plain")):
         norms = [gradients_by_depth(blocks, residual=residual, seed=seed) for seed in range(5)]
         data[label] = np.median(norms, axis=0)
-        axes.plot(data[label], color=colour, linestyle=dash, label=label)
-    axes.set(
-        yscale="log", xlabel="blocks passed in the backward pass", ylabel="norm of the gradient"
-    )
+        axes.plot(data[label], label=label)
+    axes.set(yscale="log", ylabel="norm of the gradient")
+    axes.set_xlabel("blocks passed in the backward pass")
     axes.legend()
-    caption = (
-        f"The norm of a gradient behind {blocks} blocks of a layer with batch norm and relu, "
-        "relative to the output; median of five networks. Without the skip connection, batch "
-        "norm makes the gradient of a random network explode; with it, the gradient keeps its "
-        "order of magnitude."
-    )
-    return caption, data
+    return data

@@ -1,30 +1,41 @@
-"""What the pages of all chapters share: the frame of a figure, and links to measured pages."""
+"""What the pages of all chapters share: figures with captions, and links to measured pages."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec
 
+import matplotlib as mpl
 import pandas as pd
+from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from horizont.config.study import Study, read_study
 from horizont.reporting.labels import dataset_label, workload_label
-from horizont.reporting.output import FigureOutput, RelatedPages
-from horizont.reporting.style import FIGURE_WIDTH, book_style, new_figure
+from horizont.reporting.output import FigureOutput, RelatedPages, TableOutput
+from horizont.reporting.style import FIGURE_WIDTH, PAIR_COLOURS, book_style, grid_axis, new_figure
+from horizont.reporting.tables import text_table
 from horizont.workflow.paths import Paths, study_paths
 
 P = ParamSpec("P")
 
-#: A function that plots on a figure and returns the caption and the data of the figure.
-Plot = Callable[Concatenate[Figure, P], tuple[str, pd.DataFrame]]
+#: The data of a figure, alone or with values for the fields of its caption.
+Plotted = pd.DataFrame | tuple[pd.DataFrame, dict[str, Any]]
+
+#: Colour and dash of the lines of a figure, in the order in which they are plotted.
+LINE_CYCLE = cycler(color=PAIR_COLOURS[:4], linestyle=("-", "--", "-.", ":"))
 
 
-def book_figure(
+def figure(
     name: str, height: float, width: float = FIGURE_WIDTH
-) -> Callable[[Plot[P]], Callable[P, FigureOutput]]:
+) -> Callable[[Callable[Concatenate[Figure, P], Plotted]], Callable[P, FigureOutput]]:
     """Convert a function that plots on a figure to one that returns the figure with its caption.
+
+    The docstring is the caption; arguments and returned values replace its fields in braces.
 
     Parameters
     ----------
@@ -34,13 +45,20 @@ def book_figure(
         In inches.
     """
 
-    def decorate(plot: Plot[P]) -> Callable[P, FigureOutput]:
+    def decorate(plot: Callable[Concatenate[Figure, P], Plotted]) -> Callable[P, FigureOutput]:
+        signature = inspect.signature(plot)
+        caption = " ".join((plot.__doc__ or "").split())
+
         @functools.wraps(plot)
         def plotted(*args: P.args, **kwargs: P.kwargs) -> FigureOutput:
-            with book_style():
-                figure = new_figure(height, width)
-                caption, data = plot(figure, *args, **kwargs)
-            return FigureOutput(figure, name, caption, data)
+            with book_style(), mpl.rc_context({"axes.prop_cycle": LINE_CYCLE}):
+                panel = new_figure(height, width)
+                result = plot(panel, *args, **kwargs)
+            data, values = result if isinstance(result, tuple) else (result, {})
+            arguments = signature.bind(panel, *args, **kwargs)
+            arguments.apply_defaults()
+            text = caption.format(**arguments.arguments | values)
+            return FigureOutput(panel, name, text, data)
 
         del plotted.__wrapped__  # its signature includes the figure
         return plotted
@@ -51,6 +69,27 @@ def book_figure(
 def columns(**values: Any) -> pd.DataFrame:
     """Build a data frame of columns that may differ in length."""
     return pd.DataFrame({name: pd.Series(column) for name, column in values.items()})
+
+
+def legend_below(figure: Figure, axes: Axes, ncols: int) -> None:
+    """Place the legend of a panel below all panels."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=ncols)
+
+
+def power_axis(axes: Axes, ticks: Sequence[float]) -> None:
+    """Scale the x axis by powers of two, with labelled ticks."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    grid_axis(axes, "y")
+
+
+def table(rows: Sequence[dict[str, str]], text: Sequence[str] = ()) -> TableOutput:
+    """Build a table of formatted cells; its columns are numbers but for the first and `text`."""
+    frame = pd.DataFrame(rows)
+    numbers = [name for name in frame.columns[1:] if name not in text]
+    return text_table(frame, numbers, measured=False)
 
 
 def format_distance(distance: float | None) -> str:

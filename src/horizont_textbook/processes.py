@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,18 +32,18 @@ def run_modules(
     what: str,
     inputs: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Run Python modules in processes of their own and merge the arrays that each leaves.
+    """Run Python modules in processes of their own and merge the arrays that each writes.
 
     Parameters
     ----------
     plans
         By name: a module and its arguments, in which `FOLDER` stands for the working folder.
     files
-        Where the arrays of each are to lie; a file appears complete or not at all.
+        Where the arrays of each are stored; a file appears complete or not at all.
     what
-        What is done, for the progress line.
+        For the progress line.
     inputs
-        Files that each process finds in its folder.
+        Files for the working folder of each process.
 
     Raises
     ------
@@ -66,8 +65,11 @@ def run_modules(
             processes.append(ProcessPlan(name, LOOPBACK, argv, environment, folder, job=None))
         run_in_parallel(processes, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
         for name, file in files.items():
-            parts = [load_arrays(part) for part in sorted(Path(root, name).glob("*.npz"))]
-            _save_atomically({k: v for part in parts for k, v in part.items()}, file)
+            parts = map(load_arrays, sorted(Path(root, name).glob("*.npz")))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(f".{os.getpid()}.npz")
+            np.savez(partial, **{key: array for part in parts for key, array in part.items()})
+            partial.replace(file)
     progress.close()
 
 
@@ -87,13 +89,6 @@ def load_arrays(file: Path) -> dict[str, Array]:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _save_atomically(arrays: Mapping[str, Any], file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{os.getpid()}.npz")
-    np.savez(partial, **arrays)
-    partial.replace(file)
-
-
 @dataclass(frozen=True)
 class GroupResults:
     """Arrays of the processes of a group, by `<exercise>/<rank>/<name>`; empty if not run."""
@@ -107,11 +102,11 @@ class GroupResults:
 
     def sent_bytes(self, exercise: str) -> list[int]:
         """List the bytes that each process sent."""
-        return [int(counts[0]) for counts in self.by_rank(exercise, "bytes")]
+        return [int(sent) for sent, _ in self.by_rank(exercise, "bytes")]
 
     def received_bytes(self, exercise: str) -> list[int]:
         """List the bytes that each process received."""
-        return [int(counts[1]) for counts in self.by_rank(exercise, "bytes")]
+        return [int(received) for _, received in self.by_rank(exercise, "bytes")]
 
 
 def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResults:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import autograd.numpy as np
 import pandas as pd
@@ -12,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
-from horizont_textbook import Array
+from horizont_textbook import Array, page
 from horizont_textbook.neuron import sigmoid
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook.page import Plotted, columns, legend_below
 
 #: The patterns of the memory, 8 by 8.
 LETTERS = {
@@ -69,15 +68,15 @@ def corrupt(pattern: Array, fraction: float, seed: int = 0) -> Array:
     return corrupted
 
 
-def recall_energies(fraction: float, letter: int = 0) -> Array:
-    """Return the energy of a corrupted letter, and after each sweep."""
+def recall_energies(fraction: float) -> Array:
+    """Return the energy of the corrupted first letter, and after each sweep."""
     weights = hebbian_weights(letters())
-    return energy(weights, recall(weights, corrupt(letters()[letter], fraction)))
+    return energy(weights, recall(weights, corrupt(letters()[0], fraction)))
 
 
-def bit_errors(fraction: float, letter: int = 0) -> int:
-    """Return how many elements of a corrupted letter are wrong after the last sweep."""
-    pattern = letters()[letter]
+def bit_errors(fraction: float) -> int:
+    """Return how many elements of the corrupted first letter are wrong after the last sweep."""
+    pattern = letters()[0]
     recalled = recall(hebbian_weights(letters()), corrupt(pattern, fraction))[-1]
     return int(np.sum(recalled != pattern))
 
@@ -113,9 +112,7 @@ def lstm(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) -> Ar
     states = []
     for t in range(x.shape[1]):
         sums = x[:, t] @ input_weight.T + h @ hidden_weight.T + bias
-        input_, forget, candidate, output = (
-            sums[:, gate * units : (gate + 1) * units] for gate in range(4)
-        )
+        input_, forget, candidate, output = np.split(sums, 4, axis=1)
         cell = sigmoid(forget) * cell + sigmoid(input_) * np.tanh(candidate)
         h = sigmoid(output) * np.tanh(cell)
         states.append(h)
@@ -143,62 +140,51 @@ def gradient_reach(
     return norms / norms[0]
 
 
-@book_figure("memory", height=4.2)
-def plot_memory(figure: Figure, corrupted_fraction: float = 0.2) -> tuple[str, pd.DataFrame]:
-    """Plot how a Hopfield network recalls three letters."""
+@page.figure("memory", height=4.2)
+def plot_memory(figure: Figure, corrupted_fraction: float = 0.2) -> Plotted:
+    """A Hopfield network of 64 neurons that has stored three letters, presented with
+    {corrupted_fraction:.0%} of their elements flipped. The neurons are updated one after the other,
+    in random order. Right: the energy, which no update increases.
+    """
     patterns = letters()
     weights = hebbian_weights(patterns)
     data = columns(sweep=range(4))
     panels = figure.subplots(3, 5, width_ratios=[1, 1, 1, 1, 2.2])
-    titles = ("learned", "corrupted", "1 sweep", "2 sweeps")
     for row, (letter, pattern) in enumerate(zip(LETTERS, patterns, strict=True)):
         states = recall(weights, corrupt(pattern, corrupted_fraction, seed=row))
-        for axes, state, title in zip(panels[row, :4], (pattern, *states[:3]), titles, strict=True):
+        for axes, state in zip(panels[row], (pattern, *states[:3]), strict=False):
             axes.imshow(state.reshape(8, 8), cmap="cividis_r", vmin=-1, vmax=1)
             axes.set(xticks=[], yticks=[])
             axes.grid(visible=False)
-            if row == 0:
-                axes.set_title(title, fontsize=9)
         data[f"energy of {letter}"] = energy(weights, states)
-        _plot_energies(panels[row, 4], data[f"energy of {letter}"], row)
-    caption = (
-        "A Hopfield network of 64 neurons that has stored three letters, presented with "
-        f"{corrupted_fraction:.0%} of their elements flipped. The neurons are updated one after "
-        "the other, in random order. Right: the energy, which no update increases."
-    )
-    return caption, data
+        axes = panels[row, 4]
+        axes.plot(data[f"energy of {letter}"], "o-", markersize=4)
+        axes.set_xticks(data["sweep"])
+        axes.yaxis.tick_right()
+        grid_axis(axes, "y")
+    titles = ("learned", "corrupted", "1 sweep", "2 sweeps", "energy")
+    for axes, title in zip(panels[0], titles, strict=True):
+        axes.set_title(title, fontsize=9)
+    panels[2, 4].set_xlabel("sweeps")
+    return data
 
 
-def _plot_energies(axes: Axes, energies: Any, row: int) -> None:
-    axes.plot(energies, "o-", color=PAIR_COLOURS[0], markersize=4)
-    axes.set_xticks(range(len(energies)))
-    axes.yaxis.tick_right()
-    grid_axis(axes, "y")
-    if row == 0:
-        axes.set_title("energy", fontsize=9)
-    if row == 2:
-        axes.set_xlabel("sweeps")
-
-
-@book_figure("uses", height=3.6)
-def plot_uses(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot four uses of a recurrent network."""
+@page.figure("uses", height=3.6)
+def plot_uses(figure: Figure) -> Plotted:
+    """Four uses of a recurrent network, unrolled over five time steps: below the inputs, above the
+    outputs. This study's LSTM is of the first kind: after each word it predicts the next one.
+    Translation is of the last kind: the output begins when the input has ended.
+    """
     rows = []
-    for axes, (name, (inputs, outputs)) in zip(
-        figure.subplots(2, 2).flat, USES.items(), strict=True
-    ):
+    panels = figure.subplots(2, 2).flat
+    for axes, (name, (inputs, outputs)) in zip(panels, USES.items(), strict=True):
         axes.axis("off")
         axes.set(xlim=(-0.6, 4.6), ylim=(-1.5, 1.7))
         axes.set_title(name, fontsize=9.5)
         for t in range(5):
             _plot_time_step(axes, t, bool(inputs[t]), bool(outputs[t]))
             rows.append({"use": name, "time": t, "input": inputs[t], "output": outputs[t]})
-    caption = (
-        "Four uses of a recurrent network, unrolled over five time steps: below the inputs, above "
-        "the outputs. This study's LSTM is of the first kind: after each word it predicts the "
-        "next one. Translation is of the last kind: the output begins when the input has ended."
-    )
-    return caption, pd.DataFrame(rows)
+    return pd.DataFrame(rows)
 
 
 def _plot_time_step(axes: Axes, t: int, has_input: bool, has_output: bool) -> None:
@@ -214,26 +200,20 @@ def _plot_time_step(axes: Axes, t: int, has_input: bool, has_output: bool) -> No
     axes.plot(t, 0, "o", color=BACKGROUND, markeredgecolor=FOREGROUND, markersize=14)
 
 
-@book_figure("span", height=2.9)
-def plot_memory_span(figure: Figure, steps: int = 40) -> tuple[str, pd.DataFrame]:
-    """Plot how strongly the last state depends on earlier inputs."""
-    lines = {
-        "recurrent (tanh)": ("--", PAIR_COLOURS[1], gradient_reach("recurrent", steps)),
-        "LSTM, forget bias 0": ("-.", PAIR_COLOURS[2], gradient_reach("lstm", steps, 0.0)),
-        "LSTM, forget bias 1": (":", PAIR_COLOURS[3], gradient_reach("lstm", steps, 1.0)),
-        "LSTM, forget bias 3": ("-", PAIR_COLOURS[0], gradient_reach("lstm", steps, 3.0)),
-    }
+@page.figure("span", height=2.9)
+def plot_memory_span(figure: Figure, steps: int = 40) -> Plotted:
+    """How strongly the state after {steps} steps depends on each input, relative to the last one,
+    in untrained layers of 32 units with weights of the same size. A plain recurrent layer forgets
+    an input within about ten steps. The cell of an LSTM keeps its content as long as the forget
+    gate stays open, which depends on the initial bias of the gate.
+    """
+    data = columns(steps_back=range(steps))
+    data["recurrent (tanh)"] = gradient_reach("recurrent", steps)
+    for bias in (0, 1, 3):
+        data[f"LSTM, forget bias {bias}"] = gradient_reach("lstm", steps, bias)
     axes = figure.subplots()
     grid_axis(axes, "y")
-    for label, (dash, colour, norms) in lines.items():
-        axes.plot(norms, dash, color=colour, label=label)
+    axes.plot(data.drop(columns="steps_back"), label=list(data.columns[1:]))
     axes.set(yscale="log", xlabel="time steps back", ylabel="gradient by the input")
-    figure.legend(loc="outside lower center", ncols=2)
-    caption = (
-        f"How strongly the state after {steps} steps depends on each input, relative to the last "
-        "one, in untrained layers of 32 units with weights of the same size. A plain recurrent "
-        "layer forgets an input within about ten steps. The cell of an LSTM keeps its content as "
-        "long as the forget gate stays open, which depends on the initial bias of the gate."
-    )
-    norms_by_label = {label: norms for label, (_, _, norms) in lines.items()}
-    return caption, columns(steps_back=range(steps), **norms_by_label)
+    legend_below(figure, axes, 2)
+    return data

@@ -46,17 +46,7 @@ FAULT = {"kind": "throttle", "target": "worker", "rank": 1, "at_step": 3, "cpu_f
 
 @dataclass(frozen=True)
 class FirstLayer:
-    """The first layer of a trained network, and a test image.
-
-    Attributes
-    ----------
-    before, after
-        Its filters, (filters, channels, height, width).
-    image
-        (channels, height, width), normalised as for training.
-    losses
-        Of each step.
-    """
+    """The filters of the first layer around training, a normalised test image, and the losses."""
 
     before: Array
     after: Array
@@ -92,8 +82,6 @@ def train_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
 
 def run_with_slow_worker(steps: int, paths: Paths | None = None) -> list[Record]:
     """Train the LeNet variant with a slowed worker, synchronously and asynchronously.
-
-    The order and the staleness of the updates of the asynchronous server are recorded.
 
     Raises
     ------

@@ -16,9 +16,8 @@ from horizont.analysis.runs import steps_of
 from horizont.records.record import Record
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import FOREGROUND, GRID, PAIR_COLOURS, grid_axis
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.page import Plotted, columns, legend_below
 
 WORKERS = np.arange(1, 33)
 TITLES = ("synchronous: all wait", "asynchronous: none waits")
@@ -109,36 +108,28 @@ def expected_staleness(times_s: Any) -> Array:
     return np.asarray(times * (1 / times).sum() - 1)
 
 
-@book_figure("lines", height=2.4)
-def plot_schedules(
-    figure: Figure, workers: int = 3, slower: float = 4.0
-) -> tuple[str, pd.DataFrame]:
-    """Plot the steps of workers of which the last is slower, with and without waiting."""
-    times_s = np.ones(workers)
-    times_s[-1] = slower
+@page.figure("lines", height=2.4)
+def plot_schedules(figure: Figure, workers: int = 3, slower: float = 4.0) -> Plotted:
+    """{workers} workers, the last {slower:g} times slower; each bar is a step. Synchronously they
+    make {rates[0]:.2f} steps in the time of one, asynchronously {rates[1]:.2f}. Numbers: the
+    staleness of a gradient, that is the updates of others during its step.
+    """
+    times_s = np.append(np.ones(workers - 1), slower)
     until_s = 2 * slower + 1e-9
     schedules = (synchronous_schedule(times_s, until_s), asynchronous_schedule(times_s, until_s))
-    panels = figure.subplots(1, 2, sharey=True)
+    panels, frames = figure.subplots(1, 2, sharey=True), []
     for axes, title, steps in zip(panels, TITLES, schedules, strict=True):
+        frames.append(pd.DataFrame(steps).assign(schedule=title))
         for step in steps:
             _plot_step(axes, step.worker, step.start_s, step.end_s - step.start_s)
             if title == TITLES[1]:
                 right: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 7}
                 axes.text(step.end_s - 0.06, step.worker, str(step.staleness), **right)
-        axes.set(title=title, xlim=(0, until_s))
         axes.grid(visible=False)
-        axes.set_xlabel("time, in steps of a fast worker")
+        axes.set(title=title, xlim=(0, until_s), xlabel="time, in steps of a fast worker")
     _set_worker_axis(panels[0], workers)
     rates = [steps_per_second(times_s, synchronous=synchronous) for synchronous in (True, False)]
-    caption = (
-        f"{workers} workers, the last {slower:g} times slower; each bar is a step. Synchronously "
-        f"they make {rates[0]:.2f} steps in the time of one, asynchronously {rates[1]:.2f}. "
-        "Numbers: the staleness of a gradient, that is the updates of others during its step."
-    )
-    frames = [
-        pd.DataFrame(steps).assign(schedule=t) for t, steps in zip(TITLES, schedules, strict=True)
-    ]
-    return caption, pd.concat(frames)
+    return pd.concat(frames), {"rates": rates}
 
 
 def _plot_step(axes: Axes, worker: int, start_s: float, length_s: float) -> None:
@@ -156,38 +147,28 @@ def _set_worker_axis(axes: Axes, workers: int) -> None:
     axes.grid(visible=False)
 
 
-@book_figure("slowest", height=2.8)
-def plot_waiting(
-    figure: Figure, spread: float = 0.2, slower: float = 4.0
-) -> tuple[str, pd.DataFrame]:
-    """Plot the cost of waiting: for the slowest of equal workers, and for a slower one."""
+@page.figure("slowest", height=2.8)
+def plot_waiting(figure: Figure, spread: float = 0.2, slower: float = 4.0) -> Plotted:
+    """Left: the mean time of the slowest of n equal workers, each 1 plus an exponential time of
+    mean {spread:g}; line by the formula, dots simulated. Right: four workers, one of them slower.
+    At a factor of four, synchronous workers lose three quarters of their steps, asynchronous ones a
+    fifth.
+    """
     some, factors = np.array([1, 2, 4, 8, 16, 32]), np.linspace(1, 10, 37)
     data = columns(workers=WORKERS, slowest=expected_maximum(WORKERS, 1.0, spread), factor=factors)
     left, right = figure.subplots(1, 2)
-    left.plot(WORKERS, data["slowest"].dropna(), color=PAIR_COLOURS[0])
+    left.plot(WORKERS, data["slowest"].dropna())
     left.plot(some, simulated_maximum(some, 1.0, spread), "o", color=PAIR_COLOURS[0])
     left.set(xlabel="equal workers", title="time of the slowest")
-    for synchronous, title, dash, colour in (
-        (True, TITLES[0], "-", PAIR_COLOURS[0]),
-        (False, TITLES[1], "--", PAIR_COLOURS[3]),
-    ):
+    for synchronous, title in zip((True, False), TITLES, strict=True):
         times = [np.array([1, 1, 1, factor]) for factor in factors]
         data[title] = [steps_per_second(t, synchronous=synchronous) / 4 for t in times]
-        right.plot(factors, data[title], dash, color=colour, label=title)
-    right.axvline(slower, color=GRID)
-    right.set(
-        ylim=(0, 1.05),
-        xlabel="factor by which one of four is slower",
-        title="steps, relative to four equal workers",
-    )
-    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    caption = (
-        f"Left: the mean time of the slowest of n equal workers, each 1 plus an exponential time "
-        f"of mean {spread:g}; line by the formula, dots simulated. Right: four workers, one of "
-        "them slower. At a factor of four, synchronous workers lose three quarters of their "
-        "steps, asynchronous ones a fifth."
-    )
-    return caption, data
+        right.plot(factors, data[title], label=title)
+    right.axvline(slower, color=GRID, linestyle="-")
+    right.set(ylim=(0, 1.05), title="steps, relative to four equal workers")
+    right.set_xlabel("factor by which one of four is slower")
+    legend_below(figure, right, 2)
+    return data
 
 
 def staleness_table(times_s: Sequence[float]) -> TableOutput:
@@ -195,21 +176,30 @@ def staleness_table(times_s: Sequence[float]) -> TableOutput:
     steps = pd.DataFrame(asynchronous_schedule(times_s, 3000 * max(times_s), spread=0.1))
     simulated = steps.groupby("worker")["staleness"].agg(["count", "mean"])
     simulated.loc["all"] = [len(steps), steps["staleness"].mean()]
-    names = [f"{rank}, {time_s:g} a step" for rank, time_s in enumerate(times_s)]
-    rows = {
-        "worker": [*names, "all"],
-        "updates": [f"{count:,.0f}" for count in simulated["count"]],
-        "mean staleness": [f"{mean:.2f}" for mean in simulated["mean"]],
-        "expected": [f"{e:.2f}" for e in (*expected_staleness(times_s), len(times_s) - 1)],
-    }
-    return text_table(
-        pd.DataFrame(rows), measured=False, numbers=["updates", "mean staleness", "expected"]
+    names = [*(f"{rank}, {time_s:g} a step" for rank, time_s in enumerate(times_s)), "all"]
+    expected = [*expected_staleness(times_s), len(times_s) - 1]
+    return page.table(
+        [
+            {
+                "worker": name,
+                "updates": f"{count:,.0f}",
+                "mean staleness": f"{mean:.2f}",
+                "expected": f"{theory:.2f}",
+            }
+            for name, (count, mean), theory in zip(
+                names, simulated.to_numpy(), expected, strict=True
+            )
+        ]
     )
 
 
-@book_figure("measured-schedules", height=2.6)
-def plot_measured_schedules(figure: Figure, records: Sequence[Record]) -> tuple[str, pd.DataFrame]:
-    """Plot the steps of two real runs with a slowed worker, synchronous and asynchronous."""
+@page.figure("measured-schedules", height=2.6)
+def plot_measured_schedules(figure: Figure, records: Sequence[Record]) -> Plotted:
+    """Two real runs of the LeNet variant in PyTorch: two workers, of which worker 1 is stopped
+    three quarters of the time from its third step on. Above with all-reduce, where worker 0 waits
+    for it in every step; below with an asynchronous server, where worker 0 keeps its own speed and
+    finishes early.
+    """
     panels, frames = figure.subplots(2, 1, sharex=True), []
     for axes, record, title in zip(panels, records, TITLES, strict=True):
         steps = steps_of(record)
@@ -221,18 +211,15 @@ def plot_measured_schedules(figure: Figure, records: Sequence[Record]) -> tuple[
         axes.set_title(title)
         _set_worker_axis(axes, record.run.topology.workers)
     panels[1].set_xlabel("seconds")
-    caption = (
-        "Two real runs of the LeNet variant in PyTorch: two workers, of which worker 1 is stopped "
-        "three quarters of the time from its third step on. Above with all-reduce, where worker 0 "
-        "waits for it in every step; below with an asynchronous server, where worker 0 keeps its "
-        "own speed and finishes early."
-    )
-    return caption, pd.concat(frames)
+    return pd.concat(frames)
 
 
-@book_figure("measured-staleness", height=2.3)
-def plot_measured_staleness(figure: Figure, record: Record) -> tuple[str, pd.DataFrame]:
-    """Plot the distribution of the staleness of each worker of a real run."""
+@page.figure("measured-staleness", height=2.3)
+def plot_measured_staleness(figure: Figure, record: Record) -> Plotted:
+    """The staleness of each gradient in the asynchronous run above, while both workers were
+    running: {count} updates, mean {mean:.2f}. For two workers theory predicts 1, whatever their
+    speeds.
+    """
     updates = overlapping_updates(record)
     bins = np.arange(updates["staleness"].max() + 2) - 0.5
     panels = figure.subplots(1, record.run.topology.workers, sharey=True)
@@ -243,12 +230,8 @@ def plot_measured_staleness(figure: Figure, record: Record) -> tuple[str, pd.Dat
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         grid_axis(axes, "y")
     panels[0].set_ylabel("updates")
-    caption = (
-        "The staleness of each gradient in the asynchronous run above, while both workers were "
-        f"running: {len(updates)} updates, mean {updates['staleness'].mean():.2f}. For two "
-        "workers theory predicts 1, whatever their speeds."
-    )
-    return caption, updates[["worker", "sequence", "staleness"]]
+    data = updates[["worker", "sequence", "staleness"]]
+    return data, {"count": len(updates), "mean": updates["staleness"].mean()}
 
 
 def overlapping_updates(record: Record) -> pd.DataFrame:

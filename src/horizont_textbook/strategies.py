@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from horizont.reporting.style import PAIR_COLOURS
 from horizont_textbook import Array
+from horizont_textbook.allreduce import ring_all_reduce
 from horizont_textbook.autodiff import WEIGHTS, gradients_by_hand
 from horizont_textbook.metrics import cross_entropy_gradient
-from horizont_textbook.ring import ring_all_reduce
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group
@@ -82,10 +81,10 @@ def layer_split(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
 def column_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
     """Compute half of the neurons of both layers, and gather the outputs."""
     own_h = np.tanh(x @ w["W1"] + w["b1"])
-    h = _all_gather(own_h, group)
-    by_z = cross_entropy_gradient(_all_gather(h @ w["W2"] + w["b2"], group), labels)
+    h = all_gather(own_h, group)
+    by_z = cross_entropy_gradient(all_gather(h @ w["W2"] + w["b2"], group), labels)
     own_z = np.split(by_z, group.size, axis=1)[group.rank]
-    by_h = _all_reduce(own_z @ w["W2"].T, group)  # each neuron feeds the scores of both halves
+    by_h = all_reduce(own_z @ w["W2"].T, group)  # each neuron feeds the scores of both halves
     by_s = np.split(by_h, group.size, axis=1)[group.rank] * (1 - own_h**2)
     return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ own_z, "b2": own_z.sum(0)}
 
@@ -93,28 +92,32 @@ def column_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
 def tensor_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
     """Compute half of the hidden neurons with their inputs and outputs, and sum the scores."""
     h = np.tanh(x @ w["W1"] + w["b1"])
-    by_z = cross_entropy_gradient(_all_reduce(h @ w["W2"], group) + w["b2"], labels)
+    by_z = cross_entropy_gradient(all_reduce(h @ w["W2"], group) + w["b2"], labels)
     by_s = by_z @ w["W2"].T * (1 - h**2)
     return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
 
 
 def data_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
     """Compute the gradients of half of the batch, and average them."""
-    own = gradients_by_hand(x=x, labels=labels, **w)
+    return average_gradients(gradients_by_hand(x=x, labels=labels, **w), group)
+
+
+def average_gradients(own: Arrays, group: Group) -> Arrays:
+    """Return the mean of the gradients of all processes, by one all-reduce."""
     flat = np.concatenate([own[name].ravel() for name in WEIGHTS])
     mean = ring_all_reduce(flat, group) / group.size
-    ends = np.cumsum([own[name].size for name in WEIGHTS])[:-1]
-    parts = zip(WEIGHTS, np.split(mean, ends), strict=True)
-    return {name: part.reshape(own[name].shape) for name, part in parts}
+    parts = np.split(mean, np.cumsum([own[name].size for name in WEIGHTS])[:-1])
+    return {n: part.reshape(own[n].shape) for n, part in zip(WEIGHTS, parts, strict=True)}
 
 
-def _all_gather(own: Array, group: Group) -> Array:
+def all_gather(own: Array, group: Group) -> Array:
     """Return the columns of both processes."""
     other = group.exchange(own, 1 - group.rank, own.shape, 1 - group.rank)
     return np.concatenate((own, other) if group.rank == 0 else (other, own), axis=1)
 
 
-def _all_reduce(own: Array, group: Group) -> Array:
+def all_reduce(own: Array, group: Group) -> Array:
+    """Return the sum of the arrays of both processes."""
     return ring_all_reduce(own.ravel(), group).reshape(own.shape)
 
 
@@ -130,14 +133,10 @@ class SplitStrategy:
         How many numbers each process sends in a step.
     partitions
         By name of the weights and of `x` and `labels`; what is not named is held by both.
-    colour, dash
-        Of its line.
     """
 
     gradients: Callable[[Arrays, Array, Array, Group], Arrays]
     sent: Callable[[LayerSizes], int]
-    colour: str
-    dash: str
     partitions: Mapping[str, Partition] = field(default_factory=dict)
 
     def partition(self, name: str) -> Partition:
@@ -152,34 +151,27 @@ STRATEGIES = {
     "between layers": SplitStrategy(
         layer_split,
         lambda s: s.examples * s.hidden,
-        PAIR_COLOURS[0],
-        "-",
         {"x": _FIRST, "W1": _FIRST, "b1": _FIRST, "W2": _SECOND, "b2": _SECOND, "labels": _SECOND},
     ),
     "within layers, columns": SplitStrategy(
         column_parallel,
         lambda s: s.examples * (s.hidden + s.classes) // 2 + s.examples * s.hidden,
-        PAIR_COLOURS[2],
-        "--",
         {"W1": _COLUMNS, "b1": _ROWS, "W2": _COLUMNS, "b2": _ROWS},
     ),
     "within layers, columns and rows": SplitStrategy(
         tensor_parallel,
         lambda s: s.examples * s.classes,
-        PAIR_COLOURS[3],
-        "-.",
         {"W1": _COLUMNS, "b1": _ROWS, "W2": _ROWS},
     ),
     "data parallel": SplitStrategy(
-        data_parallel, lambda s: s.weights, PAIR_COLOURS[1], ":", {"x": _ROWS, "labels": _ROWS}
+        data_parallel, lambda s: s.weights, {"x": _ROWS, "labels": _ROWS}
     ),
 }
 
 
 def initial_state(sizes: LayerSizes = SMALL, seed: int = 71) -> Arrays:
     """Draw inputs, labels and initial weights."""
-    rng = np.random.default_rng(seed)
-    s = sizes
+    rng, s = np.random.default_rng(seed), sizes
     return {
         "x": rng.normal(size=(s.examples, s.inputs)),
         "labels": rng.integers(0, s.classes, s.examples),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import autograd.numpy as np
 import pandas as pd
+from autograd import value_and_grad
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -21,10 +22,9 @@ from horizont.reporting.style import (
     framework_colour,
     grid_axis,
 )
-from horizont.reporting.tables import text_table
-from horizont_textbook import Array
-from horizont_textbook.metrics import cross_entropy, cross_entropy_gradient
-from horizont_textbook.page import book_figure, columns
+from horizont_textbook import Array, page
+from horizont_textbook.metrics import cross_entropy
+from horizont_textbook.page import Plotted, columns, format_distance
 from horizont_textbook.processes import relative_distance
 
 if TYPE_CHECKING:
@@ -79,37 +79,40 @@ def examples(seed: int = 11) -> tuple[Array, Array]:
     return x, (x @ planes).argmax(axis=-1)
 
 
-def gradients(x: Array, labels: Array, weight: Array, bias: Array) -> tuple[float, Array, Array]:
-    """Compute the loss of some examples, and its gradients by weight and bias."""
-    scores = x.astype(np.float64) @ weight + bias
-    by_scores = cross_entropy_gradient(scores, labels)
-    return float(cross_entropy(scores, labels)), x.T @ by_scores, by_scores.sum(axis=0)
+def loss(weights: tuple[Array, Array], x: Array, labels: Array) -> Any:
+    """Return the mean loss of some examples."""
+    weight, bias = weights
+    return cross_entropy(x @ weight + bias, labels)
 
 
 def train(workers: int = 1) -> Trained:
     """Train from zero weights; workers share each batch and average their gradients."""
-    weight, bias, losses = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES), []
+    weights, losses = (np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES)), []
     for x, labels in zip(*examples(), strict=True):
         parts = [slice(rank, None, workers) for rank in range(workers)]
-        results = [gradients(x[part], labels[part], weight, bias) for part in parts]
-        loss, by_weight, by_bias = (sum(values) / workers for values in zip(*results, strict=True))
-        weight, bias = weight - RATE * by_weight, bias - RATE * by_bias
-        losses.append(loss)
-    return Trained(np.array(losses), weight, bias)
+        results = [value_and_grad(loss)(weights, x[part], labels[part]) for part in parts]
+        gradients = zip(*(gradient for _, gradient in results), strict=True)
+        means = [sum(by_worker) / workers for by_worker in gradients]
+        weights = (weights[0] - RATE * means[0], weights[1] - RATE * means[1])
+        losses.append(sum(value for value, _ in results) / workers)
+    return Trained(np.array(losses), *weights)
 
 
 def per_worker_gradients(workers: int) -> tuple[Array, Array]:
     """Compute the gradient of the first batch, and those of the part of each worker."""
     x, labels = (array[0] for array in examples())
     start = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES)
-    parts = [slice(rank, None, workers) for rank in range(workers)]
-    by_part = [gradients(x[part], labels[part], *start)[1] for part in parts]
-    return gradients(x, labels, *start)[1], np.stack(by_part)
+    parts = [slice(None), *(slice(rank, None, workers) for rank in range(workers))]
+    whole, *by_worker = (value_and_grad(loss)(start, x[p], labels[p])[1][0] for p in parts)
+    return whole, np.stack(by_worker)
 
 
-@book_figure("topologies", height=2.1)
-def plot_topologies(figure: Figure) -> tuple[str, pd.DataFrame]:
-    """Plot which processes communicate with each other."""
+@page.figure("topologies", height=2.1)
+def plot_topologies(figure: Figure) -> Plotted:
+    """The processes of this chapter. One process; two that average their gradients with each other;
+    a server that stores the weights of two workers; and TensorFlow's form of it, where a chief
+    dispatches the steps. MXNet adds a scheduler, at which all processes register.
+    """
     panels = figure.subplots(1, len(TOPOLOGIES))
     rows = []
     for axes, (name, (boxes, arrows)) in zip(panels, TOPOLOGIES.items(), strict=True):
@@ -122,13 +125,7 @@ def plot_topologies(figure: Figure) -> tuple[str, pd.DataFrame]:
         for label, position in boxes.items():
             box = {"boxstyle": "round,pad=0.35", "facecolor": BACKGROUND, "edgecolor": FOREGROUND}
             axes.text(*position, label, ha="center", va="center", fontsize=8, bbox=box)
-    caption = (
-        "The processes of this chapter. One process; two that average their gradients with each "
-        "other; a server that stores the weights of two workers; and TensorFlow's form of it, "
-        "where a chief dispatches the steps. MXNet adds a scheduler, at which all processes "
-        "register."
-    )
-    return caption, pd.DataFrame(rows)
+    return pd.DataFrame(rows)
 
 
 def _plot_arrow(
@@ -143,39 +140,39 @@ def _plot_arrow(
     axes.text(*position, label, ha="center" if is_level else "right", va="center", fontsize=8)
 
 
-@book_figure("gradients", height=2.6)
-def plot_gradient_shares(figure: Figure, workers: int = 2) -> tuple[str, pd.DataFrame]:
-    """Plot the gradient of a batch, and those of the part of each worker."""
+@page.figure("gradients", height=2.6)
+def plot_gradient_shares(figure: Figure, workers: int = 2) -> Plotted:
+    """The gradient of a batch of 32 by each of the 18 weights (crosses), that of the part of each
+    of {workers} workers (dots), and the mean of these (lines). The mean over equal parts is the
+    gradient of the batch; here the largest difference is {difference:.0e}{reason}.
+    """
     whole, parts = per_worker_gradients(workers)
-    numbers, mean = np.arange(whole.size), parts.mean(axis=0).ravel()
+    mean = parts.mean(axis=0).ravel()
+    data = columns(weight=np.arange(whole.size), batch=whole.ravel(), mean=mean)
     axes = figure.subplots()
     grid_axis(axes, "y")
-    for part in parts:
-        style: dict[str, Any] = {"color": PAIR_COLOURS[0], "markersize": 4, "alpha": 0.6}
-        axes.plot(numbers, part.ravel(), "o", **style)
-    axes.plot(numbers, mean, "_", color=FOREGROUND, markersize=14)
-    axes.plot(numbers, whole.ravel(), "x", color=PAIR_COLOURS[3], markersize=6)
-    axes.set(xticks=numbers, xlabel="number of the weight", ylabel="gradient")
-    difference = float(np.abs(mean - whole.ravel()).max())
-    caption = (
-        f"The gradient of a batch of 32 by each of the 18 weights (crosses), that of the part of "
-        f"each of {workers} workers (dots), and the mean of these (lines). The mean over equal "
-        f"parts is the gradient of the batch; here the largest difference is {difference:.0e}"
-        + ("." if BATCH % workers == 0 else f", since 32 examples have no {workers} equal parts.")
-    )
-    by_worker = {f"worker {rank}": part.ravel() for rank, part in enumerate(parts)}
-    return caption, columns(weight=numbers, batch=whole.ravel(), mean=mean, **by_worker)
+    for rank, part in enumerate(parts):
+        data[f"worker {rank}"] = part.ravel()
+        axes.plot(part.ravel(), "o", color=PAIR_COLOURS[0], markersize=4, alpha=0.6)
+    axes.plot(mean, "_", color=FOREGROUND, markersize=14)
+    axes.plot(data["batch"], "x", color=PAIR_COLOURS[3], markersize=6)
+    axes.set(xticks=data["weight"], xlabel="number of the weight", ylabel="gradient")
+    reason = f", since {BATCH} examples have no {workers} equal parts" if BATCH % workers else ""
+    return data, {"difference": np.abs(mean - whole.ravel()).max(), "reason": reason}
 
 
-@book_figure("losses", height=2.9)
-def plot_losses(figure: Figure, runs: Sequence[ProgramRun]) -> tuple[str, pd.DataFrame]:
-    """Plot the losses of all programs that were run, and the distance of their weights."""
+@page.figure("losses", height=2.9)
+def plot_losses(figure: Figure, runs: Sequence[ProgramRun]) -> Plotted:
+    """Left: the mean loss of each step in every program that was run; the dark line is one process
+    in NumPy. Right: the relative distance of the last weights from its weights. Left of the dotted
+    line, rounding in float32 explains the difference.
+    """
     finished = [(run, run.trained) for run in runs if run.trained is not None]
     reference = train()
     steps = np.arange(1, len(reference.losses) + 1)
     data = columns(step=steps, NumPy=reference.losses)
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
-    left.plot(steps, reference.losses, color=FOREGROUND, linewidth=1, label="NumPy, one process")
+    left.plot(steps, reference.losses, "-", color=FOREGROUND, linewidth=1)
     for number, (run, trained) in enumerate(finished):
         data[run.name] = trained.losses
         style: dict[str, Any] = {"color": framework_colour(run.program.framework)}
@@ -186,16 +183,10 @@ def plot_losses(figure: Figure, runs: Sequence[ProgramRun]) -> tuple[str, pd.Dat
     left.set(xticks=steps, xlabel="step", ylabel="mean loss of the batch")
     grid_axis(left, "y")
     grid_axis(right, "x")
-    right.set_xscale("log")
+    right.set(xscale="log", xlabel="distance of the weights")
     right.axvline(BOUND, color=MUTED, linestyle=":")
     right.set_yticks([-n for n in range(len(finished))], [run.name for run, _ in finished])
-    right.set_xlabel("distance of the weights")
-    caption = (
-        "Left: the mean loss of each step in every program that was run; the dark line is one "
-        "process in NumPy. Right: the relative distance of the last weights from its weights. "
-        "Left of the dotted line, rounding in float32 explains the difference."
-    )
-    return caption, data
+    return data
 
 
 def summary_table(runs: Sequence[ProgramRun]) -> TableOutput:
@@ -207,11 +198,9 @@ def summary_table(runs: Sequence[ProgramRun]) -> TableOutput:
             "processes": str(len(run.processes) or "not run"),
             "seconds": "–" if run.wall_s is None else f"{run.wall_s:.1f}",
             "last loss": "–" if run.trained is None else f"{run.trained.losses[-1]:.4f}",
-            "distance": "–" if run.distance is None else f"{run.distance:.0e}",
+            "distance": format_distance(run.distance),
             "equal": {True: "yes", False: "no", None: "–"}[run.ok],
         }
         for run in runs
     ]
-    return text_table(
-        pd.DataFrame(rows), ["processes", "seconds", "last loss", "distance"], measured=False
-    )
+    return page.table(rows, text=["mechanism", "equal"])

@@ -16,7 +16,6 @@ from horizont_textbook import (
     normalisation,
     parallelism,
     recurrence,
-    ring,
     staleness,
     stragglers,
     strategies,
@@ -197,7 +196,7 @@ def test_equal_parts_train_as_one_process() -> None:
 
 @pytest.mark.parametrize("workers", [2, 3, 4, 7])
 def test_a_ring_ends_with_every_sum_everywhere(workers: int) -> None:
-    states = ring.ring_states(workers)
+    states = allreduce.ring_states(workers)
     assert len(states) == 2 * (workers - 1) + 1
     assert (states[-1] == (10.0**workers - 1) / 9).all()
     complete = states[workers - 1] == states[-1]
@@ -215,12 +214,12 @@ def test_sums_name_their_summands() -> None:
 
 
 def test_bytes_and_times_of_ring_and_server() -> None:
-    assert ring.ring_bytes(4, 100.0) == 150.0
-    assert ring.server_bytes(4, 100.0) == 400.0
-    assert ring.ring_time(5, 100.0, 10.0, 0.0) == pytest.approx(16.0)
-    assert ring.server_time(5, 100.0, 10.0, 0.5) == pytest.approx(101.0)
+    assert allreduce.ring_bytes(4, 100.0) == 150.0
+    assert allreduce.server_bytes(4, 100.0) == 400.0
+    assert allreduce.ring_time(5, 100.0, 10.0, 0.0) == pytest.approx(16.0)
+    assert allreduce.server_time(5, 100.0, 10.0, 0.5) == pytest.approx(101.0)
     for size, is_larger in ((1e2, True), (1e8, False)):
-        times = [law(8, size, 1e8, 1e-4) for law in (ring.ring_time, ring.server_time)]
+        times = [law(8, size, 1e8, 1e-4) for law in (allreduce.ring_time, allreduce.server_time)]
         assert (times[0] > times[1]) == is_larger
 
 

@@ -21,7 +21,6 @@ from horizont_textbook import (
     normalisation,
     parallelism,
     recurrence,
-    ring,
     staleness,
     strategies,
     tutorial,
@@ -169,10 +168,10 @@ NUMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "allreduce": lambda: {
         "bytes": 8 * allreduce.NUMBERS,
-        "ring4": ring.ring_bytes(4, 96000),
-        "server4": ring.server_bytes(4, 96000),
-        "rt": ring.ring_time(8, 44e6, 125e6, 1e-4),
-        "st": ring.server_time(8, 44e6, 125e6, 1e-4),
+        "ring4": allreduce.ring_bytes(4, 96000),
+        "server4": allreduce.server_bytes(4, 96000),
+        "rt": allreduce.ring_time(8, 44e6, 125e6, 1e-4),
+        "st": allreduce.server_time(8, 44e6, 125e6, 1e-4),
     },
     "metrics": lambda: {
         "amdahl": metrics.amdahl(8, 0.05),
