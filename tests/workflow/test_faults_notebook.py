@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from horizont.workflow.measure import run_experiment
 from horizont.workflow.experiment import execute_experiment
+from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.framework
