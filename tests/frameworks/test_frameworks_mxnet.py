@@ -1,4 +1,4 @@
-"""MXNet behind the protocol, in processes of its own: this file is also the program they run."""
+"""The adapter of MXNet in processes of its own: this file is also the program that they run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ GLOBAL_BATCH = 12
 DEADLINE_S = 240
 
 
-def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> TrainingSetup:
+def setup(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> TrainingSetup:
     network = build_network("lenet5", (3, 32, 32), 10)
     return dataclasses.replace(
         TrainingSetup(
@@ -66,12 +66,12 @@ def recipe(dtype: Literal["float32", "float64"] = "float64", **changes: Any) -> 
     )
 
 
-def flattened_wrongly(right: TrainingSetup) -> TrainingSetup:
+def with_wrong_flatten(correct: TrainingSetup) -> TrainingSetup:
     layers = tuple(
         dataclasses.replace(layer, order="hwc") if isinstance(layer, Flatten) else layer
-        for layer in right.network.layers
+        for layer in correct.network.layers
     )
-    return dataclasses.replace(right, network=dataclasses.replace(right.network, layers=layers))
+    return dataclasses.replace(correct, network=dataclasses.replace(correct.network, layers=layers))
 
 
 def examples(sizes: tuple[int, ...] = SIZES) -> InMemoryImages:
@@ -81,32 +81,32 @@ def examples(sizes: tuple[int, ...] = SIZES) -> InMemoryImages:
     return InMemoryImages(images, labels, [random.integers(0, 64, size) for size in sizes])
 
 
-# --- what the processes do -----------------------------------------------------------------
+# --- the programs of the processes ---------------------------------------------------------
 
 
-def tell_facts() -> Arrays:
-    """Train alone in both precisions and tell what happened."""
+def single_process_facts() -> Arrays:
+    """Train in a single process in both precisions and return the arrays."""
     ADAPTER.configure(threads=1)
     facts: Arrays = {}
     precisions: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
     for dtype in precisions:
-        told = trained(recipe(dtype)) | probed(recipe(dtype))
-        facts |= {f"{dtype}/{name}": value for name, value in told.items()}
-    wrong = ADAPTER.trainer(flattened_wrongly(recipe()))
+        arrays = trained(setup(dtype)) | first_batch(setup(dtype))
+        facts |= named(dtype, arrays)
+    wrong = ADAPTER.trainer(with_wrong_flatten(setup()))
     facts["hwc/logits"] = wrong.predict(examples().images)
-    summed = ADAPTER.trainer(recipe(loss_reduction="sum"))
-    probe = summed.forward_backward(next(summed.batches(examples())))
-    facts["sum/loss"] = np.array(probe.loss)
-    facts["sum/gradient"] = probe.gradients["fc3.bias"]
-    facts |= named("alone", trained_together(ADAPTER.trainer(recipe("float32")), 0, 1))
-    facts |= timing(ADAPTER.trainer(recipe("float32")))
-    facts |= named("looped", looped(ADAPTER.trainer(recipe())))
-    facts |= {"held_back_s": readings(holding=True), "free_s": readings(holding=False)}
-    facts["refused/configure"] = np.array(refuses(RuntimeError, lambda: ADAPTER.configure(1)))
+    summed = ADAPTER.trainer(setup(loss_reduction="sum"))
+    result = summed.forward_backward(next(summed.batches(examples())))
+    facts["sum/loss"] = np.array(result.loss)
+    facts["sum/gradient"] = result.gradients["fc3.bias"]
+    facts |= named("alone", train_share(ADAPTER.trainer(setup("float32")), 0, 1))
+    facts |= timing(ADAPTER.trainer(setup("float32")))
+    facts |= named("looped", looped(ADAPTER.trainer(setup())))
+    facts |= {"blocked_s": readings(blocking=True), "free_s": readings(blocking=False)}
+    facts["rejected/configure"] = np.array(rejects(RuntimeError, lambda: ADAPTER.configure(1)))
     return facts
 
 
-def refuses(error: type[Exception], call: Callable[[], object]) -> bool:
+def rejects(error: type[Exception], call: Callable[[], object]) -> bool:
     try:
         call()
     except error:
@@ -118,13 +118,13 @@ def named(group: str, arrays: Arrays) -> Arrays:
     return {f"{group}/{name}": value for name, value in arrays.items()}
 
 
-def noting(phases: list[str]) -> Callable[..., None]:
-    """Make a clock that only notes which phases are booked."""
+def recording(phases: list[str]) -> Callable[..., None]:
+    """Return a mark that records the names of the phases."""
     return lambda phase, spent_s: phases.append(phase)
 
 
 def trained(given: TrainingSetup) -> Arrays:
-    """Make the same steps without and with marks."""
+    """Run the same steps without and with marks."""
     timed, instrumented = ADAPTER.trainer(given), ADAPTER.trainer(given)
     facts = named("initial", timed.weights())
     losses = []
@@ -134,7 +134,7 @@ def trained(given: TrainingSetup) -> Arrays:
         if step < len(SIZES) - 1:
             facts |= named(f"after{step + 1}", timed.weights())
     for batch in instrumented.batches(examples()):
-        instrumented.synchronize(instrumented.instrumented_step(batch, noting(marks)))
+        instrumented.synchronize(instrumented.instrumented_step(batch, recording(marks)))
     timed.synchronize(losses[-1])
     facts["losses"] = np.array([timed.loss_value(loss) for loss in losses])
     facts["marks"] = np.array(marks)
@@ -144,21 +144,21 @@ def trained(given: TrainingSetup) -> Arrays:
     return facts
 
 
-def probed(given: TrainingSetup) -> Arrays:
-    """Look at the first batch, without and with learning."""
+def first_batch(given: TrainingSetup) -> Arrays:
+    """Return forward_backward and predictions of the first batch."""
     trainer = ADAPTER.trainer(given)
-    probe = trainer.forward_backward(next(trainer.batches(examples())))
-    facts = named("gradient", probe.gradients) | named("unlearned", trainer.weights())
-    facts["logits"] = probe.logits
-    facts["loss"] = np.array(probe.loss)
+    result = trainer.forward_backward(next(trainer.batches(examples())))
+    facts = named("gradient", result.gradients) | named("not_updated", trainer.weights())
+    facts["logits"] = result.logits
+    facts["loss"] = np.array(result.loss)
     facts["predicted"] = trainer.predict(examples().images)
     return facts
 
 
 def timing(trainer: Any) -> Arrays:
-    """Tell how long it takes to settle one of two queued steps, both, and what is left then.
+    """Return the times to synchronize one of two queued steps, both, and everything queued.
 
-    In seconds of this process on processors, which a busy machine does not stretch.
+    In CPU seconds of this process, which do not depend on the load of the machine.
     """
     import mxnet
 
@@ -174,19 +174,19 @@ def timing(trainer: Any) -> Arrays:
     trainer.update = update_slowly
     first, second, third = trainer.batches(examples((50, 50, 50)))
     trainer.synchronize(trainer.step(first))
-    begun = time.process_time()
+    start_s = time.process_time()
     steps = [trainer.step(second), trainer.step(third)]
     times = []
     for wait in (partial(trainer.synchronize, steps[0]), partial(trainer.synchronize, steps[1])):
         wait()
-        times.append(time.process_time() - begun)
+        times.append(time.process_time() - start_s)
     mxnet.nd.waitall()
-    times.append(time.process_time() - begun)
-    return {"settled_s": np.array(times)}
+    times.append(time.process_time() - start_s)
+    return {"synchronized_s": np.array(times)}
 
 
 def looped(trainer: Trainer) -> Arrays:
-    """Make timed steps as a worker does, after one step to warm up and a bare one."""
+    """Run instrumented steps as a worker does, after one warm-up step and one timed step."""
     steps = StepCounts(warmup=1, timed=1, instrumented=4)
     given = trainer.batches(examples((12,) * steps.total))
     with StepCounter(Path("progress"), steps.total) as progress:
@@ -196,13 +196,13 @@ def looped(trainer: Trainer) -> Arrays:
     return {name: np.array(table[name].to_pylist()) for name in table.column_names}
 
 
-def readings(holding: bool) -> NDArray[Any]:
-    """Queue a long way to a result, and something short that may have to wait for it.
+def readings(blocking: bool) -> NDArray[Any]:
+    """Queue a long operation, and a short one that is blocked by its timestamp or not.
 
     Returns
     -------
     ndarray
-        (2,) when the result and the short thing were there, in seconds.
+        (2,) the ends of the long and the short operation, in seconds.
     """
     import mxnet
 
@@ -210,15 +210,15 @@ def readings(holding: bool) -> NDArray[Any]:
 
     large, gate = mxnet.nd.ones((2000, 2000)), mxnet.nd.ones(1)
     mxnet.nd.waitall()
-    way, short = EngineTimestamps(), EngineTimestamps()
+    long, short = EngineTimestamps(), EngineTimestamps()
     result = mxnet.nd.dot(mxnet.nd.dot(large, large), large)
-    way.end_phase("forward", after=[result], blocking=[gate] if holding else [])
+    long.end_phase("forward", after=[result], blocking=[gate] if blocking else [])
     short.end_phase("forward", after=[gate * 2])
-    return np.array([end_s for step in (way, short) for _, end_s in step.phase_ends()])
+    return np.array([end_s for step in (long, short) for _, end_s in step.phase_ends()])
 
 
-def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = False) -> Arrays:
-    """Make steps on this worker's slices of the global batches, half of them marked."""
+def train_share(trainer: Trainer, rank: int, workers: int, failing: bool = False) -> Arrays:
+    """Train on this worker's slices of the global batches; every other step is instrumented."""
     whole = examples((GLOBAL_BATCH,) * STEPS)
     own = [np.array_split(indices, workers)[rank] for indices in whole.order]
     arrays = named("initial", trainer.weights())
@@ -229,7 +229,7 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
             raise UserError("a setting", "wrong", "right")
         even = step % 2 == 0
         losses.append(
-            trainer.step(batch) if even else trainer.instrumented_step(batch, noting(marks))
+            trainer.step(batch) if even else trainer.instrumented_step(batch, recording(marks))
         )
     trainer.synchronize(losses[-1])
     arrays |= named("final", trainer.weights())
@@ -239,23 +239,23 @@ def trained_together(trainer: Trainer, rank: int, workers: int, failing: bool = 
     return arrays
 
 
-def take_part(job: WorkerJob, failing: bool) -> None:
-    """Do the work of one process of a distributed run; the second worker may fail at it."""
+def run_process(job: WorkerJob, failing: bool) -> None:
+    """Run one process of a distributed run; the second worker can be made to fail."""
     ADAPTER.configure(job.run.topology.threads)
     if job.role != "worker":
         ADAPTER.serve(job)
         return
-    assert refuses(UserError, lambda: ADAPTER.worker(recipe("float64"), job))
-    trainer = ADAPTER.worker(recipe("float32"), job)
+    assert rejects(UserError, lambda: ADAPTER.worker(setup("float64"), job))
+    trainer = ADAPTER.worker(setup("float32"), job)
     workers = job.run.topology.workers
-    # Now that all have met, and before any has left: who listens where?
-    listeners = np.array(sorted(set(listening(psutil.Process(os.getppid()).children()))))
-    told = trained_together(trainer, job.rank, workers, failing and job.rank == 1)
-    np.savez("told.npz", listeners=listeners, **told)
+    # All processes are connected and none has left: collect the addresses they listen on.
+    listeners = np.array(sorted(set(listening_addresses(psutil.Process(os.getppid()).children()))))
+    arrays = train_share(trainer, job.rank, workers, failing and job.rank == 1)
+    np.savez("arrays.npz", listeners=listeners, **arrays)
 
 
-def listening(processes: list[psutil.Process]) -> Iterator[str]:
-    """Tell the addresses on which processes listen."""
+def listening_addresses(processes: list[psutil.Process]) -> Iterator[str]:
+    """Yield the addresses on which processes listen."""
     for process in processes:
         for connection in process.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN:
@@ -267,7 +267,7 @@ def listening(processes: list[psutil.Process]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
-    """What a process told that trained alone."""
+    """Run the single-process program and return what it wrote."""
     folder = tmp_path_factory.mktemp("alone")
     ended = subprocess.run(
         [sys.executable, __file__, "facts"],
@@ -280,7 +280,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout + ended.stderr == ""
-    return dict(np.load(folder / "told.npz"))
+    return dict(np.load(folder / "arrays.npz"))
 
 
 def group(facts: Arrays, prefix: str) -> Arrays:
@@ -302,10 +302,10 @@ def in_float32(arrays: Arrays) -> Arrays:
     return {name: value.astype("float32") for name, value in arrays.items()}
 
 
-def numbers(images: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Normalise bytes, as the definition of the normalisation reads."""
+def normalised(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Normalise bytes by the definition of the normalisation."""
     channel = (1, 3, 1, 1)
-    mean, std = recipe().normalisation.mean, recipe().normalisation.std
+    mean, std = setup().normalisation.mean, setup().normalisation.std
     return (images / 255.0 - mean.reshape(channel)) / std.reshape(channel)
 
 
@@ -320,8 +320,8 @@ def pooled(maps: NDArray[Any]) -> NDArray[Any]:
 
 
 def logits_of(images: NDArray[np.uint8], weights: Arrays) -> NDArray[Any]:
-    """Do LeNet-5's forward pass in NumPy."""
-    values = numbers(images)
+    """Compute the forward pass of LeNet-5 in NumPy."""
+    values = normalised(images)
     for layer in ("conv1", "conv2"):
         values = convolved(values, weights[f"{layer}.weight"], weights[f"{layer}.bias"])
         values = pooled(np.tanh(values))
@@ -333,57 +333,59 @@ def logits_of(images: NDArray[np.uint8], weights: Arrays) -> NDArray[Any]:
 
 
 def loss_of(step: int, weights: Arrays) -> float:
-    """Tell the mean cross entropy of a step's batch."""
-    chosen = examples().order[step]
-    logits = logits_of(examples().images[chosen], weights)
+    """Return the mean cross entropy of the batch of a step."""
+    selected = examples().order[step]
+    logits = logits_of(examples().images[selected], weights)
     highest = logits.max(axis=1)
     norms = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))
-    return float(np.mean(norms - logits[np.arange(len(chosen)), examples().labels[chosen]]))
+    return float(np.mean(norms - logits[np.arange(len(selected)), examples().labels[selected]]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_weights_go_in_and_come_out_unchanged(facts: Arrays, dtype: str) -> None:
-    given = {name: value.astype(dtype) for name, value in recipe().weights.items()}
-    told = group(facts, f"{dtype}/initial")
-    assert list(told) == list(given)
-    assert same(told, given)
-    assert all(value.dtype == dtype for value in told.values())
-    assert same(group(facts, f"{dtype}/unlearned"), given)  # a probe teaches nothing
+def test_weights_are_read_as_they_were_set(facts: Arrays, dtype: str) -> None:
+    given = {name: value.astype(dtype) for name, value in setup().weights.items()}
+    initial = group(facts, f"{dtype}/initial")
+    assert list(initial) == list(given)
+    assert same(initial, given)
+    assert all(value.dtype == dtype for value in initial.values())
+    assert same(group(facts, f"{dtype}/not_updated"), given)
 
 
-def test_the_forward_pass_is_that_of_the_description(facts: Arrays) -> None:
+def test_the_forward_pass_matches_numpy(facts: Arrays) -> None:
     data = examples()
-    first = logits_of(data.images[data.order[0]], recipe().weights)
+    first = logits_of(data.images[data.order[0]], setup().weights)
     np.testing.assert_allclose(facts["float64/logits"], first, rtol=0, atol=1e-13)
-    every = logits_of(data.images, recipe().weights)
+    every = logits_of(data.images, setup().weights)
     np.testing.assert_allclose(facts["float64/predicted"], every, rtol=0, atol=1e-13)
     np.testing.assert_allclose(facts["float32/predicted"], every, rtol=0, atol=1e-5)
-    assert facts["float64/loss"] == pytest.approx(loss_of(0, recipe().weights), rel=1e-14)
+    assert facts["float64/loss"] == pytest.approx(loss_of(0, setup().weights), rel=1e-14)
 
 
 def test_every_loss_follows_from_the_weights_before_it(facts: Arrays) -> None:
-    # Order, labels and the smaller last batch: a wrong one gives another loss.
-    before = [recipe().weights, *(group(facts, f"float64/after{step}") for step in (1, 2))]
+    # Covers order, labels and the smaller last batch: a wrong one changes the loss.
+    before = [setup().weights, *(group(facts, f"float64/after{step}") for step in (1, 2))]
     expected = [loss_of(step, weights) for step, weights in enumerate(before)]
     np.testing.assert_allclose(facts["float64/losses"], expected, rtol=1e-13)
 
 
-def test_the_gradients_are_slopes_of_the_loss(facts: Arrays) -> None:
-    reach = 1e-5  # truncation of the order of its square, rounding of 1e-16 / reach
+def test_the_gradients_match_difference_quotients(facts: Arrays) -> None:
+    length = 1e-5  # truncation error of the order of its square, rounding error of 1e-16 / length
     random = np.random.default_rng(1)
     for name, gradient in group(facts, "float64/gradient").items():
-        way = random.normal(size=gradient.shape)
-        way /= np.linalg.norm(way)
+        direction = random.normal(size=gradient.shape)
+        direction /= np.linalg.norm(direction)
         ahead, behind = (
-            loss_of(0, {**recipe().weights, name: recipe().weights[name] + sign * reach * way})
+            loss_of(0, {**setup().weights, name: setup().weights[name] + sign * length * direction})
             for sign in (1, -1)
         )
-        assert (gradient * way).sum() == pytest.approx((ahead - behind) / (2 * reach), abs=1e-9)
+        assert (gradient * direction).sum() == pytest.approx(
+            (ahead - behind) / (2 * length), abs=1e-9
+        )
 
 
 @pytest.mark.parametrize(("dtype", "unit"), [("float32", 2.0**-24), ("float64", 2.0**-53)])
 def test_a_step_follows_the_gradient_exactly(facts: Arrays, dtype: str, unit: float) -> None:
-    # In float64 the learning rate must not have passed through float32 on its way.
+    # In float64 the learning rate must not be rounded to float32.
     before, after = group(facts, f"{dtype}/initial"), group(facts, f"{dtype}/after1")
     for name, gradient in group(facts, f"{dtype}/gradient").items():
         expected = before[name].astype("float64") - RATE * gradient.astype("float64")
@@ -391,37 +393,39 @@ def test_a_step_follows_the_gradient_exactly(facts: Arrays, dtype: str, unit: fl
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_marked_steps_are_the_same_steps(facts: Arrays, dtype: str) -> None:
+def test_instrumented_steps_are_the_same_steps(facts: Arrays, dtype: str) -> None:
     assert same(group(facts, f"{dtype}/timed"), group(facts, f"{dtype}/instrumented"))
     assert not same(group(facts, f"{dtype}/timed"), group(facts, f"{dtype}/initial"))
     assert facts[f"{dtype}/marks"].tolist() == ["forward", "backward", "update"] * len(SIZES)
 
 
-def test_a_settled_step_is_over_and_the_next_one_is_not(facts: Arrays) -> None:
-    first_s, both_s, idle_s = facts["settled_s"]
-    assert first_s < 0.85 * both_s  # half, but for what runs beside it
-    assert idle_s - both_s < 0.1 * both_s  # the loss is there before the slow update
+def test_synchronize_waits_for_one_step_only(facts: Arrays) -> None:
+    first_s, both_s, idle_s = facts["synchronized_s"]
+    assert first_s < 0.85 * both_s  # a half, plus other work of the process
+    assert idle_s - both_s < 0.1 * both_s  # it waits for the slow update, too
 
 
-def test_a_phase_does_not_begin_before_the_one_before_it_has_ended(facts: Arrays) -> None:
-    held_back, free = facts["held_back_s"], facts["free_s"]
-    assert held_back[1] > held_back[0]
-    assert free[1] < free[0]  # so the order above is no accident
+def test_a_phase_does_not_begin_before_the_previous_one_has_ended(facts: Arrays) -> None:
+    blocked, free = facts["blocked_s"], facts["free_s"]
+    assert blocked[1] > blocked[0]
+    assert free[1] < free[0]  # without blocking the short operation ends first
 
 
-def test_timed_steps_follow_one_another_and_are_their_phases(facts: Arrays) -> None:
-    told = group(facts, "looped")
-    timed = told["kind"] == "instrumented"
-    start_s, step_s = told["start_s"][timed], told["step_s"][timed]
+def test_instrumented_steps_are_contiguous_and_the_sum_of_their_phases(facts: Arrays) -> None:
+    table = group(facts, "looped")
+    instrumented = table["kind"] == "instrumented"
+    start_s, step_s = table["start_s"][instrumented], table["step_s"][instrumented]
     np.testing.assert_allclose(start_s[1:], start_s[:-1] + step_s[:-1], rtol=0, atol=1e-9)
-    phases = [told[f"{name}_s"][timed] for name in ("load", "forward", "backward", "update")]
+    phases = [
+        table[f"{name}_s"][instrumented] for name in ("load", "forward", "backward", "update")
+    ]
     assert all((spent_s >= 0).all() for spent_s in phases)
     np.testing.assert_allclose(np.sum(phases, axis=0), step_s, rtol=0, atol=1e-9)
-    assert np.isfinite(told["loss"]).all()
-    assert told["examples"].tolist() == [12] * 6
+    assert np.isfinite(table["loss"]).all()
+    assert table["examples"].tolist() == [12] * 6
 
 
-def test_the_faults_for_the_comparator_show(facts: Arrays) -> None:
+def test_the_mutations_show(facts: Arrays) -> None:
     assert np.abs(facts["hwc/logits"] - facts["float64/predicted"]).max() > 1e-2
     for quantity, mean in (("loss", "loss"), ("gradient", "gradient/fc3.bias")):
         expected = SIZES[0] * facts[f"float64/{mean}"]
@@ -429,7 +433,7 @@ def test_the_faults_for_the_comparator_show(facts: Arrays) -> None:
 
 
 def test_threads_cannot_be_set_too_late(facts: Arrays) -> None:
-    assert facts["refused/configure"]
+    assert facts["rejected/configure"]
 
 
 def distributed(system: str) -> Run:
@@ -465,8 +469,8 @@ def planning(system: str, folder: Path, word: str = "train") -> Iterator[list[Pr
         yield [dataclasses.replace(process, argv=argv) for process in plan.processes]
 
 
-def carried_out(system: str, folder: Path, word: str = "train") -> list[Arrays]:
-    """Do a run to the end of all of its processes and hand back what the workers told."""
+def run_workers(system: str, folder: Path, word: str = "train") -> list[Arrays]:
+    """Run all processes to their end and return the arrays of the workers."""
     groups: list[ProcessGroup] = []
     with planning(system, folder, word) as processes, terminating(groups):
         for process in processes:
@@ -478,55 +482,62 @@ def carried_out(system: str, folder: Path, word: str = "train") -> list[Arrays]:
         assert all(group.reap() == 0 for group in passive)
         assert all(group.log.read_text() == "" for group in groups)
     workers = [group.plan for group in groups if not group.plan.is_service]
-    told = [dict(np.load(worker.folder / "told.npz")) for worker in workers]
-    assert all(arrays.pop("listeners").tolist() == ["127.0.0.1"] for arrays in told)
-    return told
+    results = [dict(np.load(worker.folder / "arrays.npz")) for worker in workers]
+    assert all(arrays.pop("listeners").tolist() == ["127.0.0.1"] for arrays in results)
+    return results
 
 
-def test_synchronous_workers_train_as_one_process(facts: Arrays, tmp_path: Path) -> None:
-    workers = carried_out("mxnet/sync/parameter_server", tmp_path)
+def test_synchronous_workers_train_like_one_process(facts: Arrays, tmp_path: Path) -> None:
+    workers = run_workers("mxnet/sync/parameter_server", tmp_path)
     alone = group(facts, "alone/final")
-    for told in workers:
-        assert same(group(told, "initial"), in_float32(recipe().weights))
-        assert told["marks"].tolist() == ["forward", "backward", "communication"] * 2
-        for name, value in group(told, "final").items():
-            # Two half sums against one sum: a few units of float32 of the gradient and of the
-            # weight at each step, and an update is some hundred times smaller than its weight.
-            update = alone[name] - recipe().weights[name]
+    for arrays in workers:
+        assert same(group(arrays, "initial"), in_float32(setup().weights))
+        assert arrays["marks"].tolist() == ["forward", "backward", "communication"] * 2
+        for name, value in group(arrays, "final").items():
+            # Two partial sums instead of one: a few float32 roundings of gradient and weight at
+            # each step, and an update is about a hundred times smaller than its weight.
+            update = alone[name] - setup().weights[name]
             assert np.linalg.norm(value - alone[name]) < 1e-5 * np.linalg.norm(update), name
-    # The mean of the workers' means.
-    halves = np.mean([told["losses"] for told in workers], axis=0)
+    # The mean of the losses of the workers.
+    halves = np.mean([arrays["losses"] for arrays in workers], axis=0)
     np.testing.assert_allclose(halves, facts["alone/losses"], rtol=1e-6)
 
 
-def test_asynchronous_workers_make_their_steps(tmp_path: Path) -> None:
-    workers = carried_out("mxnet/async/parameter_server", tmp_path)
-    for told in workers:
-        assert same(group(told, "initial"), in_float32(recipe().weights))
-        assert told["losses"].shape == (STEPS,)
-        assert np.isfinite(told["losses"]).all()
-        assert told["marks"].tolist() == ["forward", "backward", "communication"] * 2
-        for name, value in group(told, "final").items():
+def test_asynchronous_workers_run_their_steps(tmp_path: Path) -> None:
+    workers = run_workers("mxnet/async/parameter_server", tmp_path)
+    for arrays in workers:
+        assert same(group(arrays, "initial"), in_float32(setup().weights))
+        assert arrays["losses"].shape == (STEPS,)
+        assert np.isfinite(arrays["losses"]).all()
+        assert arrays["marks"].tolist() == ["forward", "backward", "communication"] * 2
+        for name, value in group(arrays, "final").items():
             assert np.isfinite(value).all()
-            assert not np.array_equal(value, recipe().weights[name])
+            assert not np.array_equal(value, setup().weights[name])
 
 
 def test_a_failing_worker_ends_with_its_reason(tmp_path: Path) -> None:
-    # MXNet would have it wait for the others, and them for it, until the deadline.
+    # By default MXNet makes it wait for the others, and them for it, until the deadline.
     with pytest.raises(RunFailed, match=r"worker-1 ended .* a setting: 'wrong'"):
-        carried_out("mxnet/sync/parameter_server", tmp_path, "fail")
+        run_workers("mxnet/sync/parameter_server", tmp_path, "fail")
 
 
-def test_each_role_is_told_where_it_is(tmp_path: Path) -> None:
+def test_each_role_has_its_address(tmp_path: Path) -> None:
     with planning("mxnet/sync/parameter_server", tmp_path) as processes:
-        variables = [role_environment(p.job) for p in processes if isinstance(p.job, WorkerJob)]
-    assert [told["DMLC_ROLE"] for told in variables] == ["scheduler", "server", "worker", "worker"]
-    assert len({told["PORT"] for told in variables}) == 4
-    assert {told["DMLC_NODE_HOST"] for told in variables} == {"127.0.0.1"}
-    assert {told["DMLC_PS_ROOT_PORT"] for told in variables} == {variables[0]["PORT"]}
-    assert {(told["DMLC_NUM_WORKER"], told["DMLC_NUM_SERVER"]) for told in variables} == {
-        ("2", "1")
+        environments = [role_environment(p.job) for p in processes if isinstance(p.job, WorkerJob)]
+    assert [variables["DMLC_ROLE"] for variables in environments] == [
+        "scheduler",
+        "server",
+        "worker",
+        "worker",
+    ]
+    assert len({variables["PORT"] for variables in environments}) == 4
+    assert {variables["DMLC_NODE_HOST"] for variables in environments} == {"127.0.0.1"}
+    assert {variables["DMLC_PS_ROOT_PORT"] for variables in environments} == {
+        environments[0]["PORT"]
     }
+    assert {
+        (variables["DMLC_NUM_WORKER"], variables["DMLC_NUM_SERVER"]) for variables in environments
+    } == {("2", "1")}
 
 
 def test_nothing_is_loaded_before_it_is_needed(tmp_path: Path) -> None:
@@ -536,14 +547,14 @@ def test_nothing_is_loaded_before_it_is_needed(tmp_path: Path) -> None:
         job = processes[0].job
     assert isinstance(job, WorkerJob)
     with pytest.raises(UserError, match="role"):
-        ADAPTER.coordinator(recipe(), job, examples())
+        ADAPTER.coordinator(setup(), job, examples())
     assert "mxnet" not in sys.modules
 
 
 if __name__ == "__main__":
     exit_with_parent()
     if sys.argv[1] == "facts":
-        np.savez("told.npz", **tell_facts())
+        np.savez("arrays.npz", **single_process_facts())
     else:
-        told = json.loads(Path("job.json").read_text())
-        take_part(parse_config(WorkerJob, told, "job"), failing=sys.argv[1] == "fail")
+        values = json.loads(Path("job.json").read_text())
+        run_process(parse_config(WorkerJob, values, "job"), failing=sys.argv[1] == "fail")

@@ -25,7 +25,7 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
     assert isinstance(data, ImageData)
     folder = write_files_if_missing(data, tmp_path / "files")
     command = [sys.executable, "-m", "tests.frameworks.reading", framework, str(small_cifar)]
-    told = subprocess.run(
+    completed = subprocess.run(
         [*command, str(folder)],
         cwd=ROOT,
         check=True,
@@ -33,6 +33,6 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
         text=True,
         timeout=120,
     )
-    found = json.loads(told.stdout.splitlines()[-1])
+    found = json.loads(completed.stdout.splitlines()[-1])
     assert {name.split(" {")[0] for name in found} == set(framework_info(framework).readers)
     assert all(found.values()), [name for name, same in found.items() if not same]

@@ -31,8 +31,8 @@ from horizont.networks.weights import reorder_gates
 nn = mx.gluon.nn
 
 #: Options of ``hybridize`` by variant. By default a block plans its memory once for the shape of
-#: its input and reuses the plan at every step; the other variant plans at every step. LeNet-5 trained
-#: about five per cent faster with a plan; network and loss in one block were not faster.
+#: its input and reuses the plan at every step; the other variant plans at every step. LeNet-5
+#: trained about five per cent faster with a plan; network and loss in one block were not faster.
 HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
     "default": {"static_alloc": True, "static_shape": True},
     "dynamic_alloc": {},
