@@ -1,8 +1,8 @@
-"""Make the environment in `.venv` from `requirements.lock`, and try what was installed.
+"""Create the environment in `.venv` from `requirements.lock`, and test what was installed.
 
 ``python3.11 tools/environment.py [--without FRAMEWORK ...]``, or `make env`: does nothing if the
-environment is already made from this lock. A framework that was left out stays out until
-``--without none``. Uses nothing but the standard library and pip.
+environment was created from this lock file. An excluded framework remains excluded until
+``--without none``. Only the standard library and pip are used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCK = ROOT / "requirements.lock"
-STAMP = VENV / ".made-from.json"
+STAMP = VENV / ".created-from.json"
 
 SOURCE = ROOT / "src"
 REGISTRY = SOURCE / "horizont" / "config" / "system.py"
@@ -59,10 +59,10 @@ def _assigned(path: Path, name: str) -> ast.expr:
     raise LookupError(f"{path} assigns no {name}")
 
 
-#: Framework -> its package in the lock, and a program that tests it in a process of its own.
+#: Framework -> its package in the lock file, and a program that tests it in its own process.
 FRAMEWORKS = _frameworks()
 
-#: Ends well if the PyTorch that came wants packages for accelerators.
+#: Exits with 0 if the installed PyTorch requires packages for accelerators.
 IS_OTHER_BUILD = """
 import re, sys
 from importlib.metadata import requires
@@ -70,17 +70,17 @@ sys.exit(not any(re.match("nvidia|cuda|triton", line) for line in requires("torc
 """
 
 OTHER_BUILD = """\
-    pip finds only PyTorch's build for accelerators; installing what it needs, several GB.
-    To take the CPU build instead, point pip to it (PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL, see the
+    pip finds only PyTorch's build for accelerators; installing its requirements, several GB.
+    For the CPU build instead, point pip to it (PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL, see the
     installation page of PyTorch), remove .venv, and run this again."""
 
 
 def main() -> int:
-    """Make the environment, or find it made."""
+    """Create the environment if it is not up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--without", action="append", choices=[*sorted(FRAMEWORKS), "none"], metavar="FRAMEWORK",
-        help=f"leave a framework out ({', '.join(FRAMEWORKS)}), or `none` any more",
+        help=f"exclude a framework ({', '.join(FRAMEWORKS)}), or `none` again",
     )  # fmt: skip
     asked = parser.parse_args().without
     problem = _problem()
@@ -88,24 +88,24 @@ def main() -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     before = _stamp()
-    left_out = before.get("left_out", []) if asked is None else sorted({*asked} - {"none"})
-    wanted = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "left_out": left_out}
+    excluded = before.get("excluded", []) if asked is None else sorted({*asked} - {"none"})
+    wanted = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "excluded": excluded}
     if wanted.items() <= before.items():
         if before["failed"]:
             print(f"note: {_names(before['failed'])} could not be installed; "
                   f"remove {STAMP.relative_to(ROOT)} to try again")  # fmt: skip
         return 0
     started = time.monotonic()
-    failed = _make(left_out)
-    _put_stamp(**wanted, failed=failed)
-    print(f"environment made in {time.monotonic() - started:.0f} s: {VENV}")
-    if left_out or failed:
-        print(f"without {_names(left_out + failed)}: the study shows the runs as skipped")
+    failed = _create(excluded)
+    _write_stamp(**wanted, failed=failed)
+    print(f"environment created in {time.monotonic() - started:.0f} s: {VENV}")
+    if excluded or failed:
+        print(f"without {_names(excluded + failed)}: the study shows the runs as skipped")
     return 0
 
 
 def _problem() -> str:
-    """Say in a sentence what keeps the environment from being made; nothing if all is well."""
+    """Return what prevents the environment from being created; empty if nothing does."""
     if sys.version_info[:2] != (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
         return f"Python {found} cannot be used; Python 3.11 is needed (python3.11)"
@@ -114,73 +114,77 @@ def _problem() -> str:
     return ""
 
 
-def _make(left_out: list[str]) -> list[str]:
-    """Install the lock without those frameworks, then this package; name what did not work."""
-    if not _is_whole():
-        _say("making .venv")
-        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
-        if made.returncode:
-            sys.exit("error: .venv could not be made; the reason is above")
-    _put_stamp(left_out=left_out)  # an interrupt does not forget what was left out
+def _create(excluded: list[str]) -> list[str]:
+    """Install the lock file without some frameworks, then this package; return what failed."""
+    if not _is_complete():
+        _report("creating .venv")
+        created = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
+        if created.returncode:
+            sys.exit("error: .venv could not be created; the reason is above")
+    _write_stamp(
+        excluded=excluded
+    )  # so that an interrupted installation excludes the same frameworks
     entries = _entries(LOCK.read_text(encoding="utf-8"))
     frameworks = {name: entries.pop(package, "") for name, (package, _) in FRAMEWORKS.items()}
-    _say(f"installing {len(entries)} packages of the lock (some minutes)")
+    _report(f"installing {len(entries)} packages of the lock file (some minutes)")
     if _install("".join(entries.values())):
-        sys.exit("error: the packages of the lock could not be installed; pip's words are above")
+        sys.exit(
+            "error: the packages of the lock file could not be installed; pip's messages are above"
+        )
     failed = []
     for name, entry in frameworks.items():
-        if name in left_out:
+        if name in excluded:
             _pip("uninstall", "--yes", FRAMEWORKS[name][0])
-        elif not _install_and_try(name, entry):
+        elif not _install_and_test(name, entry):
             failed.append(name)
-    _say("installing horizont itself")
+    _report("installing horizont itself")
     if _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)):
-        sys.exit("error: horizont itself could not be installed; pip's words are above")
+        sys.exit("error: horizont itself could not be installed; pip's messages are above")
     return failed
 
 
 def _stamp() -> dict[str, Any]:
-    """Read what the environment was made from; nothing if it never was, or not to the end."""
+    """Read what the environment was created from; empty if it is missing or incomplete."""
     try:
         return dict(json.loads(STAMP.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
 
 
-def _put_stamp(**content: Any) -> None:
+def _write_stamp(**content: Any) -> None:
     STAMP.write_text(json.dumps(content), encoding="utf-8")
 
 
-def _is_whole() -> bool:
-    """Whether .venv is usable: an interrupt while it was made leaves one without pip."""
-    words = "import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
-    return PYTHON.exists() and not _fails(words)
+def _is_complete() -> bool:
+    """Whether .venv is usable: after an interrupted creation it has no pip."""
+    code = "import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    return PYTHON.exists() and not _fails(code)
 
 
 def _entries(lock: str) -> dict[str, str]:
-    """Part the lock into its packages, each with its hashes."""
+    """Split the lock file into its packages, each with its hashes."""
     found = re.findall(r"^([a-z0-9][a-z0-9-]*)==.*\n(?:    --hash=.*\n?)*", lock, re.M)
     parts = re.findall(r"^[a-z0-9][a-z0-9-]*==.*\n(?:    --hash=.*\n?)*", lock, re.M)
     return dict(zip(found, parts, strict=True))
 
 
-def _install_and_try(name: str, entry: str) -> bool:
-    """Install a framework and try it in a process of its own; tell if it does not work."""
-    package, words = FRAMEWORKS[name]
+def _install_and_test(name: str, entry: str) -> bool:
+    """Install a framework and test it in its own process; return whether it works."""
+    package, program = FRAMEWORKS[name]
     if not entry:
-        print(f"    {name} is not in the lock; going on without it")
+        print(f"    {name} is not in the lock file; continuing without it")
         return False
-    _say(f"installing {name}")
+    _report(f"installing {name}")
     if not _install_framework(entry):
-        print(f"    {name} could not be installed; going on without it")
+        print(f"    {name} could not be installed; continuing without it")
         return False
-    if name == "pytorch" and _fails(words) and not _fails(IS_OTHER_BUILD):
+    if name == "pytorch" and _fails(program) and not _fails(IS_OTHER_BUILD):
         print(OTHER_BUILD, flush=True)
         _pip("install", entry.split(maxsplit=1)[0], "--constraint", str(_constraints()))
-    _say(f"trying {name}")
-    reason = _fails(words)
+    _report(f"testing {name}")
+    reason = _fails(program)
     if reason:
-        print(f"    {name} does not work here, going on without it: {reason}")
+        print(f"    {name} does not work here, continuing without it: {reason}")
         _pip("uninstall", "--yes", package)
     return not reason
 
@@ -188,8 +192,8 @@ def _install_and_try(name: str, entry: str) -> bool:
 def _install_framework(entry: str) -> bool:
     """Install a framework; of PyTorch the CPU build, where pip finds one.
 
-    With hashes, pip takes the default index's build although the CPU build's version is the
-    higher one: so that one is asked for by its full name first.
+    With hashes, pip prefers the default index's build although the CPU build has the higher
+    version, so the latter is requested by its full name first.
     """
     cpu = re.sub(r"^(torch==[\d.]+)", r"\1+cpu", entry)
     if cpu != entry and _install(cpu, silent=True) == 0:
@@ -198,7 +202,7 @@ def _install_framework(entry: str) -> bool:
 
 
 def _install(entries: str, *, silent: bool = False) -> int:
-    """Install exactly the given entries of the lock; return pip's status."""
+    """Install exactly the given entries of the lock file; return pip's exit status."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(entries)
         file.flush()
@@ -207,7 +211,7 @@ def _install(entries: str, *, silent: bool = False) -> int:
 
 
 def _pip(*words: str, silent: bool = False) -> int:
-    """Run pip in the environment and return its status; its errors are shown unless silent."""
+    """Run pip in the environment and return its exit status; print its errors unless silent."""
     command = [str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode and not silent:
@@ -216,18 +220,18 @@ def _pip(*words: str, silent: bool = False) -> int:
     return done.returncode
 
 
-def _fails(words: str) -> str:
-    """Run Python in the environment; return the last line of its complaint, or nothing."""
+def _fails(code: str) -> str:
+    """Run Python in the environment; return the last line of its error, or nothing."""
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     tried = subprocess.run(
-        [str(PYTHON), "-c", words], env=quiet, capture_output=True, text=True, check=False
+        [str(PYTHON), "-c", code], env=quiet, capture_output=True, text=True, check=False
     )
     lines = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
     return lines[-1] if tried.returncode else ""
 
 
 def _constraints() -> Path:
-    """Write the versions of the lock without its hashes, for pip's own resolution."""
+    """Write the versions of the lock file without its hashes, for pip's own resolution."""
     path = VENV / "constraints.txt"
     lock = LOCK.read_text(encoding="utf-8")
     path.write_text("\n".join(re.findall(r"^[a-z0-9-]+==[^\s\\]+", lock, re.M)), encoding="utf-8")
@@ -238,7 +242,7 @@ def _names(names: list[str]) -> str:
     return ", ".join(names)
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
@@ -246,5 +250,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on", file=sys.stderr)
+        print("interrupted; the same command resumes", file=sys.stderr)
         sys.exit(130)

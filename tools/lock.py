@@ -1,8 +1,8 @@
 """Write `requirements.lock` from `pyproject.toml`: every package, exact, with its hashes.
 
 Run by `make lock`. It needs `uv` and uses pip's settings of this machine (``PIP_FIND_LINKS``) to
-find PyTorch's CPU build, which is what the lock is resolved with: no package for accelerators gets
-in. The hashes of the build on the default index stand beside it, so that either build installs.
+find PyTorch's CPU build, with which the lock file is resolved: it contains no package for
+accelerators. The hashes of the build on the default index are added, so that either build installs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
 TORCH = r"^torch==.*\n(?:    --hash=.*\n)*"
 HEADER = """\
-# The whole environment, exact. Made by `make lock` from pyproject.toml; do not edit.
-# PyTorch is resolved as its CPU build: no package for accelerators is in here.
+# The whole environment, exact. Written by `make lock` from pyproject.toml; do not edit.
+# PyTorch is resolved as its CPU build, without packages for accelerators.
 """
 
 
 def main() -> int:
-    """Resolve and write."""
+    """Resolve the packages and write the lock file."""
     before = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
-    before = re.sub(TORCH, "", before, flags=re.M)  # or its version would mean the other build
+    before = re.sub(TORCH, "", before, flags=re.M)  # its version would select the other build
     links = os.environ.get("PIP_FIND_LINKS", "").split()
     options = [option for link in links for option in ("--find-links", link)]
     text = _compile(before, [*options, *sys.argv[1:]])
@@ -45,7 +45,7 @@ def main() -> int:
 def _compile(before: str, options: list[str]) -> str:
     """Resolve the declared packages and those that building this one needs.
 
-    Versions of the present lock are kept where they fit; `--upgrade` looks for newer ones.
+    Versions of the present lock file are preferred; `--upgrade` selects newer ones.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "lock.txt")

@@ -1,4 +1,4 @@
-"""Keep notebooks in git free of outputs: ``--check`` names those with some, ``--strip`` mends."""
+"""Notebooks in git have no outputs: ``--check`` lists those that have, ``--strip`` removes them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
-#: What a notebook may say about itself; the rest is of the machine that ran it.
+#: The metadata of a notebook; anything else describes the machine that ran it.
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
 def main(words: list[str]) -> int:
     """Check or strip all notebooks."""
     if words not in (["--check"], ["--strip"]):
-        print("error: say --check or --strip", file=sys.stderr)
+        print("error: use --check or --strip", file=sys.stderr)
         return 2
     dirty = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if _stripped(path) != _text(path)]
     for path in dirty:

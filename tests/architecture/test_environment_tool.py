@@ -152,23 +152,23 @@ def test_a_framework_that_does_not_work_is_named_with_the_reason(project: Projec
     del project.lock["mxnet==1"]
     project.offer("mxnet", "2", "raise OSError('no libgomp')")
     output = project.make()
-    assert "mxnet does not work here, going on without it: OSError: no libgomp" in output
+    assert "mxnet does not work here, continuing without it: OSError: no libgomp" in output
     assert "mxnet" not in project.installed()
-    assert "mxnet could not be installed; remove .venv/.made-from.json" in project.make()
+    assert "mxnet could not be installed; remove .venv/.created-from.json" in project.make()
 
 
 def test_a_framework_that_cannot_be_had_stops_nothing(project: Project) -> None:
     project.lock["mxnet==2"] = ["0" * 64]
     project.write_lock()
-    assert "mxnet could not be installed; going on without it" in project.make()
+    assert "mxnet could not be installed; continuing without it" in project.make()
     del project.lock["mxnet==2"]
     project.write_lock()
-    assert "mxnet is not in the lock; going on without it" in project.make()
+    assert "mxnet is not in the lock file; continuing without it" in project.make()
     assert {"torch", "tensorflow-cpu"} <= set(project.installed())
 
 
 def test_an_environment_left_half_made_is_made_anew(project: Project) -> None:
     shutil.rmtree(next((project.root / ".venv/lib").glob("python*/site-packages/pip")))
-    (project.root / ".venv/.made-from.json").write_text("")
-    assert "making .venv" in project.make()
+    (project.root / ".venv/.created-from.json").write_text("")
+    assert "creating .venv" in project.make()
     assert "torch" in project.installed()
