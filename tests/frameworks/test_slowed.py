@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont import reporting
 from horizont.analysis import drilldown, operators, verdicts
 from horizont.cli import main
 from horizont.config.system import installed_version
 from horizont.launchers import plan
 from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
+from horizont.reporting.explanations import explain_verdicts
 
 pytestmark = pytest.mark.framework
 
@@ -91,7 +91,7 @@ def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     assert not drill.stop_reason
     table = drill.table().set_index("part")
     assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
-    (said,) = reporting.explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill])
+    (said,) = explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill])
     assert "MXNet is" in said.text
     assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
     assert {record.folder.name for record in records} == {
