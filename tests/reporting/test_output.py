@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from horizont import report
 from horizont.reporting import output
+from horizont.reporting.figures.learning import loss_figure
+from horizont.reporting.figures.phases import phase_figure, startup_figure
+from horizont.reporting.figures.resources import resource_figures
+from horizont.reporting.figures.throughput import throughput_figure
 
 
 def figure_output(data: pd.DataFrame | None = None) -> output.FigureOutput:
@@ -57,17 +61,17 @@ def test_a_figure_can_be_saved(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "draw",
+    "plot",
     [
-        report.phase_picture,
-        report.throughput_picture,
-        report.loss_picture,
-        report.startup_picture,
-        lambda records: report.resource_pictures(records)[0],
+        phase_figure,
+        throughput_figure,
+        loss_figure,
+        startup_figure,
+        lambda records: resource_figures(records).items[0],
     ],
 )
-def test_figures_of_records_have_data(records, draw) -> None:
-    text, _ = draw(records).csv()
+def test_figures_of_records_have_data(records, plot) -> None:
+    text, _ = plot(records).csv()
     assert len(pd.read_csv(io.StringIO(text)))
 
 
@@ -78,6 +82,12 @@ def test_a_table_is_escaped_aligned_and_grouped() -> None:
     assert '<tr class="hz-group"><th colspan="2">G&amp;H</th></tr>' in html
     assert bundle[output.TABLE_MIME]["measured"]
     assert html in bundle["text/html"]
+
+
+def test_a_table_may_have_a_title() -> None:
+    titled = replace(TABLE, title="Names")._repr_mimebundle_()
+    assert titled[output.TABLE_MIME]["title"] == "Names"
+    assert "title" not in TABLE._repr_mimebundle_()[output.TABLE_MIME]
 
 
 def test_a_table_without_headings_is_not_numbered() -> None:
@@ -92,7 +102,7 @@ def test_a_title_is_in_the_metadata() -> None:
     assert metadata["horizont"] == {"title": "LeNet-5", "facts": "SGD"}
 
 
-def test_named_values_are_shown_and_kept_as_numbers() -> None:
+def test_named_values_have_their_numbers_in_the_metadata() -> None:
     bundle, metadata = output.named_values(mean_loss=0.123456, steps=12000)._repr_mimebundle_()
     assert metadata["horizont"]["numbers"] == {"mean loss": 0.123456, "steps": 12000.0}
     for text in ("mean loss", "0.1235", "12,000"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from horizont.report.tables import plain_table
+from horizont.reporting.tables import text_table
 
 STATIC = Path(__file__).parents[2] / "docs" / "book" / "_static"
 
@@ -55,7 +55,7 @@ document.querySelector("pre").textContent = JSON.stringify(all);
 def found(tmp_path_factory) -> list[tuple[list[str], list[str]]]:
     """Open a page with a table for each case, click, and read names and arrows."""
     folder = tmp_path_factory.mktemp("sorting")
-    shown = plain_table(FRAME, {"value", "size"}, group_by="kind")
+    shown = text_table(FRAME, {"value", "size"}, group_by="kind")
     table = f'<figure class="hz-table">{shown.html()}</figure>'
     script = SCRIPT.replace("CLICKS", json.dumps([clicks for clicks, _ in CASES]))
     page = folder / "page.html"
