@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,17 +38,8 @@ CELL_POINTS = 170
 NUMBERS = 12_000
 
 
-@dataclass(frozen=True)
-class RingStep:
-    """What a process does in one step of the ring.
-
-    Attributes
-    ----------
-    send, receive
-        The chunk sent to the next process, and the one received from the previous process.
-    add
-        Whether the received chunk is added to the own one; otherwise it replaces it.
-    """
+class RingStep(NamedTuple):
+    """Chunks sent and received in a step; a received one is added to the own one or replaces it."""
 
     send: int
     receive: int

@@ -185,7 +185,7 @@ def plot_scaling_limits(
     left.set(ylim=(0, 1.05), title="efficiency, with a ring", xlabel="workers")
     for spread in (0.05, 0.2):
         slowest = data[f"slowest, spread {spread:.0%}"] = expected_slowest(WORKERS, spread)
-        right.plot(WORKERS, slowest, marker="o")
+        right.plot(WORKERS, slowest, marker="o", markersize=3.5)
         end, text = (WORKERS[-2], slowest[-2]), f"spread {spread:.0%}"
         right.annotate(text, end, (-6, 4), textcoords="offset points", ha="right")
     right.set(ylim=(0.9, 1.7), title="time of the slowest / of one", xlabel="workers")

@@ -72,7 +72,7 @@ def columns(**values: Any) -> pd.DataFrame:
 
 
 def legend_below(figure: Figure, axes: Axes, ncols: int) -> None:
-    """Place the legend of a panel below all panels."""
+    """Add the legend of a panel below all panels."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=ncols)
 
 

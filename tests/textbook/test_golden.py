@@ -25,8 +25,7 @@ from horizont_textbook import (
     strategies,
     tutorial,
 )
-from horizont_textbook.cases import CASES
-from horizont_textbook.cross_check import reference
+from horizont_textbook.cross_check import CASES, reference
 from tests.textbook.summaries import array_summary, figure_summary, table_summary
 
 GOLDEN = json.loads(Path(__file__).parents[1].joinpath("golden", "textbook.json").read_text())
@@ -150,7 +149,7 @@ def _tutorial() -> dict[str, float]:
 
 NUMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     "neuron": lambda: {
-        "a": neuron.sigmoid_derivative(0.0),
+        "a": neuron.sigmoid_derivative(np.array(0.0)),
         "b": neuron.saturation_point("sigmoid"),
         "c": neuron.saturation_point("tanh"),
         "d": neuron.gradient_norms("sigmoid", 10)[-1],

@@ -20,7 +20,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 from horizont.workflow.progress import PROGRESS_VARIABLE
 from horizont_textbook import allreduce, cross_check, parallelism, staleness
-from horizont_textbook.cases import CASES
+from horizont_textbook.cross_check import CASES
 from horizont_textbook.strategies import STRATEGIES
 from tests.conftest import ROOT
 
@@ -163,7 +163,7 @@ def test_a_notebook_has_its_numbers(name: str, executed: dict[str, nbformat.Note
 
 
 def test_the_loss_rises_with_the_delay(executed: dict[str, nbformat.NotebookNode]) -> None:
-    """On Fashion-MNIST and on its synthetic stand-in, whose losses are higher."""
+    # On Fashion-MNIST as on its synthetic stand-in, whose losses are higher.
     page = executed["theory-08-staleness"]
     numbers = {k: v for found in metadata(page, "numbers") for k, v in found.items()}
     losses = [numbers[f"loss, delay {delay}"] for delay in staleness.TRAINING_DELAYS]

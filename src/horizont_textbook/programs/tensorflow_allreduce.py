@@ -15,7 +15,7 @@ workers = strategy.num_replicas_in_sync
 examples = np.load("../examples.npz")
 own = slice(cluster.task_id, None, workers)  # every n-th example of each batch
 
-with strategy.scope():  # a copy of each weight in every process, kept equal
+with strategy.scope():  # a copy of each weight in every process; the copies stay equal
     mean = tf.VariableAggregation.MEAN
     weight = tf.Variable(tf.zeros((6, 3)), aggregation=mean)
     bias = tf.Variable(tf.zeros(3), aggregation=mean)
