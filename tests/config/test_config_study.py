@@ -76,8 +76,8 @@ def test_other_profiles_verify_as_many_steps_on_every_workload(name: str) -> Non
 def test_updates_are_recorded_where_they_show(values: dict[str, Any]) -> None:
     values["experiments"]["distributed"]["record_updates"] = "order"
     runs = list(parse_config(Study, values).runs("distributed", "lenet5-cifar10"))
-    told = {run.system.name for run in runs if run.record_updates == "order"}
-    assert told == {"mxnet/async/parameter_server"}
+    recording = {run.system.name for run in runs if run.record_updates == "order"}
+    assert recording == {"mxnet/async/parameter_server"}
 
 
 def test_experiments_are_found_by_workload(values: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ def test_an_experiment_varies_its_settings(values: dict[str, Any]) -> None:
     ]
     local, ring, servers = systems
     assert shapes == [
-        (local, 1, 0, 8),  # the twin of all the others, once
+        (local, 1, 0, 8),  # the baseline of all the others, once
         (ring, 2, 0, 16),
         (ring, 4, 0, 32),
         (servers, 2, 1, 16),

@@ -1,4 +1,4 @@
-"""What is done where emulated hosts cannot be had: really tried by a user who is not root."""
+"""Runs where emulated hosts are unavailable, tested by a process that is not root."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def of(topology: Topology) -> Run:
     return small_run("pytorch/sync/allreduce", topology=topology)
 
 
-def as_nobody(ask: Callable[[], str]) -> str:
-    """Ask in a process of a user without rights; what is known of this one is forgotten there."""
+def without_privileges(answer: Callable[[], str]) -> str:
+    """Return an answer that is computed by a process of an unprivileged user."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -40,49 +40,47 @@ def as_nobody(ask: Callable[[], str]) -> str:
             _try_unavailable_reason.cache_clear()
             if os.geteuid() == 0:
                 os.seteuid(NOBODY)
-            os.write(writer, ask().encode())
+            os.write(writer, answer().encode())
         finally:
-            os._exit(0)  # never on into the other tests
+            os._exit(0)  # it must not continue with the other tests
     os.close(writer)
-    with os.fdopen(reader) as told:
-        answer = told.read()
+    with os.fdopen(reader) as stream:
+        text = stream.read()
     os.waitpid(child, 0)
-    return answer
+    return text
 
 
-def test_a_user_without_rights_is_told_what_is_left_out() -> None:
+def test_an_unprivileged_user_gets_the_reason_of_a_skipped_run() -> None:
     run = of(LIMITED)
-    skip_reason(run)  # asks for the framework, too, as long as all files may be read
-    assert as_nobody(lambda: skip_reason(run)) == "emulated hosts need root"
+    skip_reason(run)  # queries the framework, too, as long as all files are readable
+    assert without_privileges(lambda: skip_reason(run)) == "emulated hosts need root"
 
 
-def test_without_rights_free_hosts_become_the_loopback_and_the_record_says_so() -> None:
-    engines = "{0.topology.launcher} {1.topology.launcher} {0.topology.workers}"
-    told = as_nobody(
-        lambda: engines.format(with_local_fallback(of(FREE)), with_local_fallback(of(LIMITED)))
+def test_without_privileges_unlimited_hosts_fall_back_to_the_local_launcher() -> None:
+    launchers = "{0.topology.launcher} {1.topology.launcher} {0.topology.workers}"
+    text = without_privileges(
+        lambda: launchers.format(with_local_fallback(of(FREE)), with_local_fallback(of(LIMITED)))
     )
-    assert told == "local emulated 2"
+    assert text == "local emulated 2"
 
 
-def test_a_finished_record_is_kept_where_the_run_could_not_be_made_again(
+def test_a_finished_record_is_used_where_the_run_could_not_be_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_cifar: Path
 ) -> None:
-    run, about, paths = of(LIMITED), load(small_cifar).description, Paths(tmp_path)
-    key = run_key(run, run_provenance(run, about))
+    run, dataset, paths = of(LIMITED), load(small_cifar).description, Paths(tmp_path)
+    key = run_key(run, run_provenance(run, dataset))
     store = paths.records(run.experiment, run.workload_name)
     monkeypatch.setattr(measure, "skip_reason", lambda run: "emulated hosts need root")
-    assert measure.execute_runs([run], about, paths)[0].result.status == "skipped"
+    assert measure.execute_runs([run], dataset, paths)[0].result.status == "skipped"
     writer = RecordWriter(store, key)
     writer.start(run, {})
     writer.finish(RunResult(status="ok", wall_s=7.0))
-    (kept,) = measure.execute_runs([run], about, paths)
-    assert kept.result == RunResult(status="ok", wall_s=7.0)
+    (record,) = measure.execute_runs([run], dataset, paths)
+    assert record.result == RunResult(status="ok", wall_s=7.0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-def test_commands_that_are_not_there_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_commands_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     _try_unavailable_reason.cache_clear()
     try:

@@ -43,7 +43,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def get(address: str, seconds: float = 60.0) -> str:
-    """Get a page as soon as the server has started."""
+    """Fetch a page as soon as the server has started."""
     for _ in range(int(seconds / 0.2)):
         try:
             with urllib.request.urlopen(address) as response:

@@ -35,9 +35,9 @@ def test_the_start_notebook(study_folder: Paths) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(found.records) == len(before) == len(FRAMEWORKS)
     for name in filter(installed_version, FRAMEWORKS):
-        told = found.metrics[f"{name}/local"]
-        assert (told["ok"], told["comparable"]) == (1, "not comparable: no proof was made")
-        assert told["examples_per_s"] > 0
+        metrics = found.metrics[f"{name}/local"]
+        assert (metrics["ok"], metrics["comparable"]) == (1, "not comparable: no proof was made")
+        assert metrics["examples_per_s"] > 0
     losses = [record.result.final_loss for record in found.records if record.ok]
     assert max(losses) - min(losses) < 1e-4, "the same training in each framework"
 
