@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show()
         return USER_ERROR
     except (KeyboardInterrupt, typer.Abort):
-        print("\ninterrupted; finished runs are kept, the same command resumes", file=sys.stderr)
+        print("\ninterrupted; finished runs are preserved, the same command resumes", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
