@@ -91,7 +91,7 @@ def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     assert not drill.stop_reason
     table = drill.table().set_index("part")
     assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
-    (said,) = explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill])
+    (said,) = explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill]).items
     assert "MXNet is" in said.text
     assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
     assert {record.folder.name for record in records} == {
