@@ -1,1 +1,1 @@
-"""Benchmarks: ratios within one run, on a quiet machine. They decide no test."""
+"""Benchmarks, as ratios within one run on a quiet machine; no test depends on them."""

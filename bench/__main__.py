@@ -35,12 +35,17 @@ BENCHMARKS = {
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks one after the other."""
+    if {"-h", "--help"} & set(names):
+        print(f"{(__doc__ or '').strip()}\n\nbenchmarks: {', '.join(BENCHMARKS)}")
+        return 0
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
-        print(f"error: benchmark: {unknown[0]!r} is not possible; allowed: {list(BENCHMARKS)}")
+        print(f"error: benchmark: {unknown[0]!r}; allowed: {list(BENCHMARKS)}")
         return 2
     for name in names or list(BENCHMARKS):
-        print(f"\n{name}: {sys.modules[f'bench.{name}'].__doc__.splitlines()[0]}", flush=True)
+        print(
+            f"\n{name}: {(sys.modules[f'bench.{name}'].__doc__ or '').splitlines()[0]}", flush=True
+        )
         BENCHMARKS[name]()
     return 0
 

@@ -1,4 +1,4 @@
-"""A training step of each build of a network against the plain one: told, not judged."""
+"""A training step of each variant of a network relative to the default one, without a goal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NETWORKS = ("lenet5", "resnet18")
 
 
 def run() -> None:
-    """Print a row for each build and network."""
+    """Print a row for each variant and network."""
     for name in all_systems():
         system = parse_system(name)
         if not system.is_local or system.variant == DEFAULT:

@@ -1,4 +1,4 @@
-"""The networks that are timed against the frameworks' own: shapes, and lengths of the segments."""
+"""Networks that are timed against the frameworks' own loops: shapes, lengths of segments."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Loop = Callable[[], None]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, what it is given, and how long its segments are.
+    """A network, its inputs, and the length of its segments.
 
     Attributes
     ----------
     shape
-        Of an image as it is stored; of a text (time steps,).
+        Of a stored image; of a text (time steps,).
     upscale
-        As of a workload.
+        See `horizont.config.workload.Workload`.
     processes
-        How many are asked, each for so many rounds of segments.
+        Processes that measure, each for so many rounds of segments.
     """
 
     network: str
@@ -59,12 +59,12 @@ class Case:
         """Whether it is a language model."""
         return len(self.shape) == 1
 
-    def recipe(self, build: str = DEFAULT) -> TrainingSetup:
-        """Describe the network and its training."""
+    def setup(self, variant: str = DEFAULT) -> TrainingSetup:
+        """Return the network and its training setup."""
         sides = tuple(side * self.upscale for side in self.shape[1:])
         classes = WORDS if self.reads_text else 10
         network = build_network(self.network, (*self.shape[:1], *sides), classes)
-        grey = np.full(self.shape[0], 0.5)
+        gray = np.full(self.shape[0], 0.5)
         return TrainingSetup(
             network=network,
             weights=initial_weights(network, 1),
@@ -72,12 +72,12 @@ class Case:
             optimizer=OptimizerConfig(
                 learning_rate=RATE, clip_norm=CLIP_NORM if self.reads_text else None
             ),
-            normalisation=None if self.reads_text else Normalisation(grey, grey / 2, self.upscale),
-            variant=build,
+            normalisation=None if self.reads_text else Normalisation(gray, gray / 2, self.upscale),
+            variant=variant,
         )
 
     def examples(self) -> InMemoryImages | TextWindows:
-        """Draw what is learned from in a segment."""
+        """Draw the training data of a segment."""
         random = np.random.default_rng(0)
         count = self.steps * self.batch
         if self.reads_text:
@@ -97,13 +97,13 @@ class Case:
             order=list(random.permutation(count).reshape(self.steps, self.batch)),
         )
 
-    def our_loop(self, trainer: Trainer, ready: list[Any]) -> Loop:
-        """Make the worker's own loop, as a run makes its bare steps."""
+    def our_loop(self, trainer: Trainer, batches: list[Any]) -> Loop:
+        """Return the worker's own loop, which runs timed steps as in a run."""
         steps = StepCounts(warmup=1, timed=self.steps - 1, instrumented=0)
 
         def loop() -> None:
             with StepCounter(Path("progress"), self.steps) as progress:
-                TrainingLoop(trainer, steps, 0, progress).run(iter(ready), lambda: None)
+                TrainingLoop(trainer, steps, 0, progress).run(iter(batches), lambda: None)
 
         return loop
 

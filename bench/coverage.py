@@ -1,4 +1,4 @@
-"""How often the intervals hold the truth, and how often a verdict is wrong, by simulation."""
+"""Coverage of the intervals and rates of wrong verdicts, by simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from horizont.statistics.intervals import Estimate, median_intervals
 GOAL = (0.93, 0.97)
 TRIALS = 10_000
 RESAMPLES = 999
-JUDGED = 2000
+VERDICT_TRIALS = 2000
 MARGIN = 0.10
 
 Random = np.random.Generator
@@ -26,8 +26,9 @@ def _normal(random: Random, shape: Shape) -> NDArray[np.float64]:
 
 
 def _skewed(random: Random, shape: Shape) -> NDArray[np.float64]:
-    """Delays that are exponential: the time of each run is its best plus some."""
-    return np.log1p(0.1 * random.exponential(1.0, shape))
+    """Draw exponential delays: the time of a run is the minimum plus a delay."""
+    delays: NDArray[np.float64] = np.log1p(0.1 * random.exponential(1.0, shape))
+    return delays
 
 
 def _heavy(random: Random, shape: Shape) -> NDArray[np.float64]:
@@ -35,13 +36,13 @@ def _heavy(random: Random, shape: Shape) -> NDArray[np.float64]:
 
 
 def _disturbed(random: Random, shape: Shape) -> NDArray[np.float64]:
-    """One run in ten is held up by something else."""
-    held_up = (random.random(shape) < 0.1) * random.exponential(0.3, shape)
-    return random.normal(0.0, 0.02, shape) + held_up
+    """Draw delays of which one in ten is a disturbance."""
+    disturbance = (random.random(shape) < 0.1) * random.exponential(0.3, shape)
+    return random.normal(0.0, 0.02, shape) + disturbance
 
 
-#: The noise of a run's rate, as the logarithm of a factor.
-WORLDS: Mapping[str, Noise] = {
+#: Noise of the throughput of a run, as the logarithm of a factor.
+NOISES: Mapping[str, Noise] = {
     "normal": _normal,
     "skewed": _skewed,
     "heavy-tailed": _heavy,
@@ -50,43 +51,53 @@ WORLDS: Mapping[str, Noise] = {
 
 
 def log_ratios(noise: Noise, blocks: int, trials: int, seed: int = 1) -> NDArray[np.float64]:
-    """Draw the logarithms of the ratios of two systems that are equally fast: a row a study.
+    """Draw the logarithms of the ratios of two equally fast systems: a row per study.
 
-    What both members of a block have in common leaves their ratio alone and is left out.
+    Variation that both systems of a block share cancels in their ratio and is not simulated.
     """
     random = np.random.default_rng(seed)
-    return noise(random, (trials, blocks)) - noise(random, (trials, blocks))
+    return np.subtract(noise(random, (trials, blocks)), noise(random, (trials, blocks)))
 
 
-def covered(noise: Noise, blocks: int, trials: int, resamples: int) -> float:
-    """Tell the share of studies whose 95 % interval holds the true ratio."""
+def coverage(noise: Noise, blocks: int, trials: int, resamples: int) -> float:
+    """Return the fraction of studies whose 95 % interval covers the true ratio."""
     low, high = median_intervals(log_ratios(noise, blocks, trials), resamples=resamples)
     return float(np.mean((low <= 0.0) & (high >= 0.0)))
 
 
-def wrong(noise: Noise, blocks: int, apart: float) -> dict[str, float]:
-    """Tell how often each verdict is given on systems that are so far apart, as a logarithm."""
-    logs = log_ratios(noise, blocks, JUDGED, seed=2) + apart
+def outcome_fractions(noise: Noise, blocks: int, log_ratio: float) -> dict[str, float]:
+    """Return the rate of each verdict on systems that differ by `log_ratio`, as a logarithm."""
+    logs = log_ratios(noise, blocks, VERDICT_TRIALS, seed=2) + log_ratio
     low, high = median_intervals(logs, resamples=RESAMPLES)
     ratios = np.exp(np.stack([np.median(logs, axis=1), low, high], axis=1))
-    given = [
-        classify(Estimate(*ends, 0.95, blocks), difference_p(row), equivalence_p(row), MARGIN)
+    outcomes = [
+        classify(
+            Estimate(ends[0], ends[1], ends[2], 0.95, blocks),
+            difference_p(row),
+            equivalence_p(row),
+            MARGIN,
+        )
         for row, ends in zip(logs, ratios.tolist(), strict=True)
     ]
-    return {outcome: given.count(outcome) / JUDGED for outcome in sorted(set(given))}
+    return {outcome: outcomes.count(outcome) / VERDICT_TRIALS for outcome in sorted(set(outcomes))}
 
 
 def run() -> None:
-    """Print the coverage for 3, 5 and 10 blocks, and the verdicts where they must not be given."""
-    for name, noise in WORLDS.items():
-        shares = {n: covered(noise, n, TRIALS, RESAMPLES) for n in (3, 5, 10)}
-        inside = GOAL[0] < shares[10] < GOAL[1]
-        told = ", ".join(f"{n} blocks {share:.1%}" for n, share in shares.items())
-        print(f"  {name:<13} {told} (goal at 10: {GOAL[0]:.0%} to {GOAL[1]:.0%}) "
+    """Print the coverage for 3, 5 and 10 blocks, and the rates of wrong verdicts."""
+    for name, noise in NOISES.items():
+        by_blocks = {n: coverage(noise, n, TRIALS, RESAMPLES) for n in (3, 5, 10)}
+        inside = GOAL[0] < by_blocks[10] < GOAL[1]
+        row_text = ", ".join(f"{n} blocks {fraction:.1%}" for n, fraction in by_blocks.items())
+        print(f"  {name:<13} {row_text} (goal at 10: {GOAL[0]:.0%} to {GOAL[1]:.0%}) "
               f"{'ok' if inside else 'OUTSIDE'}")  # fmt: skip
-    for name, noise in WORLDS.items():
+    for name, noise in NOISES.items():
         for blocks in (3, 10):
-            for apart, said in ((0.0, "no difference"), (np.log(1.1), "a difference of 10 %")):
-                given = wrong(noise, blocks, apart)
-                told = ", ".join(f"{outcome} {share:.1%}" for outcome, share in given.items())
-                print(f"  {name:<13} {blocks:>2} blocks, {said:<20} {told}")
+            for log_ratio, description in (
+                (0.0, "no difference"),
+                (np.log(1.1), "a difference of 10 %"),
+            ):
+                fractions = outcome_fractions(noise, blocks, log_ratio)
+                row_text = ", ".join(
+                    f"{outcome} {fraction:.1%}" for outcome, fraction in fractions.items()
+                )
+                print(f"  {name:<13} {blocks:>2} blocks, {description:<20} {row_text}")

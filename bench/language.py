@@ -1,4 +1,4 @@
-"""The LSTM language model as each framework's own layers offer it: two layers of 200 units."""
+"""LSTM language models of each framework's own layers: two layers of 200 units."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def torch_lstm(ready: list[Any]) -> Loop:
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     criterion = nn.CrossEntropyLoss()
 
-    def plain() -> None:
+    def train() -> None:
         state = None
         for words, targets in ready:
             optimizer.zero_grad()
@@ -39,7 +39,7 @@ def torch_lstm(ready: list[Any]) -> Loop:
             nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimizer.step()
 
-    return plain
+    return train
 
 
 def keras_lstm(ready: list[Any]) -> Loop:
@@ -76,7 +76,7 @@ def gluon_lstm(ready: list[Any]) -> Loop:
     gluon = mx.gluon
     rows = ready[0][0].shape[0]
 
-    class Model(gluon.HybridBlock):  # type: ignore[misc, unused-ignore]
+    class Model(gluon.HybridBlock):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
             self.embedding = gluon.nn.Embedding(WORDS, UNITS)
@@ -94,7 +94,7 @@ def gluon_lstm(ready: list[Any]) -> Loop:
     trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": RATE})
     criterion = gluon.loss.SoftmaxCrossEntropyLoss()
 
-    def plain() -> None:
+    def train() -> None:
         states = [mx.nd.zeros((2, rows, UNITS)) for _ in range(2)]
         for words, targets in ready:
             with mx.autograd.record():
@@ -107,4 +107,4 @@ def gluon_lstm(ready: list[Any]) -> Loop:
             trainer.step(rows)
         mx.nd.waitall()
 
-    return plain
+    return train

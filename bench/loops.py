@@ -1,9 +1,9 @@
 """Our training loop against each framework's own trainer: same network, data in memory, one thread.
 
-In a fresh process, segments of our loop and of the framework's own take turns; the ratio of the
-process is the median of those of neighbouring segments, so that a machine that slows down for a
-while slows both. Where the two find themselves in memory speeds one of them up for as long as
-the process lives, by up to five percent: several processes are asked, and the median is taken.
+In a fresh process, segments of our loop and of the framework's own alternate; the ratio of the
+process is the median of those of neighbouring segments, so that a temporary slowdown of the
+machine affects both. The location of the two in memory speeds one of them up for the lifetime of
+the process, by up to five percent, so the median of several processes is reported.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def run() -> None:
 
 
 def compare(
-    framework: str, network: str, goal: float | None = None, build: str = DEFAULT
+    framework: str, network: str, goal: float | None = None, variant: str = DEFAULT
 ) -> None:
     """Compare in fresh processes, and print a row.
 
-    Without a goal the ratio of one process is told and not judged.
+    Without a goal the ratio of a single process is printed.
     """
-    name = qualified_name(framework, build)
+    name = qualified_name(framework, variant)
     if installed_version(framework) is None:
         print(f"  {name:<21} skipped: not installed")
         return
     processes = 1 if goal is None else CASES[network].processes
-    rows = answers(f"  {name:<21}", processes, "bench.own", framework, network, build)
+    rows = run_in_processes(f"  {name:<21}", processes, "bench.own", framework, network, variant)
     if not rows:
         return
     ratios = [row["ratio"] for row in rows]
@@ -59,16 +59,16 @@ def compare(
     )
 
 
-def answers(head: str, processes: int, program: str, *words: str) -> list[Any]:
-    """Ask a program of this package in so many fresh processes with one thread.
+def run_in_processes(head: str, processes: int, program: str, *words: str) -> list[Any]:
+    """Run a program of this package in several fresh processes with one thread each.
 
     Returns
     -------
     list
-        What each has printed last, as JSON. If one fails, that is printed after `head`, and there
-        are no answers.
+        The last line that each printed, as JSON. If one fails, its error is printed after `head`,
+        and the list is empty.
     """
-    told = []
+    results = []
     for _ in range(processes):
         done = subprocess.run(
             [sys.executable, "-m", program, *words],
@@ -80,14 +80,14 @@ def answers(head: str, processes: int, program: str, *words: str) -> list[Any]:
         if done.returncode:
             print(f"{head} failed: {done.stderr.strip().splitlines()[-1]}", flush=True)
             return []
-        told.append(json.loads(done.stdout.strip().splitlines()[-1]))
-    return told
+        results.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    return results
 
 
-def take_turns(
+def alternate(
     ours: Callable[[], None], theirs: Callable[[], None], *, steps: int, rounds: int
 ) -> dict[str, float]:
-    """Let two loops of so many steps take turns.
+    """Run two loops of `steps` steps alternately.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """A training step of our networks against each framework's own: same shapes, one thread.
 
-The framework's own is a network of its package where it has the same one (Keras' ResNet-50,
-Gluon's ResNets, each framework's LSTM), else one of its plain layers. Keras and Gluon give some of
-their convolutions a bias; otherwise they are the same networks. Gluon's AlexNet, and the Inception
-networks of Keras and Gluon, are other networks than ours, for larger images.
+The framework's own is a network of its package where that has the same one (Keras' ResNet-50,
+Gluon's ResNets, each framework's LSTM), else one of its plain layers. Some convolutions of Keras
+and Gluon have a bias; otherwise the networks are the same. Gluon's AlexNet, and the Inception
+networks of Keras and Gluon, differ from ours: they are for larger images.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m bench.own FRAMEWORK NETWORK [BUILD]``: ours and the framework's own, in turns.
+"""``python -m bench.own FRAMEWORK NETWORK [VARIANT]``: our loop and the framework's own.
 
-With a build it is ours in that build, and ours as it is.
+The two alternate. With a variant: our loop in that variant and in the default one.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 from bench import language, peers, plain
 from bench.cases import CASES, RATE, Case, Loop
-from bench.loops import take_turns
+from bench.loops import alternate
 from horizont.config.system import DEFAULT
 from horizont.frameworks import load_adapter
 
 
-def pytorch(case: Case, ready: list[Any]) -> tuple[str, Loop]:
-    """Make the loop of PyTorch's tutorials over the same ready batches."""
+def pytorch(case: Case, batches: list[Any]) -> tuple[str, Loop]:
+    """Build the loop of PyTorch's tutorials over the same batches."""
     import torch
 
     if case.reads_text:
-        return "nn.LSTM", language.torch_lstm(ready)
+        return "nn.LSTM", language.torch_lstm(batches)
     module = peers.torch_peer(case.network)
-    module(ready[0][0])  # the sizes of some layers are found out here
+    module(batches[0][0])  # infers the sizes of lazy layers
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
     criterion = torch.nn.CrossEntropyLoss()
 
     def loop() -> None:
-        for images, labels in ready:
+        for images, labels in batches:
             optimizer.zero_grad()
             loss = criterion(module(images), labels)
             loss.backward()
@@ -39,14 +39,14 @@ def pytorch(case: Case, ready: list[Any]) -> tuple[str, Loop]:
     return "a plain loop", loop
 
 
-def tensorflow(case: Case, ready: list[Any]) -> tuple[str, Loop]:
-    """Make Keras' `fit` over the same ready batches."""
+def tensorflow(case: Case, batches: list[Any]) -> tuple[str, Loop]:
+    """Build Keras' `fit` over the same batches."""
     import keras
     import tensorflow as tf
 
     if case.reads_text:
-        return "Keras LSTM, fit", language.keras_lstm(ready)
-    images, labels = (tf.concat(parts, axis=0) for parts in zip(*ready, strict=True))
+        return "Keras LSTM, fit", language.keras_lstm(batches)
+    images, labels = (tf.concat(parts, axis=0) for parts in zip(*batches, strict=True))
     if case.network in plain.NETWORKS:
         model = plain.keras_plain(case.network, tuple(images.shape[1:]))
     else:
@@ -61,12 +61,12 @@ def tensorflow(case: Case, ready: list[Any]) -> tuple[str, Loop]:
     return "Keras fit", fit
 
 
-def mxnet(case: Case, ready: list[Any]) -> tuple[str, Loop]:
-    """Make Gluon's Trainer loop over the same ready batches."""
+def mxnet(case: Case, batches: list[Any]) -> tuple[str, Loop]:
+    """Build Gluon's Trainer loop over the same batches."""
     import mxnet as mx
 
     if case.reads_text:
-        return "gluon.rnn.LSTM", language.gluon_lstm(ready)
+        return "gluon.rnn.LSTM", language.gluon_lstm(batches)
     if case.network in plain.NETWORKS:
         network = plain.gluon_plain(case.network)
     else:
@@ -75,7 +75,7 @@ def mxnet(case: Case, ready: list[Any]) -> tuple[str, Loop]:
     criterion = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def loop() -> None:
-        for images, labels in ready:
+        for images, labels in batches:
             with mx.autograd.record():
                 loss = criterion(network(images), labels)
             loss.backward()
@@ -88,25 +88,25 @@ def mxnet(case: Case, ready: list[Any]) -> tuple[str, Loop]:
 PEERS = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}
 
 
-def main(framework: str, network: str, build: str = DEFAULT) -> None:
+def main(framework: str, network: str, variant: str = DEFAULT) -> None:
     """Print the rates as JSON."""
     case = CASES[network]
     adapter = load_adapter(framework)
     adapter.configure(1)
-    trainer = adapter.trainer(case.recipe(build))
-    ready = list(trainer.batches(case.examples()))
-    ours = case.our_loop(trainer, ready)
-    if build == DEFAULT:
-        peer, theirs = PEERS[framework](case, ready)
+    trainer = adapter.trainer(case.setup(variant))
+    batches = list(trainer.batches(case.examples()))
+    ours = case.our_loop(trainer, batches)
+    if variant == DEFAULT:
+        peer, theirs = PEERS[framework](case, batches)
     else:
-        as_it_is = adapter.trainer(case.recipe())
-        usual = list(as_it_is.batches(case.examples()))
-        peer, theirs = "our plain build", case.our_loop(as_it_is, usual)
-    rates = take_turns(ours, theirs, steps=case.steps, rounds=case.rounds)
+        default = adapter.trainer(case.setup())
+        default_batches = list(default.batches(case.examples()))
+        peer, theirs = "our default build", case.our_loop(default, default_batches)
+    rates = alternate(ours, theirs, steps=case.steps, rounds=case.rounds)
     print(json.dumps({"peer": peer, **rates}))
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
         os.chdir(folder)
-        main(*sys.argv[1:])  # type: ignore[arg-type]
+        main(*sys.argv[1:])

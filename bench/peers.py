@@ -1,4 +1,4 @@
-"""ResNets and Inception as each framework's own means offer them, to hold ours against."""
+"""ResNets and Inception as each framework provides them, to compare ours with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench import plain
 
 
 def torch_peer(network: str) -> Any:
-    """Build what PyTorch offers for one of our networks."""
+    """Build one of our networks from PyTorch's modules."""
     if network in plain.NETWORKS:
         return plain.torch_plain(network)
     if network == "inception":
@@ -16,7 +16,7 @@ def torch_peer(network: str) -> Any:
     return torch_resnet(int(network[-2:]), 10)
 
 
-#: Channels of the modules: 1x1, before 3x3, 3x3, before 5x5, 5x5, behind the pool; "M" halves.
+#: Channels of the modules: 1x1, before 3x3, 3x3, before 5x5, 5x5, after the pool; "M" halves.
 INCEPTION: list[Any] = [
     (64, 96, 128, 16, 32, 32),
     (128, 128, 192, 32, 96, 64),
@@ -68,7 +68,7 @@ def torch_inception(classes: int) -> Any:
 
 
 def torch_resnet(depth: int, classes: int) -> Any:
-    """Build a ResNet of plain modules, as one writes it by hand in PyTorch."""
+    """Build a ResNet of plain modules, as it is written by hand in PyTorch."""
     from torch import nn
     from torch.nn import functional as F
 
@@ -113,7 +113,7 @@ def keras_resnet50(classes: int) -> Any:
 
 
 def gluon_resnet(depth: int, classes: int) -> Any:
-    """Build the ResNet of Gluon's model zoo, planned and compiled as ours is."""
+    """Build the ResNet of Gluon's model zoo, with static allocation as ours."""
     import mxnet as mx
 
     make = {18: mx.gluon.model_zoo.vision.resnet18_v1, 50: mx.gluon.model_zoo.vision.resnet50_v1}

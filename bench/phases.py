@@ -1,7 +1,7 @@
-"""Phases and operators against the bare step: whether they add up, and can be placed.
+"""Phases and operators against the timed step: whether they add up, and can be classified.
 
-For every network and framework: all parts of the instrumented step together against the bare step,
-the two in turns in the same process; and the share of operator time that has a class.
+For every network and framework: the sum of all phases of the instrumented step relative to the
+timed step, both in the same process; and the fraction of operator time that has a class.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from bench.loops import answers
+from bench.loops import run_in_processes
 from horizont.analysis.operators import profiler_overhead
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
@@ -19,15 +19,15 @@ from horizont.data.preparation import prepare
 from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
 
-#: How far the sum may be from the bare step.
+#: Allowed deviation of the sum from the timed step.
 SUM_GOAL = 0.03
-#: The share of operator time that has a class.
-PLACED_GOAL = 0.95
+#: The fraction of operator time that has a class.
+CLASSIFIED_GOAL = 0.95
 
-#: How many processes are asked for the sum.
+#: Processes that measure the sum.
 PROCESSES = 3
 
-#: In how many rounds each is: more where steps are short or vary.
+#: Rounds of each: more where steps are short or vary.
 ROUNDS = {
     "lenet5": 6,
     "lenet": 20,
@@ -39,7 +39,7 @@ ROUNDS = {
 }
 
 #: Profiled steps.
-PLACED = {
+PROFILED_STEPS = {
     "lenet5-cifar10": 30,
     "lenet-fashion-mnist": 30,
     "alexnet-small-cifar10": 4,
@@ -59,22 +59,24 @@ def run() -> None:
             _report_sum(framework, network)
     study = read_study(Path(__file__).parents[1] / "profiles" / "quick.yaml")
     with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
-        place = Path(folder)
-        for dataset in sorted({study.workload(name).dataset for name in PLACED}):
-            prepare(dataset, "synthetic", place / "raw", place)
-        for workload in PLACED:
+        root = Path(folder)
+        for dataset in sorted({study.workload(name).dataset for name in PROFILED_STEPS}):
+            prepare(dataset, "synthetic", root / "raw", root)
+        for workload in PROFILED_STEPS:
             for framework in frameworks:
-                _report_placed(_profiled(study, workload, framework, place))
+                _report_classified(_profiled(study, workload, framework, root))
 
 
 def _report_sum(framework: str, network: str) -> None:
     head = f"  {network:<22}{framework:<12}"
-    ratios = answers(head, PROCESSES, "bench.split", framework, network, str(ROUNDS[network]))
+    ratios = run_in_processes(
+        head, PROCESSES, "bench.split", framework, network, str(ROUNDS[network])
+    )
     if not ratios:
         return
     ratio = median(ratios)
     print(
-        f"{head}parts together {ratio:.3f} of the bare step, of {PROCESSES} "
+        f"{head}phases together {ratio:.3f} of the timed step, of {PROCESSES} "
         f"({min(ratios):.3f} to {max(ratios):.3f}) "
         f"(goal 1 within {SUM_GOAL}) {'ok' if abs(ratio - 1) <= SUM_GOAL else 'BEYOND'}",
         flush=True,
@@ -82,7 +84,7 @@ def _report_sum(framework: str, network: str) -> None:
 
 
 def profiled_run(study: Study, workload: str, framework: str) -> Run:
-    """Describe a run whose operators are told."""
+    """Return a run whose operators are profiled."""
     return Run.model_validate(
         {
             "experiment": "bench",
@@ -94,7 +96,7 @@ def profiled_run(study: Study, workload: str, framework: str) -> Run:
                 "warmup": 2,
                 "timed": 2,
                 "instrumented": 0,
-                "profiled": PLACED[workload],
+                "profiled": PROFILED_STEPS[workload],
             },
             "global_batch": 20 if workload == "lstm-ptb" else 42,
             "block": 0,
@@ -105,23 +107,23 @@ def profiled_run(study: Study, workload: str, framework: str) -> Run:
     )
 
 
-def _profiled(study: Study, workload: str, framework: str, place: Path) -> Record:
-    described = profiled_run(study, workload, framework)
-    where = RunPaths(place / "records", place / study.workload(workload).dataset, {})
-    return execute(described, f"{workload}-{framework}", where, lambda done, planned: None)
+def _profiled(study: Study, workload: str, framework: str, root: Path) -> Record:
+    run = profiled_run(study, workload, framework)
+    paths = RunPaths(root / "records", root / study.workload(workload).dataset, {})
+    return execute(run, f"{workload}-{framework}", paths, lambda done, planned: None)
 
 
-def _report_placed(record: Record) -> None:
+def _report_classified(record: Record) -> None:
     run = record.run
     head = f"  {run.workload_name:<22}{run.system.framework:<12}"
     if not record.ok:
         print(f"{head}failed: {record.result.reason}", flush=True)
         return
     (profile,) = profiler_overhead([record]).to_dict("records")
-    placed = 1 - profile["unclassified_fraction"]
+    classified = 1 - profile["unclassified_fraction"]
     print(
-        f"{head}operators placed {placed:.1%} (goal {PLACED_GOAL:.0%}) "
-        f"{'ok' if placed >= PLACED_GOAL else 'BELOW'}; they cover {profile['operators_fraction']:.0%} of "
-        f"the profiled step",
+        f"{head}operators classified {classified:.1%} (goal {CLASSIFIED_GOAL:.0%}) "
+        f"{'ok' if classified >= CLASSIFIED_GOAL else 'BELOW'}; they cover "
+        f"{profile['operators_fraction']:.0%} of the profiled step",
         flush=True,
     )

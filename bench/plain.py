@@ -1,4 +1,4 @@
-"""LeNets and AlexNet as one writes them by hand in each framework, layer after layer."""
+"""LeNets and AlexNet as they are written by hand in each framework, layer by layer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NETWORKS = {
 
 
 def torch_plain(network: str) -> Any:
-    """Build with PyTorch's modules, which find out the sizes of their inputs by themselves."""
+    """Build with PyTorch's modules, which infer the sizes of their inputs."""
     from torch import nn
 
     words = {"tanh": nn.Tanh, "relu": nn.ReLU, "flatten": nn.Flatten, "dropout": nn.Dropout}
@@ -83,7 +83,7 @@ def keras_plain(network: str, shape: tuple[int, ...]) -> Any:
 
 
 def gluon_plain(network: str) -> Any:
-    """Build with Gluon's blocks, planned and compiled as ours is."""
+    """Build with Gluon's blocks, with static allocation as ours."""
     import mxnet as mx
 
     nn = mx.gluon.nn

@@ -14,16 +14,16 @@ from horizont.launchers.execute import RunPaths, execute
 GOAL = 0.89
 BATCH = 64
 STEPS = 4 * 60_000 // BATCH
-LOOKS = 5
+CHECKPOINTS = 5
 
 
 def run() -> None:
-    """Print the accuracy after parts of the training, and at its end."""
-    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as made:
-        folder = Path(made)
-        about = prepare("fashion-mnist", "available", folder / "raw", folder)
-        if about.source != "real":
-            print("  skipped: the real set is not here (apt-get install dataset-fashion-mnist)")
+    """Print the accuracy during the training and at its end."""
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as name:
+        folder = Path(name)
+        dataset = prepare("fashion-mnist", "available", folder / "raw", folder)
+        if dataset.source != "real":
+            print("  skipped: the real data set is missing (apt-get install dataset-fashion-mnist)")
             return
         for framework in FRAMEWORKS:
             if installed_version(framework):
@@ -31,21 +31,21 @@ def run() -> None:
 
 
 def _train(framework: str, folder: Path) -> None:
-    place = RunPaths(folder / "records", folder / "fashion-mnist", {})
-    record = execute(trained_run(framework), framework, place, lambda done, planned: None)
+    paths = RunPaths(folder / "records", folder / "fashion-mnist", {})
+    record = execute(accuracy_run(framework), framework, paths, lambda done, planned: None)
     if not record.ok:
         print(f"  {framework:<12} FAILED: {record.result.reason}")
         return
-    way = evaluations([record])
-    told = ", ".join(
+    table = evaluations([record])
+    progress_text = ", ".join(
         f"{value:.1%} after {time_s:.0f} s"
-        for value, time_s in zip(way["value"], way["time_s"], strict=True)
+        for value, time_s in zip(table["value"], table["time_s"], strict=True)
     )
-    print(f"  {framework:<12} {record.result.test_accuracy:.2%} (goal {GOAL:.0%}); {told}")
+    print(f"  {framework:<12} {record.result.test_accuracy:.2%} (goal {GOAL:.0%}); {progress_text}")
 
 
-def trained_run(framework: str) -> Run:
-    """Describe a training to the end."""
+def accuracy_run(framework: str) -> Run:
+    """Return a run that trains to the end."""
     return Run.model_validate(
         {
             "experiment": "quality",
@@ -62,7 +62,7 @@ def trained_run(framework: str) -> Run:
             "block": 0,
             "seed": 0,
             "sampler_hz": 0,
-            "evaluation": {"examples": 10_000, "every": STEPS // LOOKS},
+            "evaluation": {"examples": 10_000, "every": STEPS // CHECKPOINTS},
             "timeout_s": 1800,
         }
     )

@@ -1,4 +1,4 @@
-"""The sampler: cost and punctuality against others, training throughput with it and without."""
+"""The sampler: cost and lateness against others, training throughput with and without it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from bench import sampler_cost, sampler_training
 
 
 def run() -> None:
-    """Print all numbers of the sampler."""
+    """Print cost, lateness and throughput."""
     sampler_cost.run()
     sampler_training.run()

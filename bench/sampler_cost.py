@@ -1,7 +1,7 @@
-"""What ten samples a second of eight processes cost: the sampler, naive psutil, and psrecord.
+"""Cost of ten samples a second of eight processes: the sampler, naive psutil, and psrecord.
 
-All three watch the same tree at the same time of day in turns, each from a process of its own,
-whose processor time the kernel counts. The eight processes do a little work, as workers do.
+All three sample the same process tree alternately, each from a process of its own, whose CPU time
+the kernel counts. The eight processes do a little work, as workers do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HZ = 10.0
 PROCESSES = 8
 SPAN_S = 10.0
 ROUNDS = 3
-#: What the sampler does once, at its first sample, is no part of what it costs to go on.
+#: What the sampler does once, at its first sample, is not part of its running cost.
 START_S = 1.0
 GOAL_PERCENT = 1.0
 GOAL_LATE_MS = 5.0
@@ -40,7 +40,7 @@ while True:
     time.sleep(0.018)
 """
 
-#: What one writes first: walk the tree and ask each process for everything, then sleep.
+#: A first attempt: walk the tree, read everything of each process, then sleep.
 NAIVE = """
 import sys, time, psutil
 root, hz, span = psutil.Process(int(sys.argv[1])), float(sys.argv[2]), float(sys.argv[3])
@@ -72,7 +72,7 @@ print((time.process_time() - begun) / (time.monotonic() - start))
 
 
 def run() -> None:
-    """Print the cost of each in percent of a core, and how late the samples came."""
+    """Print the cost of each in percent of a core, and the lateness of the samples."""
     tree = subprocess.Popen([sys.executable, "-S", "-c", TREE % (PROCESSES - 1)])
     try:
         time.sleep(0.5)
@@ -86,30 +86,31 @@ def run() -> None:
             naive_late.append(lateness)
             psrecord.append(_other(PSRECORD, tree.pid)[0])
     finally:
-        for process in [*psutil.Process(tree.pid).children(), tree]:
-            process.kill()
+        for child in psutil.Process(tree.pid).children():
+            child.kill()
+        tree.kill()
         tree.wait()
     _report(ours, late, naive, naive_late, psrecord)
 
 
 def _sampler(root: int) -> tuple[float, float]:
-    """Tell the share of a core that the sampler used, its start apart, and its median lateness."""
+    """Return the fraction of a core that the sampler used after its start, and median lateness."""
     with tempfile.TemporaryDirectory(prefix="horizont-bench-") as name:
         with start_sampler(Path(name), 1 / HZ) as sampler:
             sampler.add_root(root, "tree")
             time.sleep(SPAN_S)
-            outcome = sampler.stop()
+            result = sampler.stop()
         frame = read_samples(Path(name)).to_pandas()
-        own = frame[frame["scope"] == "sampler"]
-        own = own[own["time_s"] > own["time_s"].min() + START_S]
-        assert len(outcome.report["processes"]) == PROCESSES, outcome.report["processes"]
-        used_s = own["cpu_s"].iloc[-1] - own["cpu_s"].iloc[0]
-        span_s = own["time_s"].iloc[-1] - own["time_s"].iloc[0]
-        return float(used_s / span_s), float(outcome.report["late_median_s"])
+        rows = frame[frame["scope"] == "sampler"]
+        rows = rows[rows["time_s"] > rows["time_s"].min() + START_S]
+        assert len(result.report["processes"]) == PROCESSES, result.report["processes"]
+        used_s = rows["cpu_s"].iloc[-1] - rows["cpu_s"].iloc[0]
+        span_s = rows["time_s"].iloc[-1] - rows["time_s"].iloc[0]
+        return float(used_s / span_s), float(result.report["late_median_s"])
 
 
 def _other(code: str, root: int) -> tuple[float, float]:
-    """Tell the share of a core that a program used, and its median lateness if it tells it."""
+    """Return the fraction of a core that a program used, and the median lateness it printed."""
     words = [str(root), str(HZ), str(SPAN_S)]
     done = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
@@ -134,11 +135,9 @@ def _report(
         f"  sampler {cost:.2f} (goal {GOAL_PERCENT:g}) {'ok' if cost <= GOAL_PERCENT else 'ABOVE'}"
     )
     for name, costs in (("psutil, naively", naive), ("psrecord", psrecord)):
-        print(
-            f"  {name} {100 * median(costs):.2f}, {median(costs) / median(ours):.1f} times as much"
-        )
+        print(f"  {name} {100 * median(costs):.2f}, {median(costs) / median(ours):.1f} times that")
     print(
         f"  median lateness {lateness:.2f} ms (goal {GOAL_LATE_MS:g}) "
         f"{'ok' if lateness < GOAL_LATE_MS else 'ABOVE'}; "
-        f"a naive loop {1e3 * median(naive_late):.1f} ms, and falling behind"
+        f"a naive loop {1e3 * median(naive_late):.1f} ms, and increasing"
     )

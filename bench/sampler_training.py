@@ -1,7 +1,7 @@
 """Training throughput with the sampler on against off, on both cores.
 
-Two workers train without pause while the sampler beside them is stopped and continued every two
-seconds, so that slow drifts of the machine fall on both sides alike.
+Two workers train without pause while their sampler is stopped and continued every two seconds, so
+that slow drifts of the machine affect both sides alike.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ WINDOW_S = 2.0
 
 
 class Toggle(threading.Thread):
-    """Stops and continues the sampler of the run in turns, and notes when."""
+    """Stops and continues the sampler of the run alternately, and records the times."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.over = threading.Event()
+        self.ended = threading.Event()
         self.windows: list[tuple[float, float, bool]] = []
 
     def run(self) -> None:
-        """Toggle until the run is over; the sampler is left running."""
+        """Switch the sampler off and on until the run is over; it runs at the end."""
         on = True
-        while not self.over.is_set():
+        while not self.ended.is_set():
             started = time.monotonic()
-            self.over.wait(WINDOW_S)
+            self.ended.wait(WINDOW_S)
             self.windows.append((started, time.monotonic(), on))
             on = not on
             self._signal(signal.SIGCONT if on else signal.SIGSTOP)
@@ -53,7 +53,7 @@ class Toggle(threading.Thread):
 
 
 def long_run(steps: int) -> Run:
-    """Describe a run that trains for about a minute on two workers."""
+    """Plan a run that trains for about a minute on two workers."""
     return Run.model_validate(
         {
             "experiment": "bench",
@@ -76,16 +76,16 @@ def long_run(steps: int) -> Run:
 
 
 def run() -> None:
-    """Print the ratio of the rates."""
+    """Print the ratio of the step rates."""
     with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
-        place = Path(folder)
-        prepare("cifar10", "synthetic", place / "raw", place, train_examples=5000, test_examples=10)
+        root = Path(folder)
+        prepare("cifar10", "synthetic", root / "raw", root, train_examples=5000, test_examples=10)
         toggle = Toggle()
         toggle.start()
         record = execute(
-            long_run(5000), "bench", RunPaths(place / "records", place / "cifar10", {}), _silent
+            long_run(5000), "bench", RunPaths(root / "records", root / "cifar10", {}), _silent
         )
-        toggle.over.set()
+        toggle.ended.set()
         toggle.join()
         if not record.ok:
             print(f"  failed: {record.result.reason}")
@@ -99,8 +99,8 @@ def _silent(done: int, planned: int) -> None:
 
 def _report(steps, windows) -> None:  # type: ignore[no-untyped-def]
     """Compare the median rates of the windows with the sampler on and off."""
-    bare = steps[steps["kind"] == "timed"]
-    ends = np.sort((bare["start_s"] + bare["step_s"]).to_numpy())
+    timed = steps[steps["kind"] == "timed"]
+    ends = np.sort((timed["start_s"] + timed["step_s"]).to_numpy())
     rates: dict[bool, list[float]] = {True: [], False: []}
     for start, end, on in windows:
         if start < ends[0] or end > ends[-1]:

@@ -1,4 +1,4 @@
-"""``python -m bench.split FRAMEWORK NETWORK ROUNDS``: bare and instrumented steps in turns."""
+"""``python -m bench.split FRAMEWORK NETWORK ROUNDS``: timed and instrumented steps alternately."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from horizont.training.loop import TrainingLoop
 
 
 def main(framework: str, network: str, rounds: str) -> None:
-    """Print, as JSON, the median ratio of an instrumented step to a bare one.
+    """Print, as JSON, the median ratio of an instrumented step to a timed one.
 
-    The parts of an instrumented step add up to it, so this is what all of them together come to.
-    The machine may grow faster or slower all the while, so each segment of either kind stands
-    beside the one before it and the one after it, which are of the other kind.
+    The phases of an instrumented step add up to it, so this is the ratio of their sum. The speed
+    of the machine may drift, so each segment is compared with its two neighbours, which are of
+    the other kind.
     """
     case = CASES[network]
     adapter = load_adapter(framework)
     adapter.configure(1)
-    trainer = adapter.trainer(case.recipe())
+    trainer = adapter.trainer(case.setup())
     examples = case.examples()
     # As in a run, batches come from the framework's own pipeline while it trains.
     batches = chain.from_iterable(trainer.batches(examples) for _ in repeat(None))
     trainer.compile_instrumented_step(case.batch)
     steps = StepCounts(warmup=1, timed=case.steps, instrumented=case.steps)
-    _round(trainer, batches, steps)  # memory is still asked for in the first steps
+    _round(trainer, batches, steps)  # the first steps allocate memory
     segments = [step_s for _ in range(int(rounds)) for step_s in _round(trainer, batches, steps)]
-    # Even places are bare.
+    # Even positions are timed.
     ratios = [
-        second / first if place % 2 == 0 else first / second
-        for place, (first, second) in enumerate(pairwise(segments))
+        second / first if index % 2 == 0 else first / second
+        for index, (first, second) in enumerate(pairwise(segments))
     ]
     print(json.dumps(median(ratios)))
 
 
 def _round(trainer: Trainer, batches: Iterator[Any], steps: StepCounts) -> tuple[float, float]:
-    """Make steps of both kinds, and tell the mean bare and the mean instrumented one.
+    """Run steps of both kinds; return the mean timed and the mean instrumented step.
 
-    Where bare steps are queued ahead, the first of a segment looks short and the last one long, so
-    only all of them together are known.
+    Where timed steps are queued ahead, the first of a segment appears short and the last one long,
+    so that only their sum is meaningful.
     """
     with StepCounter(Path("progress"), steps.total) as progress:
         loop = TrainingLoop(trainer, steps, 0, progress)

@@ -1,4 +1,4 @@
-"""Bytes and steps on emulated hosts against what the wire needs in theory; needs root."""
+"""Bytes and steps on emulated hosts against theoretical traffic and wire time; needs root."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SERVERS = (
     "mxnet/async/parameter_server",
 )
 
-#: A transfer that the end of the window cuts is one of so many. With servers, which send all
-#: weights to one worker at a time, it can be a whole step's.
+#: So many steps that the transfer cut by the end of the window hardly counts. With servers, which
+#: send all weights to one worker at a time, it can be that of a whole step.
 STEPS = {**dict.fromkeys(RING, 60), **dict.fromkeys(SERVERS, 240)}
 
 
-def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) -> Run:
-    """Describe a run of a network of eleven million weights, two examples a worker."""
+def emulated_run(system: str, workers: int, steps: int, rate_mbit: float | None) -> Run:
+    """Plan a run of a network with eleven million weights, two examples a worker."""
     servers = 1 if "parameter_server" in system else 0
     values: dict[str, Any] = {
         "experiment": "bench",
@@ -66,10 +66,10 @@ def wired_run(system: str, workers: int, steps: int, rate_mbit: float | None) ->
 
 
 @contextmanager
-def emulated_place() -> Iterator[RunPaths | None]:
-    """Make a place for runs on emulated hosts; without such hosts say why, and make none."""
+def emulated_run_paths() -> Iterator[RunPaths | None]:
+    """Prepare the folders of runs on emulated hosts; yield None, with the reason, without hosts."""
     if reason := unavailable_reason(Topology(launcher="emulated")):
-        print(f"  left out: {reason}")
+        print(f"  skipped: {reason}")
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="horizont-bench-") as name:
@@ -80,31 +80,31 @@ def emulated_place() -> Iterator[RunPaths | None]:
 
 
 def run() -> None:
-    """Print bytes against theory, and the step against the wire."""
-    with emulated_place() as place:
-        if place is None:
+    """Print bytes against theory, and the step against the wire time."""
+    with emulated_run_paths() as paths:
+        if paths is None:
             return
         for system, steps in STEPS.items():
             for workers in (2, 3):
-                _bytes(_record(wired_run(system, workers, steps, None), place))
+                _report_bytes(_record(emulated_run(system, workers, steps, None), paths))
         for system in RING:
-            _step(_record(wired_run(system, 3, 6, 100.0), place))
+            _report_step(_record(emulated_run(system, 3, 6, 100.0), paths))
 
 
-def _record(run: Run, place: RunPaths) -> Record:
+def _record(run: Run, paths: RunPaths) -> Record:
     topology = run.topology
     key = f"{run.system.slug}-{topology.workers}-{topology.link.rate_mbit}"
-    return execute(run, key, place, lambda done, planned: None)
+    return execute(run, key, paths, lambda done, planned: None)
 
 
-def _bytes(record: Record) -> None:
+def _report_bytes(record: Record) -> None:
     head = f"  {record.run.system.name}, {record.run.topology.workers} workers: "
     if not record.ok:
         print(f"{head}failed: {record.result.reason}", flush=True)
         return
     table = traffic([record])
-    ratios = table[["sent_ratio", "received_ratio"]].stack()
-    worst = float(ratios[(ratios - 1).abs().idxmax()])
+    ratios = table[["sent_ratio", "received_ratio"]].to_numpy().ravel()
+    worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     verdict = "ok" if abs(worst - 1) <= BYTES_GOAL else "BEYOND"
     print(
         f"{head}bytes / theory {ratios.min():.4f} to {ratios.max():.4f} over hosts and directions "
@@ -113,7 +113,7 @@ def _bytes(record: Record) -> None:
     )
 
 
-def _step(record: Record) -> None:
+def _report_step(record: Record) -> None:
     head = f"  {record.run.system.name}, 100 Mbit/s: "
     if not record.ok:
         print(f"{head}failed: {record.result.reason}", flush=True)
