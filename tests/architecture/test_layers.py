@@ -56,6 +56,7 @@ SMALL_FILES = {
     "horizont/launchers/__init__.py": "the registry of launchers",
 }
 LARGE_FILES = {
+    "horizont/cli.py": "one function per command",
     "horizont/frameworks/base.py": "the protocols between training and frameworks, on one page",
 }
 
