@@ -99,7 +99,7 @@ def test_the_page_of_an_experiment(records, shown):
 
 def test_the_title_of_a_view_names_the_experiment(records, shown):
     make_page(records, is_view=True).title()
-    assert shown[0].text.endswith("(Two workers on one machine)")
+    assert shown[0].text.startswith("Two workers on one machine, LeNet-5 on")
 
 
 def test_figures_of_a_page_without_an_experiment(shown):

@@ -49,10 +49,10 @@ class ExperimentPage:
         return self.study.experiment(self.experiment)
 
     def title(self) -> None:
-        """Show the title: the workload, and in a view the experiment."""
+        """Show the title: the workload, in a view after the experiment."""
         title = workload_title(self.study.workload(self.workload), self.dataset.source)
-        experiment = f" ({self.study.experiment_title(self.experiment)})" if self.is_view else ""
-        _display(PageTitle(title.text + experiment, title.facts))
+        experiment = f"{self.study.experiment_title(self.experiment)}, " if self.is_view else ""
+        _display(PageTitle(experiment + title.text, title.facts))
 
     def output(self, name: str, /, **values: Any) -> Any:
         """Return a figure or table; `values` are further arguments of its function."""
