@@ -87,8 +87,10 @@ def test_a_value_without_a_record_is_found(judged, tmp_path):
     errors = check_page(path, judged, names(judged) - {missing})
     assert errors
     assert all(f"the record {missing} does not exist" in error for error in errors)
-    bare = changed(judged, records=[])
-    assert any("has no record" in error for error in check_page(path, bare, names(judged)))
+    without_records = changed(judged, records=[])
+    assert any(
+        "has no record" in error for error in check_page(path, without_records, names(judged))
+    )
 
 
 def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):

@@ -57,11 +57,11 @@ def test_every_number_of_a_sentence_links_to_existing_records(sentences, records
 
 def test_no_measured_number_is_without_a_link(sentences):
     for sentence in sentences:
-        bare = "".join(piece for piece in sentence.pieces if isinstance(piece, str))
-        bare = re.sub(
-            r"\(mxnet.*\)|\d+% interval|level of \d+%|within \d+%|of \d+ planned", "", bare
+        words = "".join(piece for piece in sentence.pieces if isinstance(piece, str))
+        words = re.sub(
+            r"\(mxnet.*\)|\d+% interval|level of \d+%|within \d+%|of \d+ planned", "", words
         )
-        assert not re.search(r"\d", bare), bare
+        assert not re.search(r"\d", words), words
 
 
 def test_sentences_agree_with_the_table(sentences, verdicts):
@@ -78,8 +78,8 @@ def test_sentences_agree_with_the_table(sentences, verdicts):
 
 def test_weak_evidence_is_stated(sentences, records, drilldowns):
     assert any("no block has a run of both (mxnet/async" in each.text for each in sentences)
-    settled = next(each.text for each in sentences if "times as fast" in each.text)
-    assert "With 3 blocks the interval attains a level of 75% at best" in settled
+    decided = next(each.text for each in sentences if "times as fast" in each.text)
+    assert "With 3 blocks the interval attains a level of 75% at best" in decided
     unverified = explain_verdicts(pairwise_verdicts(records), drilldowns).items
     assert all("are not compared: " in each.text for each in unverified)
     assert all(each.numbers == [] for each in unverified)

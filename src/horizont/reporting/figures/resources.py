@@ -214,7 +214,7 @@ def _annotate_empty(axes: Axes, text: str) -> None:
 
 
 def _plot_segments(axes: Axes, run_segments: pd.DataFrame) -> None:
-    """Tint the segments, with a strip of the full colour along the top."""
+    """Plot the segments as tinted areas, with a strip of the full colour along the top."""
     for _, segment in run_segments.iterrows():
         colour = SEGMENT_COLOURS.get(segment["kind"], UNKNOWN_COLOUR)
         span = (segment["start_s"], segment["end_s"])
