@@ -7,6 +7,7 @@ from typing import Any
 import autograd.numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
+from scipy.special import entr
 
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import MUTED, PAIR_COLOURS
@@ -53,8 +54,7 @@ def accuracy(scores: Array, labels: Array) -> float:
 
 def entropy(probabilities: Array) -> Array:
     """Return the entropy of each row of probabilities, in nats."""
-    surprise = -np.log(np.where(probabilities > 0, probabilities, 1.0))
-    return (probabilities * surprise).sum(axis=-1)
+    return np.asarray(entr(probabilities).sum(axis=-1))
 
 
 def perplexity(scores: Array, labels: Array) -> float:
