@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show()
         return USER_ERROR
     except (KeyboardInterrupt, typer.Abort):
-        print("\ninterrupted; finished runs are preserved, the same command resumes", file=sys.stderr)
+        message = "interrupted; finished runs are preserved, the same command resumes"
+        print(f"\n{message}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
@@ -215,16 +215,7 @@ def tensorboard(
     from horizont.workflow.paths import study_paths
     from horizont.workflow.publish import export_tensorboard
 
-    # TensorBoard reads event files in the order of the seconds in their names.
-    if follow is not None and not follow > 1:
-        raise UserError("--follow", follow, "more than one second")
-    paths = study_paths()
-    folder = logdir or paths.root / "tensorboard"
-    print(f"to view them: tensorboard --logdir {folder}")
-    print(export_tensorboard(paths, folder), flush=True)
-    while follow is not None:
-        time.sleep(follow)
-        print(export_tensorboard(paths, folder), flush=True)
+    export_tensorboard(study_paths(), logdir, follow)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

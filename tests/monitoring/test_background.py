@@ -20,7 +20,7 @@ def table(*rows):
 
 
 def machine(others, own, steal=0.0, first=0, count=20):
-    """Rows of a machine: processors taken by others and, from sample `first` on, by a process."""
+    """Build rows of a machine: CPUs used by others and, from sample `first` on, by a process."""
     rows = []
     for sample in range(count):
         mine = own * sample / 2

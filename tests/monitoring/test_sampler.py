@@ -186,7 +186,7 @@ def test_a_root_that_has_ended_already_is_recorded(sampler, process, until):
     processes = result.report["processes"]
     assert [(each["name"], each["ended"], each["first_s"]) for each in processes] in (
         [("worker-0", True, None)],
-        [],  # the sampler was too slow to look before it was stopped
+        [],  # the sampler was too slow to sample before it was stopped
     )
 
 

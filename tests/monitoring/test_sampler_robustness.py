@@ -114,7 +114,7 @@ def test_processes_that_vanish_at_once_do_no_harm(tmp_path):
 
 
 def jumping(folder, jump_s):
-    """Build the clocks that jump, and tell how to put them before a command."""
+    """Build the jumping clocks; return the words that put them before a command."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     source, library = folder / "jump.c", folder / "jump.so"

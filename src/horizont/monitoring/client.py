@@ -207,7 +207,7 @@ def start_sampler(
         As of `SamplerConfig`.
     prefix
         Words before the command, for example to enter a network namespace. They must ``exec`` the
-        command, so that the process ID is kept.
+        command, so that the process ID does not change.
     ready_timeout_s
         Seconds to wait for the first sample; 0 does not wait.
     settings

@@ -115,9 +115,9 @@ class Sampler:
         self._wakeup = self._handle_signals()
 
     def _handle_signals(self) -> int:
-        """Note signals and make them readable, so that they interrupt a wait but no write."""
+        """Record signals and make them readable, so that they interrupt a wait but no write."""
 
-        def note(number: int, frame: FrameType | None) -> None:
+        def record(number: int, frame: FrameType | None) -> None:
             del frame
             self._signal = signal.Signals(number).name
 
@@ -125,7 +125,7 @@ class Sampler:
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in _STOP_SIGNALS:
-            signal.signal(number, note)
+            signal.signal(number, record)
         return reader
 
     def run(self) -> str:
@@ -195,7 +195,7 @@ class Sampler:
                     self._scan_due_s = self._latest_s
                 case {"command": "add_host", "name": name, "counters": path}:
                     try:
-                        # Kept open: it can be read even after its process has ended.
+                        # Never closed: it can be read even after its process has ended.
                         self._namespaces[name] = open(path, "rb", buffering=0)  # noqa: SIM115
                     except OSError as error:
                         self._tree.problems[error_name(error)] += 1

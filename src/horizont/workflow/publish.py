@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from horizont.config.system import FRAMEWORKS
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.equivalence.certificate import read_certificate
+from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting.labels import point_label
@@ -114,16 +116,35 @@ def _thinned_loss_curves(workload: str, records: Sequence[Record]) -> list[dict[
     return rows.to_dict(orient="records")  # type: ignore[return-value]
 
 
-def export_tensorboard(paths: Paths, logdir: Path) -> str:
-    """Write event files of all runs for TensorBoard, and describe what was written.
+def export_tensorboard(
+    paths: Paths, logdir: Path | None = None, follow_s: float | None = None
+) -> None:
+    """Write event files of all runs for TensorBoard, and print the numbers of runs.
+
+    Parameters
+    ----------
+    logdir
+        The folder of the event files; by default ``tensorboard`` in that of the study.
+    follow_s
+        Seconds between repetitions, until interrupted; None writes once.
 
     Raises
     ------
     UserError
-        If the folder cannot be written.
+        If the folder cannot be written, or runs are followed at intervals below one second.
     """
-    exported = write_event_files(paths.all_records, logdir)
-    return (
-        f"{exported.written} runs written, {exported.unchanged} unchanged, "
-        f"{exported.running} running, {exported.without_scalars} without scalars"
-    )
+    # TensorBoard reads event files in the order of the seconds in their names.
+    if follow_s is not None and not follow_s > 1:
+        raise UserError("--follow", follow_s, "more than one second")
+    logdir = logdir or paths.root / "tensorboard"
+    print(f"to view them: tensorboard --logdir {logdir}")
+    while True:
+        exported = write_event_files(paths.all_records, logdir)
+        print(
+            f"{exported.written} runs written, {exported.unchanged} unchanged, "
+            f"{exported.running} running, {exported.without_scalars} without scalars",
+            flush=True,
+        )
+        if follow_s is None:
+            return
+        time.sleep(follow_s)

@@ -199,13 +199,13 @@ def check_claims(paths: Paths) -> None:
 
 
 def recommendation_for(question: Question, paths: Paths | None = None) -> Recommendation:
-    """Answer a question from the records of the study."""
+    """Recommend a system from the records of the study."""
     records, status = available_evidence(paths)
     return recommend(records, question, status)
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
-    """Answer the same question for all other objectives."""
+    """Recommend a system for each of the other objectives."""
     records, status = available_evidence()
     return {
         objective: recommend(records, replace(question, objective=objective), status)

@@ -1,4 +1,4 @@
-"""The start notebook, run as a newcomer runs it: with the three frameworks, on tiny settings."""
+"""The start notebook with all frameworks, on tiny settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from horizont.errors import UserError
 from horizont.workflow.lab import quick_comparison
 from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths
+from horizont.workflow.publish import NO_CERTIFICATE
 
 pytestmark = pytest.mark.framework
 
@@ -21,8 +22,8 @@ def test_the_start_notebook(study_folder: Paths) -> None:
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert {output["output_type"] for output in outputs} == {"display_data", "execute_result"}
     text = str(outputs)
-    assert "3 runs done in" in text
-    assert "3 found finished" in text, "what is explored at first is what was run"
+    assert "3 runs executed in" in text
+    assert "3 available before" in text, "the first controls show the runs above"
     assert "<progress" not in text
     assert "widget" not in text
 
@@ -31,18 +32,18 @@ def test_the_start_notebook(study_folder: Paths) -> None:
     assert not study_folder.prepared_sets.exists()
 
     before = {path: path.stat().st_mtime_ns for path in study_folder.root.rglob("result.json")}
-    found = quick_comparison(**TINY, paths=study_folder)
+    comparison = quick_comparison(**TINY, paths=study_folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert len(found.records) == len(before) == len(FRAMEWORKS)
+    assert len(comparison.records) == len(before) == len(FRAMEWORKS)
     for name in filter(installed_version, FRAMEWORKS):
-        metrics = found.metrics[f"{name}/local"]
-        assert (metrics["ok"], metrics["comparable"]) == (1, "not comparable: no proof was made")
+        metrics = comparison.metrics[f"{name}/local"]
+        assert (metrics["ok"], metrics["comparable"]) == (1, NO_CERTIFICATE)
         assert metrics["examples_per_s"] > 0
-    losses = [record.result.final_loss for record in found.records if record.ok]
+    losses = [record.result.final_loss for record in comparison.records if record.ok]
     assert max(losses) - min(losses) < 1e-4, "the same training in each framework"
 
 
-def test_what_cannot_be_is_refused_before_anything_starts(study_folder: Paths) -> None:
+def test_impossible_settings_are_refused_before_anything_starts(study_folder: Paths) -> None:
     with pytest.raises(UserError, match=r"network: 'vgg'"):
         quick_comparison(network="vgg", paths=study_folder)
     with pytest.raises(UserError, match=r"global_batch"):
