@@ -132,3 +132,13 @@ def test_the_citation_file_is_valid() -> None:
     assert {"message", "title", "authors", "version", "license"} <= set(citation)
     assert (citation["version"], citation["license"]) == (project["version"], project["license"])
     assert project["version"] in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_ci_runs_on_a_bare_and_on_a_complete_machine() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    commands = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert {"bash .ci/run bare", "bash .ci/run complete", "make book"} <= set(commands)
+    refused = subprocess.run(
+        ["bash", ".ci/run", "partial"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (refused.returncode, refused.stderr) == (2, "usage: .ci/run [complete|bare]\n")
