@@ -261,7 +261,7 @@ def compare(
 
 
 @app.command()
-def recommend(
+def recommend(  # noqa: PLR0917 - typer calls it by keyword
     network: Annotated[str, typer.Option(help="by name, such as resnet18")] = "",
     weights: Annotated[float, typer.Option(help="or by its number of weights")] = float("nan"),
     workers: int = 1,

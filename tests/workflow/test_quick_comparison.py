@@ -20,7 +20,9 @@ TINY = {"batch": 8, "steps": 4, "blocks": 1}
 def test_the_start_notebook(study_folder: Paths) -> None:
     executed = nbformat.read(run_notebook("start", TINY, study_folder), as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
-    assert {output["output_type"] for output in outputs} == {"display_data", "execute_result"}
+    types = {"display_data", "execute_result", "stream"}
+    assert {output["output_type"] for output in outputs} == types
+    assert {output["name"] for output in outputs if "name" in output} == {"stdout"}
     text = str(outputs)
     assert "3 runs executed in" in text
     assert "3 available before" in text, "the first controls show the runs above"

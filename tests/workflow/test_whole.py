@@ -171,7 +171,14 @@ def test_records_and_certificates_of_other_code_do_not_count(copy: Path) -> None
 def test_dvc_exp_run_changes_a_setting(copy: Path) -> None:
     git(copy, "add", "-A")
     git(copy, "commit", "-qm", "results")
-    words = ("exp", "run", "-S", "experiments.local.steps.timed=9", "data@cifar10", "prepare@cifar10")
+    words = (
+        "exp",
+        "run",
+        "-S",
+        "experiments.local.steps.timed=9",
+        "data@cifar10",
+        "prepare@cifar10",
+    )
     ran = run(copy, sys.executable, "-m", "dvc", *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert read_study(Paths(copy).params).experiment("local").steps.timed == 9
