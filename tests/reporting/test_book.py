@@ -76,10 +76,10 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("book")
     related = RelatedPages([("Local", "local-x")])
     pages = [
-        ("bibliography", PROJECT / "bibliography.md"),
-        ("theory", PROJECT / "glossary.md"),
+        ("Overview", write_notebook(folder / "overview.ipynb", cell_showing(FIGURE))),
+        ("Theory", PROJECT / "glossary.md"),
         (
-            "local",
+            "Local training",
             write_notebook(
                 folder / "local-x.ipynb",
                 cell_showing(PageTitle("LeNet-5 on CIFAR-10", "with facts")),
@@ -89,7 +89,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 cell_showing(SourceListing("def f(): ..."), related),
             ),
         ),
-        ("overview", write_notebook(folder / "overview.ipynb", cell_showing(FIGURE))),
+        ("Bibliography", PROJECT / "bibliography.md"),
     ]
     return build_book(pages, PROJECT, folder / "site", {"local-x": "records/x"}).parent
 
@@ -205,12 +205,11 @@ def test_dead_references_and_bad_formulas_stop_the_build(
 
 def test_bad_pages_are_refused(tmp_path: Path) -> None:
     page = write_notebook(tmp_path / "overview.ipynb")
-    with pytest.raises(UserError, match="chapter"):
-        read_pages([("nonsense", page)])
-    with pytest.raises(UserError, match="overview"):
-        read_pages([("data", page)])
+    other = write_notebook(tmp_path / "other.ipynb")
+    with pytest.raises(UserError, match=r"overview\.ipynb"):
+        read_pages([("The data", other)])
     with pytest.raises(UserError, match=r"missing\.ipynb"):
-        read_pages([("overview", tmp_path / "missing.ipynb")])
+        read_pages([("Overview", page), ("The data", tmp_path / "missing.ipynb")])
     error = new_output("error", ename="KeyError", evalue="gone", traceback=[])
     write_notebook(page, new_code_cell("fail()", outputs=[error]))
     with pytest.raises(UserError, match="KeyError: gone"):

@@ -103,7 +103,7 @@ class Topology(ConfigModel):
     placement: Placement = "colocated"
     link: Link = Link()
     cpus_per_host: float | None = Field(default=None, ge=0.05, le=256)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def worker_hosts(self) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ def build_book(
     Parameters
     ----------
     pages
-        Chapter and file of each page: an executed notebook or a Markdown document. One of them is the overview, which becomes the front page.
+        Chapter and file of each page: an executed notebook or a Markdown document. One of them
+        is the overview, which becomes the front page.
     project
         The folder of conf.py, references.bib and template.typ.
     out

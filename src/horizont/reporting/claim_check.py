@@ -68,9 +68,7 @@ def _strip_tags(text: str) -> str:
     return html.unescape(" ".join(_TAG.sub(" ", text).split()))
 
 
-def _section_errors(
-    claim_id: str, section: str, by_id: Mapping[str, JudgedClaim]
-) -> Iterator[str]:
+def _section_errors(claim_id: str, section: str, by_id: Mapping[str, JudgedClaim]) -> Iterator[str]:
     if claim_id not in by_id:
         yield f"{claim_id}: there is no such claim"
         return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from horizont.config.run import Run
 from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.config.topology import Link
+from horizont.records.record import Record
 
 NETWORKS = {
     "alexnet": "AlexNet",
@@ -192,11 +195,26 @@ def link_label(link: Link) -> str:
     return label
 
 
+def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Group records by their sweep points, labelled by what differs between the points."""
+    parts = [_point_parts(record.run) for record in records]
+    common = set.intersection(*map(set, parts)) if parts else set()
+    points: dict[str, list[Record]] = {}
+    for record, (size, *others) in zip(records, parts, strict=True):
+        label = ", ".join([size, *(part for part in others if part not in common)])
+        points.setdefault(label, []).append(record)
+    return points
+
+
 def point_label(run: Run) -> str:
     """Return the sweep point of a run: `2 x 42, 2 servers, 100 Mbit/s, DataLoader, cache`.
 
     The first numbers are the workers and the examples of each.
     """
+    return ", ".join(_point_parts(run))
+
+
+def _point_parts(run: Run) -> list[str]:
     topology = run.topology
     parts = [f"{topology.workers} x {run.local_batch}"]
     parts += [f"{topology.servers} servers"] if topology.servers > 1 else []
@@ -206,7 +224,7 @@ def point_label(run: Run) -> str:
     parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
     parts += [] if topology.link.is_unlimited else [link_label(topology.link)]
     parts += [run.input.label(run.system.framework)] if run.input.from_files else []
-    return ", ".join(parts)
+    return parts
 
 
 def cause_label(level: str, part: str) -> str:

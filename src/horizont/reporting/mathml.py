@@ -9,7 +9,7 @@ import html
 import re
 from typing import Any
 
-from docutils import nodes  # type: ignore[import-untyped]
+from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.util import logging
 

@@ -96,13 +96,10 @@ def sweep_table(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> TableOutput:
     """Build the table of the systems at each sweep point, ranked by throughput."""
-    points: dict[str, list[Record]] = {}
-    for record in records:
-        points.setdefault(labels.point_label(record.run), []).append(record)
     rows = [
         {"point": point, **row}
-        for point, own in points.items()
-        for row in _ranked_rows(metrics(own, certificate))
+        for point, group in labels.records_by_point(records).items()
+        for row in _ranked_rows(metrics(group, certificate))
     ]
     return text_table(pd.DataFrame(rows), _NUMBERS, group_by="point")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docutils import nodes  # type: ignore[import-untyped]
+from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 

@@ -20,7 +20,7 @@ from horizont.equivalence.certificate import read_certificate
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
-from horizont.reporting.labels import point_label
+from horizont.reporting.labels import records_by_point
 from horizont.reporting.tensorboard import write_event_files
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.provenance import certificate_provenance
@@ -91,9 +91,7 @@ def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> dict[str,
 
 def _sweep_metrics(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
     """Return the metrics of the systems, by sweep point."""
-    points: dict[str, list[Record]] = {}
-    for record in records:
-        points.setdefault(point_label(record.run), []).append(record)
+    points = records_by_point(records)
     return {point: metrics(group, status) for point, group in points.items()}
 
 

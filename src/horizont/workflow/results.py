@@ -83,12 +83,9 @@ def _summary_rows(
         return outcomes.reindex(columns=columns).fillna("–").rename(columns={"first_error": "note"})
     if not experiment.sweep:
         return format_summary(summary(records, status))
-    points: dict[str, list[Record]] = {}
-    for record in records:
-        points.setdefault(labels.point_label(record.run), []).append(record)
     tables = [
         format_summary(summary(group, status)).assign(point=point)
-        for point, group in points.items()
+        for point, group in labels.records_by_point(records).items()
     ]
     table = pd.concat(tables)
     table["system"] += ": " + table.pop("point")

@@ -147,11 +147,21 @@ def phase_panels(panels: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> Fig
         all_axes = plot.subplots(len(counts), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axes, (title, (breakdown, times)) in zip(all_axes, panels.items(), strict=True):
             _plot_phase_panel(axes, breakdown, times)
-            axes.set_title(title, pad=8)
+            _title_at_left_edge(axes, title)
         all_axes[-1].set_xlabel("milliseconds for one step of a worker")
         everything = pd.concat([breakdown for breakdown, _ in panels.values()])
         _phase_legend(plot, set(everything.loc[everything["mean_s"] > 0, "phase"]))
     return plot
+
+
+def _title_at_left_edge(axes: Axes, title: str) -> None:
+    """Set a title that starts at the left edge of the figure, where a long one has space."""
+    axes.set_title(" ", pad=8)  # reserves the line
+    position = ("figure fraction", "axes fraction")
+    text = axes.annotate(
+        title, (0.01, 1.0), (0, 8), position, textcoords="offset points", weight="bold"
+    )
+    text.set_in_layout(False)
 
 
 def _plot_phase_panel(axes: Axes, breakdown: pd.DataFrame, times: pd.DataFrame) -> None:
