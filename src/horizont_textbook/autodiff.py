@@ -13,7 +13,7 @@ from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.metrics import cross_entropy_gradient
+from horizont_textbook.metrics import softmax
 from horizont_textbook.page import Plotted, columns
 
 WEIGHTS = ("W1", "b1", "W2", "b2")
@@ -153,7 +153,8 @@ def gradients_by_hand(
 ) -> dict[str, Array]:
     """Compute the gradients of the network, a line for each operation."""
     h = np.tanh(x @ W1 + b1)
-    by_z = cross_entropy_gradient(h @ W2 + b2, labels)
+    p = softmax(h @ W2 + b2)
+    by_z = (p - np.eye(len(b2))[labels]) / len(x)  # the mean over the examples
     by_h = by_z @ W2.T
     by_s = by_h * (1 - h**2)  # through tanh
     return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
