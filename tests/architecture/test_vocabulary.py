@@ -91,7 +91,6 @@ PHRASES = {
     r"proofs?|prov(?:e|es|ed|en|ing|ers?)": "certificate, verify",
     r"second (?:life|lives)": "restart",
     r"struck": "injected",
-    r"taken in": "rejoined",
     r"tells?|telling|told": "return, print, record, say which",
     r"the house": "the architecture",
     r"try-?outs?": "quick comparison",
@@ -123,10 +122,7 @@ Validate Verify View Wait Warm Whether Wrap Write Yield Zero
 FIRST_WORDS = frozenset(_VERBS.split())
 
 #: Packages that are still being rewritten; the list must be empty in a release.
-_REWRITTEN = """
-frameworks reporting
-"""
-PENDING = frozenset(_REWRITTEN.split())
+PENDING: frozenset[str] = frozenset()
 
 #: These read or describe earlier versions.
 EXEMPT = {

@@ -71,7 +71,7 @@ def test_every_operator_has_its_place(profiled: Record) -> None:
 
 
 @pytest.mark.framework
-def test_convolutions_tell_the_shapes_of_their_inputs(profiled: Record) -> None:
+def test_convolutions_have_the_shapes_of_their_inputs(profiled: Record) -> None:
     table = table_of(profiled)
     framework = profiled.run.system.framework
     if framework == "mxnet":

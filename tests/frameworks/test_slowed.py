@@ -25,7 +25,7 @@ from horizont.reporting.explanations import explain_verdicts
 pytestmark = pytest.mark.framework
 
 MXNET, PYTORCH = "mxnet/local", "pytorch/local"
-PROOF = {"mxnet": "verified", "pytorch": "verified"}
+CERTIFICATES = {"mxnet": "verified", "pytorch": "verified"}
 #: The operator that is slowed, and by how much in each call; see `tests.frameworks.slowed`.
 OPERATOR, DELAY_S = "aten::max_pool2d_with_indices", 0.08
 #: Pooling layers of LeNet-5.
@@ -91,11 +91,11 @@ def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     assert not drill.stop_reason
     table = drill.table().set_index("part")
     assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
-    (said,) = explain_verdicts(verdicts.pairwise_verdicts(records, PROOF), [drill]).items
-    assert "MXNet is" in said.text
-    assert f" in the operator {OPERATOR}, which MXNet does not have." in said.text
+    (sentence,) = explain_verdicts(verdicts.pairwise_verdicts(records, CERTIFICATES), [drill]).items
+    assert "MXNet is" in sentence.text
+    assert f" in the operator {OPERATOR}, which MXNet does not have." in sentence.text
     assert {record.folder.name for record in records} == {
-        name for number in said.numbers for name in number.records
+        name for number in sentence.numbers for name in number.records
     }
 
 
@@ -104,8 +104,8 @@ def test_the_comparison_shows_the_regression(
 ) -> None:
     before, after = str(runs.before), str(runs.after)
     assert main(["compare", before, after, "--fail-above", "1.5"]) == 1
-    said = capsys.readouterr().out
-    print(said)  # for CI, which shows it
-    assert f"regression: test, lenet5-cifar10, {PYTORCH}" in said
-    assert re.search(r"forward, ms .* worse", said)
+    sentence = capsys.readouterr().out
+    print(sentence)  # for CI, which shows it
+    assert f"regression: test, lenet5-cifar10, {PYTORCH}" in sentence
+    assert re.search(r"forward, ms .* worse", sentence)
     assert main(["compare", after, before, "--fail-above", "1.5"]) == 0

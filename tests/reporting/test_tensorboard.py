@@ -64,7 +64,7 @@ def read_back(monkeypatch):
 
 
 def start_again(record):
-    """Turn a finished record into that of a running run with none of its samples."""
+    """Convert a finished record to that of a running run with none of its samples."""
     folder = record.folder.with_name(f".{record.folder.name}.{os.getpid()}.tmp")
     record.folder.rename(folder)
     (folder / "result.json").rename(folder / "later.json")
@@ -81,7 +81,7 @@ def start_again(record):
 
 
 def finish(folder, record):
-    """Undo `start_again`."""
+    """Restore the finished record."""
     (folder / ".samples.arrows").unlink()
     (folder / "later.samples").rename(folder / "samples.parquet")
     (folder / "later.parquet").rename(folder / "steps.parquet")
