@@ -51,7 +51,10 @@ def status_from_certificate(
     """Return the status of each framework and variant; see :func:`certificate_status`."""
     if not file.exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
-    certificate = read_certificate(file)
+    try:
+        certificate = read_certificate(file)
+    except UserError as error:  # of another format, for example
+        return dict.fromkeys(trainers, f"not comparable: {error}")
     provenance = certificate_provenance(workload, dataset, list(FRAMEWORKS))
     return {trainer: certificate.status_for(trainer, provenance) for trainer in trainers}
 
