@@ -44,8 +44,13 @@ def test_a_framework_without_an_answer_is_not_tested():
 
 @pytest.mark.framework
 def test_an_installed_framework_answers_in_its_own_process(monkeypatch):
-    monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch", "nonsense"])
-    asked = check.query_features()
-    assert asked["pytorch"]["features"]["machines"]["available"]
-    assert not asked["pytorch"]["features"]["async"]["available"]
-    assert "nonsense" in asked["nonsense"]["failed"]
+    monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch"])
+    answers = check.query_features()
+    assert answers["pytorch"]["features"]["machines"]["available"]
+    assert not answers["pytorch"]["features"]["async"]["available"]
+
+
+def test_a_framework_that_does_not_start_has_failed(monkeypatch):
+    monkeypatch.setattr(check, "FRAMEWORKS", ["pytorch"])
+    monkeypatch.setattr(check, "FEATURES_MODULE", "horizont.no_such_module")
+    assert "no_such_module" in check.query_features()["pytorch"]["failed"]

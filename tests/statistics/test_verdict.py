@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from bench.coverage import WORLDS, covered
+from bench.coverage import NOISES, coverage
 
 from horizont.statistics.comparison import (
     additional_blocks,
@@ -23,10 +23,10 @@ BLOCKS = np.array([100.0, 140.0, 90.0, 120.0, 110.0, 95.0])
 NOISE = np.array([1.01, 0.99, 1.02, 0.98, 1.0, 1.005])
 
 
-@pytest.mark.parametrize("world", ["normal", "disturbed"])
-def test_a_95_percent_interval_of_ten_blocks_covers_the_truth_in_95_percent(world):
+@pytest.mark.parametrize("noise", ["normal", "disturbed"])
+def test_a_95_percent_interval_of_ten_blocks_covers_the_truth_in_95_percent(noise):
     # 2,000 trials put one standard error at half a point; the seed makes it the same each time.
-    assert 0.93 < covered(WORLDS[world], blocks=10, trials=2000, resamples=999) < 0.97
+    assert 0.93 < coverage(NOISES[noise], blocks=10, trials=2000, resamples=999) < 0.97
 
 
 @pytest.mark.parametrize(
