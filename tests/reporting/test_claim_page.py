@@ -88,9 +88,10 @@ def test_a_value_without_a_record_is_found(judged, tmp_path):
     assert errors
     assert all(f"the record {missing} does not exist" in error for error in errors)
     without_records = changed(judged, records=[])
-    assert any(
-        "has no record" in error for error in check_page(path, without_records, names(judged))
-    )
+    for available in (names(judged), None):
+        errors = check_page(path, without_records, available)
+        assert any("has no record" in error for error in errors)
+    assert check_page(path, judged, None) == [], "a clone has the report without the records"
 
 
 def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):

@@ -20,7 +20,7 @@ _COUNTS = re.compile(r"Of \d+ published claims: [^.]+\.")
 
 
 def check_page(
-    notebook: Path, claims: Sequence[JudgedClaim], records: Collection[str]
+    notebook: Path, claims: Sequence[JudgedClaim], records: Collection[str] | None
 ) -> list[str]:
     """List the disagreements of a page with the verdicts.
 
@@ -31,7 +31,7 @@ def check_page(
     claims
         Of ``reports/claims.json``.
     records
-        The names of the available records.
+        The names of the available records; None in a clone, which has the report without them.
 
     Returns
     -------
@@ -105,11 +105,13 @@ def _verdict_in(sentence: str) -> str | None:
     return next((verdict for verdict in longest_first if verdict in sentence), None)
 
 
-def _missing_records(claims: Sequence[JudgedClaim], records: Collection[str]) -> Iterator[str]:
+def _missing_records(
+    claims: Sequence[JudgedClaim], records: Collection[str] | None
+) -> Iterator[str]:
     for claim in claims:
         for part in claim["parts"]:
             if part["value"] is not None and not part["records"]:
                 yield f"{claim['id']}: {part['value']} has no record"
             for name in part["records"]:
-                if name not in records:
+                if records is not None and name not in records:
                     yield f"{claim['id']}: the record {name} does not exist"

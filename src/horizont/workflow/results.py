@@ -190,7 +190,9 @@ def check_claims(paths: Paths) -> None:
     for path in (page, paths.claims):
         if not path.exists():
             raise UserError("claims", str(path), "a file that `horizont notebook claims` wrote")
-    names = {record.folder.name for record in available_records(paths)}
+    names = None
+    if paths.all_records.exists():
+        names = {record.folder.name for record in available_records(paths)}
     if disagreements := check_page(page, read_json(paths.claims), names):
         raise UserError(str(page), disagreements[0], "the verdicts of reports/claims.json")
 
