@@ -15,7 +15,7 @@ from horizont.data.preparation import prepare
 from horizont.data.prepared import load
 from horizont.errors import UserError
 
-DEBIAN = Path("/usr/fraction/datasets/fashion-mnist")
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 FEW = {"train_examples": 40, "test_examples": 10}
 
 
