@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from horizont.config.run import Run
-from horizont.config.system import parse_system
+from horizont.config.system import FRAMEWORKS, installed_version, parse_system
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 
@@ -75,6 +75,18 @@ def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     monkeypatch.setenv("HORIZONT_ROOT", str(tmp_path))
     paths = Paths(tmp_path)
+    apply_profile(paths, "tiny")
+    return paths
+
+
+def tiny_study_of_all_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    """Create the settings of a tiny study; skip the test if a framework is not installed."""
+    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
+    if missing:
+        pytest.skip(f"{missing} not installed")
+    root = tmp_path_factory.mktemp("study")
+    shutil.copytree(ROOT / "profiles", root / "profiles")
+    paths = Paths(root)
     apply_profile(paths, "tiny")
     return paths
 

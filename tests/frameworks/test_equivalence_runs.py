@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import yaml
-from tests.conftest import ROOT
+from tests.conftest import tiny_study_of_all_frameworks
 
-from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS
 from horizont.equivalence.certificate import write_certificate
 from horizont.networks.catalogue import NETWORKS
 from horizont.workflow.paths import Paths
-from horizont.workflow.profiles import apply_profile
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.verify import TRACE_RUNS, VARIANT_TRACE_RUNS, checker_for, variants_of
 
@@ -30,13 +27,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
-    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
-    if missing:
-        pytest.skip(f"{missing} not installed")
-    root = tmp_path_factory.mktemp("study")
-    shutil.copytree(ROOT / "profiles", root / "profiles")
-    paths = Paths(root)
-    apply_profile(paths, "tiny")
+    paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": ["lenet5-cifar10"]}
     for network, (_, rule) in SMALL.items():

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import yaml
-from tests.conftest import ROOT
+from tests.conftest import tiny_study_of_all_frameworks
 
 from horizont.config.jobs import TraceRun
 from horizont.config.mutations import MUTATIONS
-from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.launchers.supervisor import RunFailed
 from horizont.training.mutations import MUTATION_FUNCTIONS
 from horizont.workflow.mutation_test import MutationResult, run_mutation_tests
 from horizont.workflow.paths import Paths
-from horizont.workflow.profiles import apply_profile
 from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
 pytestmark = pytest.mark.framework
@@ -38,13 +34,7 @@ def test_every_mutation_is_described() -> None:
 
 @pytest.fixture(scope="module")
 def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
-    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
-    if missing:
-        pytest.skip(f"{missing} not installed")
-    root = tmp_path_factory.mktemp("study")
-    shutil.copytree(ROOT / "profiles", root / "profiles")
-    paths = Paths(root)
-    apply_profile(paths, "tiny")
+    paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     adam = {"name": "adam", "learning_rate": 1e-3}
     values["workloads"]["lenet5-cifar10"]["optimizer"] = adam

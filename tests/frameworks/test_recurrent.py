@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 import yaml
-from tests.conftest import ROOT
+from tests.conftest import tiny_study_of_all_frameworks
 
 from horizont.config.mutations import MUTATIONS
-from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS
 from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
-from horizont.workflow.profiles import apply_profile
 from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
@@ -25,13 +22,7 @@ RUNS = [TRACE_RUNS[0], *TRACE_RUNS[2:4]]
 
 @pytest.fixture(scope="module")
 def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
-    missing = [name for name in FRAMEWORKS if installed_version(name) is None]
-    if missing:
-        pytest.skip(f"{missing} not installed")
-    root = tmp_path_factory.mktemp("study")
-    shutil.copytree(ROOT / "profiles", root / "profiles")
-    paths = Paths(root)
-    apply_profile(paths, "tiny")
+    paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     values["datasets"] = ["cifar10", "ptb"]
     values["equivalence"] = {

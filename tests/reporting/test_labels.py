@@ -29,12 +29,12 @@ def test_every_network_has_a_display_name(name: str) -> None:
 def test_a_sweep_point_names_what_a_sweep_may_vary(changes: dict[str, Any], expected: str) -> None:
     topology = {"workers": 2, "servers": 1, **changes}
     run = small_run("pytorch/async/parameter_server", topology=topology)
-    assert labels.point_label(run) == expected
+    assert ", ".join(labels.point_parts(run)) == expected
 
 
 def test_a_sweep_point_names_the_input_pipeline() -> None:
     run = small_run("pytorch/local", input={"source": "files", "cache": True})
-    assert labels.point_label(run) == "1 x 16, DataLoader, cache"
+    assert ", ".join(labels.point_parts(run)) == "1 x 16, DataLoader, cache"
 
 
 def test_differences_are_located_in_words() -> None:

@@ -197,7 +197,7 @@ def link_label(link: Link) -> str:
 
 def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Group records by their sweep points, labelled by what differs between the points."""
-    parts = [_point_parts(record.run) for record in records]
+    parts = [point_parts(record.run) for record in records]
     common = set.intersection(*map(set, parts)) if parts else set()
     points: dict[str, list[Record]] = {}
     for record, (size, *others) in zip(records, parts, strict=True):
@@ -206,15 +206,11 @@ def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
     return points
 
 
-def point_label(run: Run) -> str:
-    """Return the sweep point of a run: `2 x 42, 2 servers, 100 Mbit/s, DataLoader, cache`.
+def point_parts(run: Run) -> list[str]:
+    """List what a sweep point consists of: `2 x 42`, `2 servers`, `100 Mbit/s`.
 
-    The first numbers are the workers and the examples of each.
+    The numbers of the first part are the workers and the examples of each.
     """
-    return ", ".join(_point_parts(run))
-
-
-def _point_parts(run: Run) -> list[str]:
     topology = run.topology
     parts = [f"{topology.workers} x {run.local_batch}"]
     parts += [f"{topology.servers} servers"] if topology.servers > 1 else []
