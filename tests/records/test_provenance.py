@@ -108,6 +108,35 @@ def test_imports_are_followed(tmp_path: Path) -> None:
     }
     for name, content in files.items():
         (package / name).write_text(content)
-    imported = imported_files(["package.start"], package, without=["package.left_out"])
+    imported = imported_files(["package.start"], [package], without=["package.left_out"])
     names = [str(path.relative_to(package)) for path in imported]
     assert names == ["inner/__init__.py", "inner/model.py", "lazy.py", "start.py", "types.py"]
+
+
+def test_imports_are_followed_from_one_package_to_another(tmp_path: Path) -> None:
+    outside, package = tmp_path / "other" / "outside", tmp_path / "package"
+    outside.mkdir(parents=True)
+    package.mkdir()
+    module = tmp_path / "module.py"
+    for path, content in {
+        outside / "__init__.py": "",
+        outside / "start.py": "from outside.code import x\nfrom package.used import y",
+        outside / "code.py": "import numpy",
+        package / "used.py": "import module",
+        package / "unused.py": "",
+        module: "",
+    }.items():
+        path.write_text(content)
+    imported = imported_files(["outside.start"], [package, outside, module])
+    assert [path.name for path in imported] == ["module.py", "code.py", "start.py", "used.py"]
+
+
+def test_a_fingerprint_does_not_depend_on_the_place_of_a_package(tmp_path: Path) -> None:
+    fingerprints = set()
+    for place in ("here", "there"):
+        folder = tmp_path / place / "package" / "inner"
+        folder.mkdir(parents=True)
+        for path in (folder.parent / "__init__.py", folder / "__init__.py", folder / "code.py"):
+            path.write_text(CODE)
+        fingerprints.add(code_fingerprint([folder / "code.py"]))
+    assert len(fingerprints) == 1

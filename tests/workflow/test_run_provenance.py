@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import sys
@@ -12,10 +13,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.conftest import small_run
+from tests.conftest import ROOT, small_run
 
 from horizont.config.run import Run
+from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.data.prepared import load
+from horizont.launchers import LAUNCHERS
 from horizont.launchers.execute import RunPaths, execute
 from horizont.workflow import provenance
 
@@ -112,10 +115,14 @@ def package_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
-def run_code(data: Path) -> str:
-    """Return the fingerprint of the code of a PyTorch run in one process."""
+def clear_caches() -> None:
     provenance._imported_files.cache_clear()
     provenance._fingerprint.cache_clear()
+
+
+def run_code(data: Path) -> str:
+    """Return the fingerprint of the code of a PyTorch run in one process."""
+    clear_caches()
     return provenance.run_provenance(small_run(), load(data).description)["code"]
 
 
@@ -169,3 +176,48 @@ def test_files_that_a_run_executes_count(file: str, package_copy: Path, small_ci
     path = package_copy / file
     path.write_text(path.read_text() + "\nADDED = 1\n")
     assert run_code(small_cifar) != before
+
+
+def test_versions_are_those_of_the_framework_interpreter(
+    small_cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    description = load(small_cifar).description
+    own = provenance.run_provenance(small_run(), description)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 3.99.1 1.26.4\n")
+    python.chmod(0o755)
+    for interpreter, versions in (
+        (sys.executable, (own["python"], own["numpy"])),
+        (str(python), ("3.99.1", "1.26.4")),
+        ("/no/such/python", ("not installed", "not installed")),
+    ):
+        info = framework_info("pytorch").model_copy(update={"python": interpreter})
+        monkeypatch.setattr("horizont.frameworks.torch.info.INFO", info)
+        found = provenance.run_provenance(small_run(), description)
+        assert (found["python"], found["numpy"]) == versions
+    assert own["python"] == platform.python_version()
+
+
+def test_a_framework_and_a_launcher_from_outside_count(
+    small_cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = ROOT / "tests" / "extension" / "outside"
+    for name in ("toy", "low_priority.py"):
+        copy = shutil.copytree if (outside / name).is_dir() else shutil.copy
+        copy(outside / name, tmp_path / name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(FRAMEWORKS, "toy", "toy")
+    monkeypatch.setitem(LAUNCHERS, "low_priority", "low_priority")
+    run = small_run("toy/local", topology={"launcher": "low_priority"})
+    description = load(small_cifar).description
+    fingerprints = []
+    for changed in (None, "toy/adapter.py", "toy/info.py", "low_priority.py"):
+        if changed:
+            path = tmp_path / changed
+            path.write_text(path.read_text() + "\nADDED = 1\n")
+        clear_caches()
+        fingerprints.append(provenance.run_provenance(run, description)["code"])
+    assert len(set(fingerprints)) == len(fingerprints)
+    own = run_code(small_cifar)
+    (tmp_path / "toy" / "adapter.py").write_text("")
+    assert run_code(small_cifar) == own

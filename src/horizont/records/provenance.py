@@ -30,15 +30,10 @@ def run_key(run: Run, provenance: Mapping[str, str]) -> str:
     return f"{run.system.slug}-w{run.topology.workers}-b{run.block:02d}-{digest}"
 
 
-def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
-    """Return a hash of Python files: their names and syntax trees, without docstrings.
+def code_fingerprint(paths: Iterable[Path]) -> str:
+    """Return a hash of the names and syntax trees of Python files, without docstrings.
 
-    Parameters
-    ----------
-    paths
-        Files, or folders of which all Python files are taken.
-    root
-        Names are relative to it; by default to the parent of each path.
+    Of a folder, all Python files count.
 
     Returns
     -------
@@ -47,12 +42,18 @@ def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
     """
     digest = hashlib.sha256()
     for path in paths:
-        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        for file in files:
-            name = file.relative_to(root or path.parent).as_posix()
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
             tree = ast.parse(file.read_bytes(), str(file))
-            digest.update(f"{name}\n{_canonical(tree)}\n".encode())
+            digest.update(f"{_name_in_package(file)}\n{_canonical(tree)}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def _name_in_package(file: Path) -> str:
+    """Return a path that starts with the top-level package, wherever that is installed."""
+    folder = file.parent
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    return file.relative_to(folder).as_posix()
 
 
 def _canonical(node: object) -> str:
@@ -82,9 +83,9 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def imported_files(
-    modules: Iterable[str], package_folder: Path, without: Collection[str] = ()
+    modules: Iterable[str], packages: Iterable[Path], without: Collection[str] = ()
 ) -> list[Path]:
-    """Return the files of a package that some of its modules import, and their own, sorted.
+    """Return the files of some packages that modules import, and the modules' own.
 
     Imports inside functions count, those for type checkers do not. The ``__init__`` of a package
     counts only if something is imported from it by name.
@@ -93,47 +94,46 @@ def imported_files(
     ----------
     modules
         Full names, for example ``horizont.training.worker``.
+    packages
+        Folders of top-level packages, or files of top-level modules.
     without
         Modules that are neither included nor followed.
     """
+    parents = {package.stem: package.parent for package in packages}
     files: dict[str, Path] = {}
     pending = list(modules)
     while pending:
         module = pending.pop()
-        path = _module_file(module, package_folder)
+        path = _module_file(module, parents)
         if path is None or module in files or module in without:
             continue
         files[module] = path
-        pending += _imports(ast.parse(path.read_bytes(), str(path)), package_folder)
-    return sorted(files.values())
+        pending += _imports(ast.parse(path.read_bytes(), str(path)), parents)
+    return [files[module] for module in sorted(files)]
 
 
-def _module_file(module: str, package_folder: Path) -> Path | None:
-    package, *names = module.split(".")
-    if package != package_folder.name:
+def _module_file(module: str, parents: Mapping[str, Path]) -> Path | None:
+    names = module.split(".")
+    if names[0] not in parents:
         return None
-    base = package_folder.joinpath(*names)
+    base = parents[names[0]].joinpath(*names)
     path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
     return path if path.is_file() else None
 
 
-def _imports(node: ast.AST, package_folder: Path) -> Iterator[str]:
+def _imports(node: ast.AST, parents: Mapping[str, Path]) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom) and child.module:
             inner = [f"{child.module}.{alias.name}" for alias in child.names]
-            submodules = [name for name in inner if _module_file(name, package_folder)]
+            submodules = [name for name in inner if _module_file(name, parents)]
             yield from submodules
             if len(submodules) < len(inner):
                 yield child.module
         elif not _is_for_type_checkers(child):
-            yield from _imports(child, package_folder)
+            yield from _imports(child, parents)
 
 
 def _is_for_type_checkers(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Name)
-        and node.test.id == "TYPE_CHECKING"
-    )
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"

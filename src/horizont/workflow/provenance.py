@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import horizont
 from horizont.config.run import Run
-from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
@@ -28,13 +31,20 @@ _WITHOUT_INFLUENCE = ("horizont.networks.catalogue", "horizont.records.format1")
 #: Imported by a worker process, but executed by the comparator only.
 _COMPARATOR_ONLY = ("horizont.training.trace", "horizont.training.mutations")
 
+_PRINT_VERSIONS = """
+import platform
+from importlib.metadata import version
+print(platform.python_version(), version("numpy"))
+"""
+
 
 def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     """Return what a run depends on, by name."""
+    python, numpy = _interpreter_versions(framework_info(run.system.framework).interpreter)
     return {
         "version": installed_version(run.system.framework) or "not installed",
-        "numpy": version("numpy"),
-        "python": platform.python_version(),
+        "numpy": numpy,
+        "python": python,
         "machine": machine_type(),
         "network": _network_fingerprint(run.workload, dataset),
         "code": _fingerprint(run_files(run)),
@@ -42,8 +52,25 @@ def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     }
 
 
+@cache
+def _interpreter_versions(interpreter: str) -> tuple[str, str]:
+    """Return the versions of Python and NumPy in an environment."""
+    if interpreter == sys.executable:
+        return platform.python_version(), version("numpy")
+    try:
+        command = [interpreter, "-c", _PRINT_VERSIONS]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "not installed", "not installed"
+    python, numpy = printed.split()
+    return python, numpy
+
+
 def run_files(run: Run) -> tuple[Path, ...]:
-    """Return the files of Horizont that a run executes, in all of its processes."""
+    """Return the files that a run executes, in all of its processes.
+
+    These are files of Horizont, and of the packages of framework and launcher if they are others.
+    """
     without = {*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY}
     if run.record_updates == "none":
         without.add("horizont.launchers.update_order")
@@ -62,12 +89,22 @@ def run_files(run: Run) -> tuple[Path, ...]:
 
 @cache  # the code of a running process does not change
 def _imported_files(entries: tuple[str, ...], without: frozenset[str]) -> tuple[Path, ...]:
-    return tuple(imported_files(entries, PACKAGE_FOLDER, without))
+    names = {entry.split(".")[0] for entry in entries} - {"horizont"}
+    packages = [PACKAGE_FOLDER, *map(_package_path, names)]
+    return tuple(imported_files(entries, packages, without))
+
+
+def _package_path(name: str) -> Path:
+    """Return the folder of a top-level package, or the file of a top-level module."""
+    spec = find_spec(name)
+    assert spec is not None
+    folders = spec.submodule_search_locations
+    return Path(folders[0] if folders else str(spec.origin))
 
 
 @cache
 def _fingerprint(files: tuple[Path, ...]) -> str:
-    return code_fingerprint(files, PACKAGE_FOLDER)
+    return code_fingerprint(files)
 
 
 def machine_type() -> str:
