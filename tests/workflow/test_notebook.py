@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from horizont.errors import NotebookFailed, UserError
 from horizont.workflow.notebooks import run_notebook
@@ -23,6 +23,7 @@ def paths(tmp_path: Path) -> Paths:
         new_code_cell("number = 1", metadata={"tags": ["parameters"]}),
         new_code_cell("from pathlib import Path\nprint(Path.cwd(), number)"),
         new_code_cell("assert int(number) < 5, 'too large'"),
+        new_markdown_cell("[a term](../docs/glossary.md#a), [a chapter](chapter.ipynb)"),
     ]
     (tmp_path / "notebooks").mkdir()
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -37,10 +38,16 @@ def test_the_executed_copy_has_no_times(paths: Paths) -> None:
     out = run_notebook("demo", {"number": 3}, paths)
     assert out.name == "demo-3.ipynb"
     executed = nbformat.read(out, as_version=4)
-    assert f"{paths.root} 3" in str([cell.outputs for cell in executed.cells])
+    assert f"{paths.root} 3" in str([cell.get("outputs") for cell in executed.cells])
     assert "papermill" not in executed.metadata
     assert all("papermill" not in cell.metadata for cell in executed.cells)
     assert (paths.notebooks / "demo.ipynb").read_text() == source
+
+
+def test_links_of_the_executed_copy_are_valid(paths: Paths) -> None:
+    out = run_notebook("demo", {}, paths)
+    text = nbformat.read(out, as_version=4).cells[-1].source
+    assert text == "[a term](../../docs/glossary.md#a), [a chapter](chapter.ipynb)"
 
 
 def test_a_failure_is_raised_and_saved(paths: Paths) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -116,6 +117,7 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
     finally:
         if out.exists():
             strip_papermill_metadata(out)
+            rebase_links(out, source.parent)
 
 
 @contextmanager
@@ -145,4 +147,17 @@ def strip_papermill_metadata(path: Path) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def rebase_links(path: Path, source: Path) -> None:
+    """Make the links of an executed copy valid that lead out of the folder of its notebook."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+
+    def rebased(link: re.Match[str]) -> str:
+        return f"]({os.path.relpath(source / link[1], path.parent)}"
+
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = re.sub(r"\]\((\.\./[^)#\s]+)", rebased, "".join(cell["source"]))
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
