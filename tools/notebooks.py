@@ -18,7 +18,7 @@ def main(words: list[str]) -> int:
     if words not in (["--check"], ["--strip"]):
         print("error: use --check or --strip", file=sys.stderr)
         return 2
-    dirty = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if _stripped(path) != _text(path)]
+    dirty = [path for path in sorted(NOTEBOOKS.rglob("*.ipynb")) if _stripped(path) != _text(path)]
     for path in dirty:
         if words == ["--strip"]:
             path.write_text(_stripped(path), encoding="utf-8")
