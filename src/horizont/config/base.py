@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import UnionType
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from horizont.errors import UserError
 
@@ -23,9 +22,24 @@ class ConfigModel(BaseModel):
         Keys of earlier versions, each with the key that replaced it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     RENAMED: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, values: Any) -> Any:
+        """Refuse unknown keys: pydantic itself would not say which ones there are."""
+        if not isinstance(values, Mapping):
+            return values
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [key for key in values if key not in known]
+        for key in unknown:
+            if key in cls.RENAMED:  # before all others: the file is of an earlier version
+                raise UserError(key, key, f"{cls.RENAMED[key]}, the new name of this setting")
+        if unknown:
+            raise UserError(str(unknown[0]), unknown[0], sorted(known))
+        return values
 
 
 @contextmanager
@@ -53,46 +67,10 @@ def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Mod
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise _to_user_error(model, error, field_prefix) from None
-
-
-def _to_user_error(
-    model: type[ConfigModel], error: ValidationError, field_prefix: str
-) -> UserError:
-    """Convert one of pydantic's errors: a renamed key before all others, else the first."""
-    errors = error.errors()
-    first = next((each for each in errors if _new_key(model, each["loc"])), errors[0])
-    field = ".".join(filter(None, [field_prefix, *map(str, first["loc"])]))
+        first = error.errors()[0]
+    path = [field_prefix, *map(str, first["loc"])]
     cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, UserError):
-        return UserError(f"{field}.{cause.field}".lstrip("."), cause.value, cause.allowed)
-    if first["type"] == "extra_forbidden":
-        if new_key := _new_key(model, first["loc"]):
-            return UserError(field, first["loc"][-1], f"{new_key}, the new name of this setting")
-        owner = _model_at(model, first["loc"][:-1])
-        known = sorted(owner.model_fields) if owner else ["the keys of the documentation"]
-        return UserError(field, first["loc"][-1], known)
-    return UserError(field, first.get("input"), first["msg"].removeprefix("Input should be "))
-
-
-def _new_key(model: type[ConfigModel], path: tuple[int | str, ...]) -> str | None:
-    """Return what replaced the key at `path`, if it is one of an earlier version."""
-    owner = _model_at(model, path[:-1]) if path else None
-    return owner.RENAMED.get(str(path[-1])) if owner else None
-
-
-def _model_at(model: type[ConfigModel], path: tuple[int | str, ...]) -> type[ConfigModel] | None:
-    """Return the model whose keys are at `path`."""
-    owner: Any = model
-    for part in path:
-        if _is_model(owner) and part in owner.model_fields:
-            owner = owner.model_fields[part].annotation
-            if isinstance(owner, UnionType):  # `Model | None`
-                owner = next(filter(_is_model, owner.__args__), None)
-        else:  # a key of a mapping, or an index
-            owner = next(filter(_is_model, getattr(owner, "__args__", ())), None)
-    return owner if _is_model(owner) else None
-
-
-def _is_model(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, ConfigModel)
+    if not isinstance(cause, UserError):
+        cause = UserError("", first.get("input"), first["msg"].removeprefix("Input should be "))
+    field = ".".join(filter(None, [*path, cause.field]))
+    raise UserError(field, cause.value, cause.allowed)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from horizont.config.base import ConfigModel
+from typing import NamedTuple
 
 
-class MutationInfo(ConfigModel):
+class MutationInfo(NamedTuple):
     """A seeded defect.
 
     Attributes
@@ -25,50 +25,23 @@ class MutationInfo(ConfigModel):
     requires: str = ""
 
 
-MUTATIONS: dict[str, MutationInfo] = {
-    "padding": MutationInfo(
-        description="the first convolution padded by one more", quantity="logits", requires="images"
-    ),
-    "flatten_order": MutationInfo(
-        description="flattened with the channels last", quantity="logits", requires="images"
-    ),
-    "pooling_mode": MutationInfo(
-        description="pooling by average", quantity="logits", requires="images"
-    ),
-    "gate_order": MutationInfo(
-        description="LSTM gates in another order", quantity="logits", requires="text"
-    ),
-    "norm_epsilon": MutationInfo(
-        description="batch norm with epsilon 1e-3", quantity="logits", requires="batch norm"
-    ),
-    "loss_reduction": MutationInfo(description="loss summed, not averaged", quantity="loss"),
-    "label_shift": MutationInfo(
-        description="every label off by one", quantity="loss", requires="images"
-    ),
-    "scaled_gradient": MutationInfo(
-        description="one layer's gradient scaled by 1.001", quantity="gradient"
-    ),
-    "initial_weights": MutationInfo(description="last matrix 1% too large", quantity="initial"),
-    "learning_rate": MutationInfo(
-        description="learning rate 1% too large", quantity="update", step=1
-    ),
-    "nesterov": MutationInfo(
-        description="Nesterov's momentum, not plain", quantity="update", step=1
-    ),
+MUTATIONS = {
+    "padding": MutationInfo("the first convolution padded by one more", "logits", 0, "images"),
+    "flatten_order": MutationInfo("flattened with the channels last", "logits", 0, "images"),
+    "pooling_mode": MutationInfo("pooling by average", "logits", 0, "images"),
+    "gate_order": MutationInfo("LSTM gates in another order", "logits", 0, "text"),
+    "norm_epsilon": MutationInfo("batch norm with epsilon 1e-3", "logits", 0, "batch norm"),
+    "loss_reduction": MutationInfo("loss summed, not averaged", "loss"),
+    "label_shift": MutationInfo("every label off by one", "loss", 0, "images"),
+    "scaled_gradient": MutationInfo("one layer's gradient scaled by 1.001", "gradient"),
+    "initial_weights": MutationInfo("last matrix 1% too large", "initial"),
+    "learning_rate": MutationInfo("learning rate 1% too large", "update", 1),
+    "nesterov": MutationInfo("Nesterov's momentum, not plain", "update", 1),
     "norm_momentum": MutationInfo(
-        description="statistics tracked with momentum 0.99",
-        quantity="statistics",
-        step=1,
-        requires="batch norm",
+        "statistics tracked with momentum 0.99", "statistics", 1, "batch norm"
     ),
-    "decayed_biases": MutationInfo(
-        description="weight decay on biases, too", quantity="update", step=2
-    ),
-    "data_order": MutationInfo(description="two batches swapped", quantity="update", step=2),
-    "mixed_states": MutationInfo(
-        description="states carried on to other rows", quantity="update", step=2, requires="text"
-    ),
-    "dropped_partial_batch": MutationInfo(
-        description="uneven last batch dropped", quantity="update", step=3, requires="images"
-    ),
+    "decayed_biases": MutationInfo("weight decay on biases, too", "update", 2),
+    "data_order": MutationInfo("two batches swapped", "update", 2),
+    "mixed_states": MutationInfo("states carried on to other rows", "update", 2, "text"),
+    "dropped_partial_batch": MutationInfo("uneven last batch dropped", "update", 3, "images"),
 }
