@@ -19,7 +19,7 @@ from horizont.errors import MissingFramework, UserError
 from horizont.launchers.local import reserve_ports
 from horizont.launchers.plan import ProcessPlan, thread_environment
 from horizont.launchers.supervisor import run_as_group
-from horizont.reporting.output import Message, SourceListing, Stack, Verdict
+from horizont.reporting.output import Message, Prose, Stack, Verdict, python_code
 from horizont.workflow.progress import Progress
 from horizont_textbook import page
 from horizont_textbook.processes import LOOPBACK
@@ -193,10 +193,10 @@ class ProgramRun:
         return Stack((table, verdict))._repr_mimebundle_(), metadata
 
 
-def program_source(name: str) -> SourceListing:
+def program_source(name: str) -> Prose:
     """Return a program as it is run, without comments for tools."""
     text = (FOLDER / f"{_program(name).file}.py").read_text(encoding="utf-8")
-    return SourceListing(TOOL_COMMENT.sub("", text).rstrip())
+    return python_code(TOOL_COMMENT.sub("", text).rstrip())
 
 
 def run_program(name: str, skip: str = "") -> ProgramRun:

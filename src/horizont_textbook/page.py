@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from horizont.config.study import Study, read_study
 from horizont.reporting.labels import dataset_label, workload_label
-from horizont.reporting.output import FigureOutput, RelatedPages, TableOutput
+from horizont.reporting.output import FigureOutput, Prose, TableOutput
 from horizont.reporting.style import FIGURE_WIDTH, PAIR_COLOURS, book_style, grid_axis, new_figure
 from horizont.reporting.tables import text_table
 from horizont.workflow.paths import Paths, study_paths
@@ -99,7 +99,7 @@ def format_distance(distance: float | None) -> str:
     return f"{distance:.0e}" if distance else "0"
 
 
-def related_pages(*chapters: str, paths: Paths | None = None) -> RelatedPages:
+def related_pages(*chapters: str, paths: Paths | None = None) -> Prose:
     """Return links to the measured pages of some chapters, as far as the study has them.
 
     Parameters
@@ -108,7 +108,9 @@ def related_pages(*chapters: str, paths: Paths | None = None) -> RelatedPages:
         `data`, `equivalence`, or experiments.
     """
     study = read_study((paths or study_paths()).params)
-    return RelatedPages(tuple(page for chapter in chapters for page in _pages(study, chapter)))
+    pages = [page for chapter in chapters for page in _pages(study, chapter)]
+    links = "\n".join(f"- [{text}]({name}.ipynb)" for text, name in pages)
+    return Prose(links or "This study does not measure it; another profile does.")
 
 
 def _pages(study: Study, chapter: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import nbformat
 import pytest
@@ -170,11 +171,11 @@ def test_a_figure_is_a_function_and_a_cell(study: Paths) -> None:
     assert done.returncode == 0, done.stderr
     executed = nbformat.read(study.executed_notebooks / "losses.ipynb", as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
-    (content,) = [
-        output["data"][FIGURE_MIME] for output in outputs if FIGURE_MIME in output.get("data", {})
-    ]
+    (data,) = [output["data"] for output in outputs if FIGURE_MIME in output.get("data", {})]
+    content = data[FIGURE_MIME]
     assert content["name"] == "final_losses"
     assert content["caption"].startswith("Training loss of the last step.")
-    assert content["csv"].splitlines()[0] == "system,loss"
-    assert "toy/local" in content["csv"]
-    assert "<svg" in content["svg"]
+    csv = unquote(data["text/html"].partition("data:text/csv")[2])
+    assert csv.partition(",")[2].startswith("system,loss\n")
+    assert "toy/local" in csv
+    assert "<svg" in data["text/html"]

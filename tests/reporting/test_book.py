@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import nbformat
 import pandas as pd
@@ -20,11 +21,11 @@ from horizont.reporting.mathml import mathml
 from horizont.reporting.output import (
     FigureOutput,
     PageTitle,
-    RelatedPages,
-    SourceListing,
+    Prose,
     Stack,
     TableOutput,
     key_value_table,
+    python_code,
 )
 
 PROJECT = Path(__file__).parents[2] / "docs" / "book"
@@ -61,8 +62,11 @@ def write_notebook(path: Path, *cells: dict[str, Any]) -> Path:
 
 TEXT = """## Speed?
 
-{numref}`figure-speed`, {numref}`table-speed-2`, {term}`Losses <loss>`, {cite:p}`amdahl-1967`,
-Hopfield's {cite:yearpar}`hopfield-1982`, {cite:t}`gers-2000`, [chapter](overview.ipynb),
+{numref}`figure-speed`, {numref}`table-speed-2`, [Losses](../docs/book/glossary.md#loss),
+[Ring all-reduce](../docs/book/glossary.md), [time](../docs/book/glossary.md#hidden%20state),
+[(Amdahl, 1967)](../docs/book/references.bib#amdahl-1967),
+Hopfield's {cite:yearpar}`hopfield-1982`,
+[Gers et al. (2000)](../docs/book/references.bib#gers-2000), [chapter](overview.ipynb),
 [settings](../docs/settings.md), $\\varphi'(x) \\odot y$ and
 
 $$
@@ -74,7 +78,7 @@ $$
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("book")
-    related = RelatedPages([("Local", "local-x")])
+    related = Prose("- [Local](local-x.ipynb)")
     pages = [
         ("Overview", write_notebook(folder / "overview.ipynb", cell_showing(FIGURE))),
         ("Theory", PROJECT / "glossary.md"),
@@ -86,7 +90,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 new_markdown_cell(TEXT),
                 cell_showing(Stack((FIGURE, TABLE)), tags=("hide-input",)),
                 cell_showing(GIVEN, key_value_table({"fact": 1}), tags=("hide-input",)),
-                cell_showing(SourceListing("def f(): ..."), related),
+                cell_showing(python_code("def f(): ..."), related),
             ),
         ),
         ("Bibliography", PROJECT / "bibliography.md"),
@@ -129,7 +133,8 @@ def test_every_figure_links_to_its_data(book: Path, page: str) -> None:
 
 
 def test_terms_and_sources_are_linked(book: Path, page: str) -> None:
-    assert 'href="glossary.html#term-loss"' in page
+    for term in ("loss", "ring-all-reduce", "hidden-state"):
+        assert f'href="glossary.html#term-{term}"' in page
     assert re.search(r'\(<a [^>]*href="bibliography.html#id\d+"[^>]*>Amdahl, 1967</a>\)', page)
     assert re.search(r"Hopfield’s <span [^>]*>\(<a [^>]*>1982</a>\)", page)
     assert re.search(r">Gers <em>et al.</em> \(<a [^>]*>2000</a>\)", page)
@@ -235,16 +240,21 @@ def markdown_of(path: Path) -> str:
     return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
 
 
+def terms_of(path: Path) -> set[str]:
+    """Return the terms of the glossary that a notebook links to."""
+    links = re.findall(r"\[([^\]]+)\]\([\w./]+/glossary\.md(?:#([\w%-]+))?\)", markdown_of(path))
+    return {unquote(term) or " ".join(words.lower().split()) for words, term in links}
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_marks_of_a_notebook_exist(path: Path) -> None:
     """The build checks them, too; here they are checked of all notebooks, in a moment."""
     text = markdown_of(path)
     glossary = (PROJECT / "glossary.md").read_text(encoding="utf-8").splitlines()
     keys = re.findall(r"^@\w+\{([^,]+),", (PROJECT / "references.bib").read_text(), re.MULTILINE)
-    for words, term in re.findall(r"\{term\}`([^`<]+?)(?: <([^>`]+)>)?`", text):
-        assert (term or words) in glossary
-    for cited in re.findall(r"\{cite:\w+\}`([^`]+)`", text):
-        assert set(cited.split(",")) <= set(keys)
+    assert terms_of(path) <= set(glossary)
+    assert set(re.findall(r"references\.bib#([\w-]+)", text)) <= set(keys)
+    assert not re.search(r"\{(?:term|cite:\w+|numref)\}`", text), "JupyterLab shows roles as source"
     for block in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL):
         mathml(block, block=True)
     for inline in re.findall(
@@ -257,9 +267,5 @@ def test_terms_are_translated_and_used() -> None:
     text = (PROJECT / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^(\S.*)\n  \S.*\n\n  German: .+\. Greek: .+\.$", text, re.MULTILINE)
     assert len(terms) > 60
-    used = {
-        term or words
-        for path in NOTEBOOKS
-        for words, term in re.findall(r"\{term\}`([^`<]+?)(?: <([^>`]+)>)?`", markdown_of(path))
-    }
+    used = set().union(*map(terms_of, NOTEBOOKS))
     assert len(used & set(terms)) > 40

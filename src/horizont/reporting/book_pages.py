@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from horizont.errors import UserError
-from horizont.reporting.output import FIGURE_MIME, STACK_MIME, TABLE_MIME
+from horizont.reporting.output import FIGURE_MIME, STACK_MIME, STACK_SEPARATOR, TABLE_MIME
 
 #: The stem of the file that becomes the front page.
 FRONT_STEM = "overview"
@@ -21,10 +22,17 @@ _HIDDEN_TAGS = frozenset({"parameters", "injected-parameters", "remove-cell"})
 #: How Sphinx is to colour the code.
 _METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 
-#: Of an output with one of these representations, the book needs no other.
-_OWN_MIMES = (FIGURE_MIME, TABLE_MIME, STACK_MIME)
+#: What the book takes from the HTML of a figure or a table.
+_SVG = re.compile(r"<svg.*</svg>", re.DOTALL)
+_CSV = re.compile(r'href="data:text/csv[^,]*,([^"]*)"')
+_TABLE = re.compile(r"<table.*</table>", re.DOTALL)
 
 _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:[\w./]*/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)")
+
+#: Links of notebooks to the glossary and to the references, which are roles in the book only:
+#: JupyterLab would show a role as its source. A term that is not the text is the anchor.
+_TERM_LINK = re.compile(r"\[([^\]]+)\]\([\w./]+/glossary\.md(?:#([\w%-]+))?\)")
+_SOURCE_LINK = re.compile(r"\[([^\]]+)\]\([\w./]+/references\.bib#([\w-]+)\)")
 
 
 @dataclass(frozen=True)
@@ -118,23 +126,61 @@ def _output_metadata(cell: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _readable_cell(cell: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     cell = {**cell, "source": "".join(cell["source"])}
     if cell["cell_type"] == "markdown":
-        return {**cell, "source": _with_links(cell["source"], files)}
-    outputs = [
-        {**output, "data": _readable_data(output["data"], files)} if "data" in output else output
-        for output in cell.get("outputs", [])
-        if not any("widget" in mime for mime in output.get("data", {}))
-    ]
+        return {**cell, "source": _with_links(_with_roles(cell["source"]), files)}
+    outputs = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if not data:
+            outputs.append(output)
+        elif not any("widget" in mime for mime in data):
+            outputs += [{**output, "data": _book_data(part, files)} for part in _parts(data)]
     return {**cell, "outputs": outputs, "execution_count": None}
 
 
-def _readable_data(data: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def _parts(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the outputs of a stack, each with its HTML; of another output itself."""
+    if STACK_MIME not in data:
+        return [data]
+    texts = "".join(data["text/html"]).split(STACK_SEPARATOR)
+    # In notebooks of earlier versions each part has its HTML, and nothing separates the parts.
+    texts += [""] * (len(data[STACK_MIME]) - len(texts))
+    pairs = zip(texts, data[STACK_MIME], strict=False)
+    return [{"text/html": text, **part} for text, part in pairs]
+
+
+def _book_data(data: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """Return the one representation that the book uses, with its links."""
-    for mime in _OWN_MIMES:
-        if mime in data:
-            return {mime: data[mime]}
+    text = "".join(data.get("text/html", ""))
+    if FIGURE_MIME in data:
+        csv = _CSV.search(text)
+        drawn = {"svg": _found(_SVG, text), "csv": unquote(csv[1]) if csv else ""}
+        return {FIGURE_MIME: {**drawn, **data[FIGURE_MIME]}}
+    if TABLE_MIME in data:
+        return {TABLE_MIME: {"html": _found(_TABLE, text), **data[TABLE_MIME]}}
     if "text/markdown" in data:
         return {"text/markdown": _with_links("".join(data["text/markdown"]), files)}
     return data
+
+
+def _with_roles(text: str) -> str:
+    """Replace links to the glossary and to the references by roles of Sphinx.
+
+    ``[(Polyak, 1964)](...)``, with brackets, is a citation in brackets.
+    """
+
+    def term(found: re.Match[str]) -> str:
+        words = " ".join(found[1].split())
+        return f"{{term}}`{words} <{unquote(found[2] or words.lower())}>`"
+
+    def source(found: re.Match[str]) -> str:
+        return f"{{cite:{'p' if found[1].startswith('(') else 't'}}}`{found[2]}`"
+
+    return _SOURCE_LINK.sub(source, _TERM_LINK.sub(term, text))
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[0] if match else ""
 
 
 def _with_links(text: str, files: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """What a notebook cell displays: figures, tables, page titles, values and source listings.
 
-Figures and tables carry two representations. JupyterLab shows the HTML. The book takes the mime
-types below, which `horizont.reporting.sphinx_ext` turns into numbered figures and tables.
+JupyterLab shows the HTML. Figures and tables carry a second representation, of the mime types
+below: what the book needs besides the HTML to number them and to write their captions. It takes
+drawing, data and cells from the HTML, so that an executed notebook has each of them once.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from matplotlib.figure import Figure
 
 from horizont.reporting.style import inline_svg, standalone_svg
 
-#: A figure: ``name``, ``caption``, ``svg``, ``csv`` (empty without data) and ``csv_rows_per_row``.
+#: A figure: ``name``, ``caption``, and how many rows of its data each row of the CSV stands for.
 FIGURE_MIME = "application/vnd.horizont.figure+json"
 
-#: A table with column headings: ``html``, whether it is ``measured``, and its ``title`` if any.
+#: A table with column headings: whether it is ``measured``, and its ``title``, if any.
 TABLE_MIME = "application/vnd.horizont.table+json"
 
-#: Several outputs in one: a list of mime bundles.
+#: Several outputs in one: of each, the representations other than HTML.
 STACK_MIME = "application/vnd.horizont.stack+json"
+
+#: Stands in the HTML of a stack between its outputs.
+STACK_SEPARATOR = "\n\n<!-- next output -->\n\n"
 
 #: CSV files are thinned to this number of rows: a figure is a few hundred pixels wide.
 MAX_CSV_ROWS = 1500
@@ -72,14 +76,13 @@ class FigureOutput:
         return str(rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")), every
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        svg = inline_svg(self.figure, self.caption)
         csv, every = self.csv()
-        content = {"name": self.name, "caption": self.caption, "svg": svg, "csv": csv}
-        link = f'<a download="{self.name}.csv" href="data:text/csv;charset=utf-8,{quote(csv)}">'
-        link = f" {link}data (CSV)</a>" if csv else ""
+        address = f"data:text/csv;charset=utf-8,{quote(csv, safe=',')}"
+        link = f' <a download="{self.name}.csv" href="{address}">data (CSV)</a>' if csv else ""
         caption = f"<figcaption>{html.escape(self.caption)}{link}</figcaption>"
+        svg = inline_svg(self.figure, self.caption)
         return {
-            FIGURE_MIME: {**content, "csv_rows_per_row": every},
+            FIGURE_MIME: {"name": self.name, "caption": self.caption, "csv_rows_per_row": every},
             "text/html": f'<figure class="hz-figure">{svg}{caption}</figure>',
             "text/plain": self.caption,
         }
@@ -127,14 +130,13 @@ class TableOutput:
         return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        table = self.html()
         bundle: Bundle = {
-            "text/html": f'<div class="hz-table">{table}</div>',
+            "text/html": f'<div class="hz-table">{self.html()}</div>',
             "text/plain": self.cells.to_string(index=False, header=self.header),
         }
         if self.header:
-            content = {"html": table, "measured": self.measured}
-            bundle[TABLE_MIME] = content | ({"title": self.title} if self.title else {})
+            title = {"title": self.title} if self.title else {}
+            bundle[TABLE_MIME] = {"measured": self.measured, **title}
         return bundle
 
 
@@ -168,69 +170,36 @@ class PageTitle:
 
 
 @dataclass(frozen=True)
-class TextSample:
-    """A passage of a text data set."""
-
-    text: str
-
-    def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        quoted = f"<blockquote>{html.escape(self.text)} …</blockquote>"
-        return {"text/html": quoted, "text/plain": self.text}
-
-
-@dataclass(frozen=True)
-class SourceListing:
-    """Python source code."""
-
-    text: str
-
-    def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        return {"text/markdown": f"```python\n{self.text}\n```", "text/plain": self.text}
-
-
-@dataclass(frozen=True)
 class NamedValues:
     """Named results of a notebook: a table, and metadata that the tests read."""
 
     values: Mapping[str, float]
-    digits: int = 4
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
-        table = key_value_table({name: self._format(value) for name, value in self.values.items()})
+        table = key_value_table({name: _format(value) for name, value in self.values.items()})
         return table._repr_mimebundle_(), {"horizont": {"numbers": dict(self.values)}}
 
-    def _format(self, value: float) -> str:
-        is_whole = float(value).is_integer() and abs(value) < 1e15
-        return f"{value:,.0f}" if is_whole else f"{value:,.{self.digits}g}"
 
-
-@dataclass(frozen=True)
-class RelatedPages:
-    """Links to other pages of the book: text and notebook name of each."""
-
-    pages: Sequence[tuple[str, str]]
-
-    def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        if not self.pages:
-            text = "This study does not measure it; another profile does."
-            return {"text/markdown": text, "text/plain": text}
-        links = "\n".join(f"- [{text}]({name}.ipynb)" for text, name in self.pages)
-        return {"text/markdown": links, "text/plain": "; ".join(text for text, _ in self.pages)}
+def _format(value: float) -> str:
+    is_whole = value.is_integer() and abs(value) < 1e15
+    return f"{value:,.0f}" if is_whole else f"{value:,.4g}"
 
 
 @dataclass(frozen=True)
 class Message:
-    """A sentence; in the place of a table, the reason why there is none."""
+    """A sentence, for example the reason why there is no table, or a quotation."""
 
     text: str
+    element: str = "p"
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        return {"text/html": f"<p>{html.escape(self.text)}</p>", "text/plain": self.text}
+        text = f"<{self.element}>{html.escape(self.text)}</{self.element}>"
+        return {"text/html": text, "text/plain": self.text}
 
 
 @dataclass(frozen=True)
 class Prose:
-    """Markdown: the heading and the text of an optional section."""
+    """Markdown: an optional section, links to pages, a source listing."""
 
     text: str
 
@@ -259,11 +228,11 @@ class Stack:
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
         bundles = [mime_bundle(item) for item in self.items]
-        joined = {
-            mime: "\n\n".join(bundle[mime] for bundle in bundles)
-            for mime in ("text/html", "text/plain")
+        return {
+            "text/html": STACK_SEPARATOR.join(bundle.pop("text/html") for bundle in bundles),
+            "text/plain": "\n\n".join(bundle["text/plain"] for bundle in bundles),
+            STACK_MIME: bundles,
         }
-        return {STACK_MIME: bundles, **joined}
 
 
 def mime_bundle(item: Any) -> Bundle:
@@ -278,10 +247,15 @@ def key_value_table(values: Mapping[str, object]) -> TableOutput:
     return TableOutput(pd.DataFrame(cells), frozenset({"fact", "value"}), header=False)
 
 
-def source_listing(*functions: Callable[..., Any]) -> SourceListing:
+def source_listing(*functions: Callable[..., Any]) -> Prose:
     """Build a listing of functions; only the first paragraph of a docstring is shown."""
     texts = (inspect.getsource(function).rstrip() for function in functions)
-    return SourceListing("\n\n\n".join(_LONG_DOCSTRING.sub(r'\1"""', text) for text in texts))
+    return python_code("\n\n\n".join(_LONG_DOCSTRING.sub(r'\1"""', text) for text in texts))
+
+
+def python_code(text: str) -> Prose:
+    """Build a listing of Python source code."""
+    return Prose(f"```python\n{text}\n```")
 
 
 def named_values(**values: float) -> NamedValues:

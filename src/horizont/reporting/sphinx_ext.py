@@ -14,7 +14,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from horizont.reporting import mathml
-from horizont.reporting.output import FIGURE_MIME, STACK_MIME, TABLE_MIME
+from horizont.reporting.output import FIGURE_MIME, TABLE_MIME
 
 #: The folder of the CSV files, in the source folder of a build.
 CSV_FOLDER = "_csv"
@@ -28,28 +28,21 @@ class HorizontRenderer:
     """Plugin of myst-nb for the mime types of `horizont.reporting.output`."""
 
     mime_priority_overrides: ClassVar[list[tuple[str, str, int | None]]] = [
-        ("*", mime, 1) for mime in (FIGURE_MIME, TABLE_MIME, STACK_MIME)
+        ("*", FIGURE_MIME, 1),
+        ("*", TABLE_MIME, 1),
     ]
 
     @staticmethod
     def handle_mime(renderer: Any, data: Any, inline: bool) -> list[nodes.Element] | None:
-        """Convert an output to nodes; None leaves it to myst-nb."""
-        if inline or data.mime_type not in (FIGURE_MIME, TABLE_MIME, STACK_MIME):
-            return None
-        bundles = data.content if data.mime_type == STACK_MIME else [{data.mime_type: data.content}]
-        return [_output_node(renderer.renderer.sphinx_env, bundle) for bundle in bundles]
-
-
-def _output_node(env: Any, bundle: Mapping[str, Any]) -> nodes.Element:
-    """Convert one mime bundle to a node."""
-    if FIGURE_MIME in bundle:
-        return _figure(env, bundle[FIGURE_MIME])
-    if TABLE_MIME in bundle:
-        content = bundle[TABLE_MIME]
-        table = nodes.raw("", content["html"], format="html")
-        title = content.get("title", "")
-        return DataTable("", nodes.caption(), table, measured=content["measured"], title=title)
-    return nodes.raw("", bundle["text/html"], format="html")
+        """Convert an output to a node; None leaves it to myst-nb."""
+        if not inline and data.mime_type == FIGURE_MIME:
+            return [_figure(renderer.renderer.sphinx_env, data.content)]
+        if not inline and data.mime_type == TABLE_MIME:
+            table = nodes.raw("", data.content["html"], format="html")
+            title = data.content.get("title", "")
+            measured = data.content["measured"]
+            return [DataTable("", nodes.caption(), table, measured=measured, title=title)]
+        return None
 
 
 def _figure(env: Any, content: Mapping[str, Any]) -> nodes.figure:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from horizont.data.prepared import ImageData, TextData
 from horizont.reporting import labels
-from horizont.reporting.output import FigureOutput, TextSample
+from horizont.reporting.output import FigureOutput, Message
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.style import FOREGROUND, MUTED, book_style, grid_axis, new_figure
 
@@ -132,10 +132,11 @@ def _power_of_ten_label(value: float, _: object = None) -> str:
 
 
 @table("samples", title="Examples")
-def dataset_samples(data: ImageData | TextData) -> FigureOutput | TextSample:
+def dataset_samples(data: ImageData | TextData) -> FigureOutput | Message:
     """Build a figure of the first images of each class, or a sample of a text."""
     if isinstance(data, TextData):
-        return TextSample(" ".join(data.vocabulary[token] for token in data.train_tokens[:120]))
+        words = " ".join(data.vocabulary[token] for token in data.train_tokens[:120])
+        return Message(f"{words} …", element="blockquote")
     return image_samples(data)
 
 
