@@ -10,16 +10,13 @@ import pandas as pd
 from horizont.config.run import Run
 from horizont.config.system import READERS, GradientExchange, all_systems
 from horizont.records.record import Record
-from horizont.records.schema import PHASES
+from horizont.records.schema import PHASES, STARTUP_PHASES
 
 #: The interface of an emulated host; loopback traffic stays on the host.
 HOST_INTERFACE = "eth0"
 
 #: The phases of a step and the rest of it.
 PHASES_AND_OTHER = (*PHASES, "other")
-
-#: The phases of start-up in the order in which they happen.
-STARTUP_PHASES = ("interpreter", "framework", "data", "network", "input_batches", "first_step")
 
 #: A status for all systems, or one per framework and variant: ``verified`` or
 #: ``not comparable: <reason>``.

@@ -16,6 +16,7 @@ from horizont.launchers.plan import EVENTS_FILE
 from horizont.records.files import read_events, read_json, read_table, write_table
 from horizont.records.record import RecordWriter
 from horizont.records.results import RunResult
+from horizont.records.schema import STARTUP_PHASES
 
 #: Files and folders that the first worker or the coordinator may write besides its steps.
 ARTIFACTS = (
@@ -25,9 +26,6 @@ ARTIFACTS = (
     "operators.parquet",
     "traces",
 )
-
-#: Start-up phases in their order; each ends with the event of its name.
-STARTUP_PHASES = ("interpreter", "framework", "data", "network", "input_batches", "first_step")
 
 
 def summarise(
