@@ -41,6 +41,11 @@ class ConfigModel(BaseModel):
             raise UserError(str(unknown[0]), unknown[0], sorted(known))
         return values
 
+    def check_defaults(self, where: str) -> None:
+        """Refuse a field with another value than its default; `where` completes the sentence."""
+        for field, value in self.model_dump(exclude_defaults=True).items():
+            raise UserError(field, value, f"{type(self).model_fields[field].default} {where}")
+
 
 @contextmanager
 def error_context(field: str) -> Iterator[None]:

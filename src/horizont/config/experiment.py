@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar, Literal
 
@@ -16,11 +16,9 @@ from horizont.config.run import (
     RecordedUpdates,
     StepCounts,
     check_batch,
-    check_input_batches,
-    check_profiled_steps,
-    check_roles,
+    check_settings,
 )
-from horizont.config.system import GradientExchange, System, check_gradient_exchange, parse_system
+from horizont.config.system import GradientExchange, System, parse_system
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 
@@ -40,7 +38,6 @@ SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, "input")
 MAX_POINTS = 200
 
 Sweep = dict[str, tuple[Any, ...]]
-SweepPoint = dict[str, Any]
 
 
 class Overrides(ConfigModel):
@@ -112,11 +109,6 @@ class Experiment(ConfigModel):
     timeout_s: float = Field(default=120.0, gt=0)
     stall_timeout_s: float | None = Field(default=None, gt=0)
 
-    @property
-    def is_timing(self) -> bool:
-        """Whether its runs measure the speed of systems."""
-        return self.kind in ("training", "sweep")
-
     def steps_on(self, workload: str) -> StepCounts:
         """Return the steps on a workload."""
         overridden = self.overrides.get(workload, Overrides()).steps
@@ -132,17 +124,47 @@ class Experiment(ConfigModel):
         Points that are equal to the system (the number of servers to one without servers) are
         listed once.
         """
-        points = list(self._fields_at_points(system, self.sweep_on(workload)))
+        parsed = parse_system(system)
+        points = list(self._fields_at_points(parsed, workload))
         distinct = [point for number, point in enumerate(points) if point not in points[:number]]
         if not self.faults:
             return distinct
-        faults = [fault for fault in self.faults if applies_to(fault, parse_system(system))]
+        faults = [fault for fault in self.faults if applies_to(fault, parsed)]
         return [{**point, "fault": fault} for point in distinct for fault in faults]
 
-    def _fields_at_points(self, system: str, sweep: Sweep) -> Iterator[dict[str, Any]]:
-        for point in expand_sweep(sweep):
-            if supports_point(point, system):
-                yield run_fields_at(point, self, parse_system(system))
+    def _fields_at_points(self, system: System, workload: str) -> Iterator[dict[str, Any]]:
+        """Yield topology, global batch and input pipeline at the sweep points of a system.
+
+        A reader of files belongs to the systems of one framework.
+        """
+        for point in expand_sweep(self.sweep_on(workload)):
+            pipeline = input_at(point)
+            if supports_input(pipeline, system):
+                topology, batch = self._processes_at(point, system)
+                yield {"topology": topology, "global_batch": batch, "input": pipeline}
+
+    def _processes_at(self, point: Mapping[str, Any], system: System) -> tuple[Topology, int]:
+        """Return topology and global batch at a sweep point.
+
+        A system without servers gets none. A single-process system in a multi-worker experiment
+        runs the batch of one worker, as the baseline.
+        """
+        swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
+        topology = Topology.model_validate({**self.topology.model_dump(), **swept})
+        workers = topology.workers
+        batch = point.get("global_batch", self.global_batch)
+        local_batch = point.get("local_batch", self.local_batch if batch is None else None)
+        if local_batch is not None:
+            batch = local_batch * workers
+        assert batch is not None, "an experiment has a batch"
+        changes: dict[str, Any] = {}
+        if "server" not in system.info.roles:
+            changes = {"servers": 0, "placement": "colocated"}
+        if system.is_local and workers > 1:
+            check_batch(batch, workers)
+            batch //= workers
+            changes |= {"workers": 1, "hosts": 0, "addresses": topology.addresses[:1]}
+        return Topology.model_validate({**topology.model_dump(), **changes}), batch
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Experiment:
@@ -151,30 +173,32 @@ class Experiment(ConfigModel):
                 raise UserError("overrides", workload, self.workloads)
         self._check_kind()
         self._check_batch()
+        systems = [parse_system(name) for name in self.systems]
         workers = self.topology.workers
-        if workers > 1 and all(parse_system(name).is_local for name in self.systems):
+        if workers > 1 and all(system.is_local for system in systems):
             raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
-        for workload in self.workloads:
-            for name in self.systems:
-                self._check_system(name, workload)
-        self._check_faults()
-        self._check_readers()
+        for workload, system in product(self.workloads, systems):
+            self._check_runs(system, workload)
+        self._check_unused(systems)
         return self
 
     def _check_kind(self) -> None:
         """Refuse a kind whose notebook could not show the runs."""
         sweeps = [self.sweep_on(workload) for workload in self.workloads]
-        fitting: Kind = "training"
-        if self.faults:
-            fitting = "faults"
-        elif any("input" in sweep for sweep in sweeps):
-            fitting = "input"
-        elif any(sweeps):
-            fitting = "sweep"
+        given: dict[Kind, bool] = {
+            "faults": bool(self.faults),
+            "input": any("input" in sweep for sweep in sweeps),
+            "sweep": any(sweeps),
+        }
+        fitting = next((kind for kind, is_given in given.items() if is_given), "training")
         if self.kind != fitting:
-            missing = {"faults": "faults", "input": "sweep.input", "sweep": "sweep"}
-            given = missing.get(fitting)
-            why = f"{given} is given" if given else f"{missing[self.kind]} is missing"
+            settings = {"faults": "faults", "input": "sweep.input", "sweep": "sweep"}
+            is_missing = fitting == "training"
+            why = (
+                f"{settings[self.kind]} is missing"
+                if is_missing
+                else f"{settings[fitting]} is given"
+            )
             raise UserError("kind", self.kind, f"{fitting}, since {why}")
 
     def _check_batch(self) -> None:
@@ -189,39 +213,34 @@ class Experiment(ConfigModel):
             allowed = f"global_batch / workers = {self.global_batch // workers}"
             raise UserError("local_batch", self.local_batch, allowed)
 
-    def _check_system(self, name: str, workload: str) -> None:
-        system = parse_system(name)
-        check_gradient_exchange(system, self.gradient_exchange)
-        check_profiled_steps(system, self.steps_on(workload))
-        check_input_batches(system, self.steps_on(workload))
-        for fields in self._fields_at_points(name, self.sweep_on(workload)):
+    def _check_runs(self, system: System, workload: str) -> None:
+        """Refuse settings and faults that are impossible at one of the sweep points."""
+        steps = self.steps_on(workload)
+        for fields in self._fields_at_points(system, workload):
+            topology, batch = fields["topology"], fields["global_batch"]
             with error_context("sweep.input"):
                 check_input_pipeline(system, fields["input"])
-            check_batch(fields["global_batch"], fields["topology"].workers)
-            check_roles(system, fields["topology"])
+            check_settings(system, topology, batch, steps, self.gradient_exchange)
+            for number, fault in enumerate(self.faults):
+                if applies_to(fault, system):
+                    with error_context(f"faults.{number}"):
+                        check_fault(fault, system, topology, steps.total)
 
-    def _check_readers(self) -> None:
-        """Refuse a reader of files that belongs to the framework of no system."""
+    def _check_unused(self, systems: Sequence[System]) -> None:
+        """Refuse a fault, and a reader of files, that no system has."""
+        for number, fault in enumerate(self.faults):
+            if not any(applies_to(fault, system) for system in systems):
+                allowed = "a role that one of the systems has"
+                raise UserError(f"faults.{number}.target", fault.target, allowed)
         for workload in self.workloads:
             for point in expand_sweep(self.sweep_on(workload)):
-                if not any(supports_point(point, name) for name in self.systems):
-                    reader, systems = input_at(point).reader, ", ".join(self.systems)
-                    raise UserError("sweep.input.reader", reader, f"one of {systems}")
-
-    def _check_faults(self) -> None:
-        """Refuse a fault that applies to no system, or that is impossible in one."""
-        for number, fault in enumerate(self.faults):
-            affected = [name for name in self.systems if applies_to(fault, parse_system(name))]
-            with error_context(f"faults.{number}"):
-                if not affected:
-                    raise UserError("target", fault.target, "a role that one of the systems has")
-                for workload, name in product(self.workloads, affected):
-                    steps = self.steps_on(workload).total
-                    for fields in self._fields_at_points(name, self.sweep_on(workload)):
-                        check_fault(fault, parse_system(name), fields["topology"], steps)
+                pipeline = input_at(point)
+                if not any(supports_input(pipeline, system) for system in systems):
+                    allowed = f"one of {', '.join(self.systems)}"
+                    raise UserError("sweep.input.reader", pipeline.reader, allowed)
 
 
-def expand_sweep(sweep: Mapping[str, tuple[Any, ...]]) -> list[SweepPoint]:
+def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:
     """List all combinations of the values of a sweep; one, if it is empty.
 
     Raises
@@ -242,41 +261,6 @@ def expand_sweep(sweep: Mapping[str, tuple[Any, ...]]) -> list[SweepPoint]:
     return points
 
 
-def run_fields_at(point: SweepPoint, experiment: Experiment, system: System) -> dict[str, Any]:
-    """Return topology, global batch and input pipeline of a system at one sweep point.
-
-    A system without servers gets none. A single-process system in a multi-worker experiment runs
-    the batch of one worker, as the baseline.
-    """
-    swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
-    topology = Topology.model_validate({**experiment.topology.model_dump(), **swept})
-    workers = topology.workers
-    batch = point.get("global_batch", experiment.global_batch)
-    local_batch = point.get("local_batch")
-    if local_batch is None and batch is None:
-        local_batch = experiment.local_batch
-    if local_batch is not None:
-        batch = local_batch * workers
-    assert batch is not None, "an experiment has a batch"
-    changes: dict[str, Any] = {}
-    if "server" not in system.info.roles:
-        changes = {"servers": 0, "placement": "colocated"}
-    if system.is_local and workers > 1:
-        check_batch(batch, workers)
-        batch //= workers
-        changes |= {"workers": 1, "hosts": 0, "addresses": topology.addresses[:1]}
-    return {
-        "topology": Topology.model_validate({**topology.model_dump(), **changes}),
-        "global_batch": batch,
-        "input": input_at(point),
-    }
-
-
-def input_at(point: SweepPoint) -> InputPipeline:
+def input_at(point: Mapping[str, Any]) -> InputPipeline:
     """Return the input pipeline at a sweep point."""
     return parse_config(InputPipeline, point.get("input", {}), "sweep.input")
-
-
-def supports_point(point: SweepPoint, system: str) -> bool:
-    """Whether a system can be run at a point: a reader of files belongs to one framework."""
-    return supports_input(input_at(point), parse_system(system))

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel
-from horizont.config.framework import MAX_PREFETCH, ReaderInfo
+from horizont.config.framework import MAX_PREFETCH
 from horizont.config.system import READERS, System, framework_info
 from horizont.errors import UserError
 
@@ -63,10 +63,7 @@ class InputPipeline(ConfigModel):
         if self.reader is not None and self.reader not in READERS:
             raise UserError("reader", self.reader, READERS)
         if not self.from_files:
-            for field, value in self.model_dump(exclude={"source"}).items():
-                default = InputPipeline.model_fields[field].default
-                if value != default:
-                    raise UserError(field, value, f"{default} with the source memory")
+            self.check_defaults("with the source memory")
         return self
 
 
@@ -76,13 +73,7 @@ def supports_input(pipeline: InputPipeline, system: System) -> bool:
 
 
 def check_input_pipeline(system: System, pipeline: InputPipeline) -> None:
-    """Check that the reader of a system supports the settings.
-
-    Raises
-    ------
-    UserError
-        With the first field that it does not support.
-    """
+    """Refuse settings that the reader of a system does not support."""
     if not pipeline.from_files:
         return
     if not system.is_local:
@@ -98,13 +89,10 @@ def check_input_pipeline(system: System, pipeline: InputPipeline) -> None:
         raise UserError("workers", pipeline.workers, f"0 for {name}")
     if info.always_cached and not pipeline.cache:
         raise UserError("cache", pipeline.cache, f"true for {name}, which reads all into memory")
-    _check_prefetch(name, info, pipeline)
-
-
-def _check_prefetch(name: str, info: ReaderInfo, pipeline: InputPipeline) -> None:
-    most = MAX_PREFETCH if pipeline.workers else info.max_prefetch_inline
-    least = info.min_prefetch_with_workers if pipeline.workers else 0
+    least, most, workers = 0, info.max_prefetch_inline, "without workers"
+    if pipeline.workers:
+        least, most = info.min_prefetch_with_workers, MAX_PREFETCH
+        workers = f"with {pipeline.workers} workers"
     if not least <= pipeline.prefetch <= most:
-        with_workers = f"with {pipeline.workers} workers" if pipeline.workers else "without workers"
         allowed = str(least) if least == most else f"{least} to {most}"
-        raise UserError("prefetch", pipeline.prefetch, f"{allowed} for {name} {with_workers}")
+        raise UserError("prefetch", pipeline.prefetch, f"{allowed} for {name} {workers}")

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from horizont.config.base import ConfigModel, error_context
 from horizont.config.faults import FaultSpec, check_fault
 from horizont.config.input import InputPipeline, check_input_pipeline
-from horizont.config.system import SYSTEMS, GradientExchange, System, check_gradient_exchange
+from horizont.config.system import SYSTEMS, GradientExchange, System
 from horizont.config.topology import Topology
 from horizont.config.workload import Workload
 from horizont.errors import UserError
@@ -118,12 +118,13 @@ class Run(ConfigModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Run:
-        check_batch(self.global_batch, self.topology.workers)
-        check_roles(self.system, self.topology)
-        check_recorded_updates(self.system, self.record_updates)
-        check_gradient_exchange(self.system, self.gradient_exchange)
-        check_profiled_steps(self.system, self.steps)
-        check_input_batches(self.system, self.steps)
+        check_settings(
+            self.system, self.topology, self.global_batch, self.steps, self.gradient_exchange
+        )
+        if self.record_updates != "none" and not self.system.info.records_updates:
+            recording = [name for name, info in SYSTEMS.items() if info.records_updates]
+            allowed = f"none, but for {', '.join(recording)}"
+            raise UserError("record_updates", self.record_updates, allowed)
         with error_context("input"):
             check_input_pipeline(self.system, self.input)
         if self.fault is not None:
@@ -138,37 +139,30 @@ def check_batch(global_batch: int, workers: int) -> None:
         raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
 
 
-def check_roles(system: System, topology: Topology) -> None:
-    """Refuse numbers of workers and servers that the system cannot have."""
+def check_settings(
+    system: System,
+    topology: Topology,
+    global_batch: int,
+    steps: StepCounts,
+    exchange: GradientExchange,
+) -> None:
+    """Refuse settings of a run that its system cannot have."""
+    workers, servers = topology.workers, topology.servers
+    check_batch(global_batch, workers)
+    if system.is_local and workers != 1:
+        raise UserError("workers", workers, f"1 for {system.name}")
     needs_servers = "server" in system.info.roles
-    if system.is_local and topology.workers != 1:
-        raise UserError("workers", topology.workers, f"1 for {system.name}")
-    if needs_servers and topology.servers < 1:
-        raise UserError("servers", topology.servers, f"at least 1 for {system.name}")
-    if not needs_servers and topology.servers:
-        raise UserError("servers", topology.servers, f"0 for {system.name}")
-    if len(topology.addresses) > topology.workers:
-        raise UserError(
-            "addresses",
-            list(topology.addresses),
-            f"at most {topology.workers}, one for each worker",
-        )
-
-
-def check_input_batches(system: System, steps: StepCounts) -> None:
-    """Refuse to measure the input pipeline alone in a distributed system."""
-    if steps.input_batches and not system.is_local:
-        raise UserError("steps.input_batches", steps.input_batches, f"0 for {system.name}")
-
-
-def check_profiled_steps(system: System, steps: StepCounts) -> None:
-    """Refuse to profile a distributed system."""
-    if steps.profiled and not system.is_local:
-        raise UserError("steps.profiled", steps.profiled, f"0 for {system.name}")
-
-
-def check_recorded_updates(system: System, recorded: RecordedUpdates) -> None:
-    """Refuse to record updates where the system cannot."""
-    if recorded != "none" and not system.info.records_updates:
-        recording = [name for name, info in SYSTEMS.items() if info.records_updates]
-        raise UserError("record_updates", recorded, f"none, but for {', '.join(recording)}")
+    if needs_servers and servers < 1:
+        raise UserError("servers", servers, f"at least 1 for {system.name}")
+    if not needs_servers and servers:
+        raise UserError("servers", servers, f"0 for {system.name}")
+    if len(topology.addresses) > workers:
+        allowed = f"at most {workers}, one for each worker"
+        raise UserError("addresses", list(topology.addresses), allowed)
+    for kind in ("profiled", "input_batches"):  # in a single process only
+        count = getattr(steps, kind)
+        if count and not system.is_local:
+            raise UserError(f"steps.{kind}", count, f"0 for {system.name}")
+    if not system.info.has_gradient_exchange:
+        with error_context("gradient_exchange"):
+            exchange.check_defaults(f"for {system.name}")

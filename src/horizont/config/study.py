@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import yaml
 from pydantic import Field, model_validator
@@ -142,25 +143,13 @@ class Study(ConfigModel):
         return self
 
     def workload(self, name: str) -> Workload:
-        """Return a workload by its name.
-
-        Raises
-        ------
-        UserError
-            If the study has no such workload.
-        """
+        """Return a workload by its name; refuse a name that the study does not have."""
         if name not in self.workloads:
             raise UserError("workload", name, sorted(self.workloads))
         return self.workloads[name]
 
     def experiment(self, name: str) -> Experiment:
-        """Return an experiment by its name.
-
-        Raises
-        ------
-        UserError
-            If the study has no such experiment.
-        """
+        """Return an experiment by its name; refuse a name that the study does not have."""
         if name not in self.experiments:
             raise UserError("experiment", name, list(self.experiments))
         return self.experiments[name]
@@ -189,29 +178,21 @@ class Study(ConfigModel):
         settings = self.experiment(experiment)
         if workload not in settings.workloads:
             raise UserError("workload", workload, settings.workloads)
-        for block in range(settings.blocks):
-            for name in settings.systems:
-                common = self._common_fields(experiment, workload, parse_system(name), block)
-                for fields in settings.expand(name, workload):
-                    yield Run(**{**common, **fields})
-
-    def _common_fields(
-        self, experiment: str, workload: str, system: System, block: int
-    ) -> dict[str, Any]:
-        """Return the fields of a run that are the same at all points of the sweep."""
-        settings = self.experiment(experiment)
         shared = ("evaluation", "gradient_exchange", "sampler_hz", "stall_timeout_s", "timeout_s")
-        return {
+        common = {
             "experiment": experiment,
             "workload_name": workload,
             "workload": self.workload(workload),
-            "system": system,
             "steps": settings.steps_on(workload),
-            "block": block,
             "seed": self.seed,
-            "record_updates": settings.record_updates if system.info.records_updates else "none",
             **{name: getattr(settings, name) for name in shared},
         }
+        for block, name in product(range(settings.blocks), settings.systems):
+            system = parse_system(name)
+            recorded = settings.record_updates if system.info.records_updates else "none"
+            own = {"system": system, "block": block, "record_updates": recorded}
+            for fields in settings.expand(name, workload):
+                yield Run(**{**common, **own, **fields})
 
 
 def read_study(path: Path) -> Study:
@@ -222,11 +203,6 @@ def read_study(path: Path) -> Study:
     UserError
         If the file is missing, is no YAML, or holds a wrong, unknown or impossible setting.
     """
-    return parse_config(Study, read_yaml(path))
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file that must hold a mapping."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -235,4 +211,4 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UserError(str(path), " ".join(str(error).split()), "valid YAML") from None
     if not isinstance(values, dict):
         raise UserError(str(path), type(values).__name__, "a mapping of settings")
-    return values
+    return parse_config(Study, values)

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, cast
 
 from pydantic import Field, model_validator
 
-from horizont.config.base import ConfigModel
+from horizont.config.base import ConfigModel, parse_config
 from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
 from horizont.errors import UserError
 
@@ -28,9 +28,6 @@ FRAMEWORKS: dict[str, str] = {
 
 #: The variant of a system that names none: the framework as its documentation uses it.
 DEFAULT = "default"
-
-#: The C++ compiler, unless the variable CXX names another.
-DEFAULT_COMPILER = "g++"
 
 Sync = Literal["local", "sync", "async"]
 Architecture = Literal["single", "allreduce", "parameter_server"]
@@ -55,13 +52,7 @@ class _InfoTable(Mapping[str, Info]):
 
 
 def framework_info(framework: str) -> FrameworkInfo:
-    """Return the information about a framework; the framework itself is not loaded.
-
-    Raises
-    ------
-    UserError
-        If the framework is not registered.
-    """
+    """Return the information about a framework, which is not loaded; refuse an unknown one."""
     if framework not in FRAMEWORKS:
         raise UserError("framework", framework, FRAMEWORKS)
     return cast(FrameworkInfo, import_module(f"{FRAMEWORKS[framework]}.info").INFO)
@@ -90,13 +81,7 @@ READERS: Mapping[str, ReaderInfo] = _InfoTable(
 
 
 def installed_version(framework: str) -> str | None:
-    """Return the version of a framework that its interpreter would load; None if there is none.
-
-    Raises
-    ------
-    UserError
-        If the framework is not registered.
-    """
+    """Return the version of a framework that its interpreter would load; None if there is none."""
     info = framework_info(framework)
     if info.interpreter != sys.executable:
         return _version_in(info.interpreter, info.distributions)
@@ -146,37 +131,10 @@ def variant_info(framework: str, variant: str) -> VariantInfo:
     return framework_info(framework).variants[variant]
 
 
-def check_variant(system: str, variant: str) -> None:
-    """Check that a system, named without its variant, has the variant.
-
-    Raises
-    ------
-    UserError
-        With the variants of the framework, or the systems that have this one.
-    """
-    if variant == DEFAULT:
-        return
-    framework, _, name = system.partition("/")
-    variants = framework_info(framework).variants
-    field, value = "system", f"{system}+{variant}"
-    if variant not in variants:
-        allowed = ", ".join([system, *(f"...+{known}" for known in sorted(variants))])
-        raise UserError(field, value, allowed)
-    if name not in variants[variant].systems:
-        raise UserError(
-            field, value, [f"{framework}/{able}+{variant}" for able in variants[variant].systems]
-        )
-
-
 def check_compiler(system: System) -> None:
-    """Check that a C++ compiler is found if the variant of the system needs one.
+    """Refuse a system whose variant needs a C++ compiler if none is found.
 
     It stands apart from `System` because settings and records must be readable on any machine.
-
-    Raises
-    ------
-    UserError
-        If there is no compiler.
     """
     if system.variant_info.needs_compiler and not has_compiler():
         allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
@@ -184,8 +142,8 @@ def check_compiler(system: System) -> None:
 
 
 def compiler_command() -> str:
-    """Return the command of the C++ compiler."""
-    return os.environ.get("CXX", DEFAULT_COMPILER)
+    """Return the command of the C++ compiler: ``g++``, unless the variable CXX names another."""
+    return os.environ.get("CXX", "g++")
 
 
 def has_compiler() -> bool:
@@ -246,33 +204,27 @@ class System(ConfigModel):
     def _check_exists(self) -> System:
         if self.base_name not in SYSTEMS:
             raise UserError("system", self.base_name, SYSTEMS)
-        check_variant(self.base_name, self.variant)
+        variants = framework_info(self.framework).variants
+        if self.variant not in (DEFAULT, *variants):
+            allowed = [self.base_name, *(f"...+{known}" for known in sorted(variants))]
+            raise UserError("system", self.name, ", ".join(allowed))
+        systems = self.variant_info.systems
+        if self.base_name.partition("/")[2] not in systems:
+            able = [f"{self.framework}/{name}+{self.variant}" for name in systems]
+            raise UserError("system", self.name, able)
         return self
 
 
 def parse_system(name: str) -> System:
-    """Parse the name of a system, with or without a variant after a plus sign.
-
-    Raises
-    ------
-    UserError
-        If there is no such system, or it does not have the variant.
-    """
+    """Parse the name of a system, with or without a variant after a plus sign; refuse others."""
     base_name, plus, variant = name.partition("+")
     if base_name not in SYSTEMS:
         raise UserError("system", name, SYSTEMS)
     if plus and variant in ("", DEFAULT):  # a system has one name only
         raise UserError("system", name, base_name)
-    check_variant(base_name, variant or DEFAULT)
-    framework, sync, *architecture = base_name.split("/")
-    return System.model_validate(
-        {
-            "framework": framework,
-            "sync": sync,
-            "architecture": architecture[0] if architecture else "single",
-            "variant": variant or DEFAULT,
-        }
-    )
+    framework, sync, architecture = [*base_name.split("/"), "single"][:3]
+    values = {"framework": framework, "sync": sync, "architecture": architecture}
+    return parse_config(System, {**values, "variant": variant or DEFAULT})
 
 
 def all_systems() -> tuple[str, ...]:
@@ -306,19 +258,3 @@ class GradientExchange(ConfigModel):
         if self.local_steps > 1 and self.compression != "none":
             raise UserError("compression", self.compression, "none with more than one local step")
         return self
-
-
-def check_gradient_exchange(system: System, exchange: GradientExchange) -> None:
-    """Check that a system supports the gradient exchange.
-
-    Raises
-    ------
-    UserError
-        With the first field that the system does not have.
-    """
-    if system.info.has_gradient_exchange:
-        return
-    for field, value in exchange.model_dump().items():
-        default = GradientExchange.model_fields[field].default
-        if value != default:
-            raise UserError(f"gradient_exchange.{field}", value, f"{default} for {system.name}")
