@@ -17,7 +17,7 @@ from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_C
 from horizont.workflow.paths import Paths
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns, legend_below
-from horizont_textbook.processes import GroupResults, relative_distance, run_group
+from horizont_textbook.processes import GroupResults, by_rank, relative_distance, run_group
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group
@@ -136,7 +136,7 @@ def summands(workers: int) -> Array:
     return np.random.default_rng(91).normal(size=(workers, NUMBERS))
 
 
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Array]:
+def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
     """Run all exercises in one process of a gloo group."""
     import torch
     import torch.distributed as dist
@@ -144,26 +144,28 @@ def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Array]:
     from horizont_textbook.group import Group
 
     gloo = {n: dist.new_group(list(range(n))) for n in WORKERS}
-    arrays: dict[tuple[str, str], Array] = {}
+    results: dict[tuple[str, str], Any] = {}
     for n in WORKERS:
+        values = summands(n)[rank] if rank < n else np.zeros(NUMBERS)
+        for name, algorithm, members in (
+            ("ring", ring_all_reduce, n),
+            ("server", server_all_reduce, n + 1),
+        ):
+            if rank < members:
+                group = Group(rank, members)
+                results[f"{name} of {n}", "sum"] = algorithm(values, group)
+                results[f"{name} of {n}", "sent bytes"] = group.sent_bytes
+                results[f"{name} of {n}", "received bytes"] = group.received_bytes
         if rank < n:
-            group = Group(rank, n)
-            arrays[f"ring of {n}", "sum"] = ring_all_reduce(summands(n)[rank], group)
-            arrays[f"ring of {n}", "bytes"] = group.counts()
-            own = torch.tensor(summands(n)[rank])
+            own = torch.tensor(values)
             dist.all_reduce(own, group=gloo[n])
-            arrays[f"gloo all_reduce of {n}", "sum"] = own.numpy()
-        if rank <= n < size:
-            group = Group(rank, n + 1)
-            values = summands(n)[rank] if rank < n else np.zeros(NUMBERS)
-            arrays[f"server of {n}", "sum"] = server_all_reduce(values, group)
-            arrays[f"server of {n}", "bytes"] = group.counts()
+            results[f"gloo all_reduce of {n}", "sum"] = own.numpy()
     if rank < RECORDED_RING:
         states: list[Array] = []
         digits = np.full(RECORDED_RING, 10.0**rank)
         ring_all_reduce(digits, Group(rank, RECORDED_RING), lambda s: states.append(s.copy()))
-        arrays["recorded ring", "states"] = np.array(states)
-    return arrays
+        results["recorded ring", "states"] = np.array(states)
+    return results
 
 
 def exercise_results(paths: Paths | None = None) -> GroupResults:
@@ -173,8 +175,13 @@ def exercise_results(paths: Paths | None = None) -> GroupResults:
 
 def recorded_states(results: GroupResults) -> Array:
     """Return the states of the recorded ring, (states, processes, chunks)."""
-    states = results.by_rank("recorded ring", "states")
+    states = by_rank(results, "recorded ring", "states")
     return np.stack(states, axis=1) if states else ring_states(RECORDED_RING)
+
+
+def _bytes_by_rank(results: GroupResults, exercise: str) -> list[list[int]]:
+    """List the bytes that each process sent, and those that it received."""
+    return [by_rank(results, exercise, f"{way} bytes") for way in ("sent", "received")]
 
 
 def count_exact(results: GroupResults) -> int:
@@ -182,11 +189,9 @@ def count_exact(results: GroupResults) -> int:
     size = 8 * NUMBERS
     exact = 0
     for n in WORKERS:
-        ring = [*results.sent_bytes(f"ring of {n}"), *results.received_bytes(f"ring of {n}")]
-        exact += bool(ring) and set(ring) == {ring_bytes(n, size)}
-        expected = [size] * n + [n * size]
-        server = (results.sent_bytes(f"server of {n}"), results.received_bytes(f"server of {n}"))
-        exact += server == (expected, expected)
+        ring, server = (_bytes_by_rank(results, f"{name} of {n}") for name in ("ring", "server"))
+        exact += ring == [[ring_bytes(n, size)] * n] * 2
+        exact += server == [[size] * n + [n * size]] * 2
     return exact
 
 
@@ -198,7 +203,7 @@ def result_values(results: GroupResults) -> dict[str, float]:
         relative_distance(total, summands(n).sum(axis=0))
         for n in WORKERS
         for kind in kinds
-        for total in results.by_rank(f"{kind} of {n}", "sum")
+        for total in by_rank(results, f"{kind} of {n}", "sum")
     ]
     return {
         "bytes_of_the_array": 8.0 * NUMBERS,
@@ -273,7 +278,7 @@ def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
         ("server", server_bytes, "s", PAIR_COLOURS[1]),
     ):
         data[name] = [law(int(n), 1.0) for n in workers]
-        counted = {n: results.sent_bytes(f"{name} of {n}") for n in WORKERS}
+        counted = {n: by_rank(results, f"{name} of {n}", "sent bytes") for n in WORKERS}
         multiples = data["workers"].map(
             {n: max(sent) / size for n, sent in counted.items() if sent}
         )
@@ -329,7 +334,7 @@ def bytes_table(results: GroupResults) -> TableOutput:
             ("server", "the server", -1, server_bytes(n, 8 * NUMBERS)),
         ):
             exercise = f"{kind} of {n}"
-            sent, received = results.sent_bytes(exercise), results.received_bytes(exercise)
+            sent, received = _bytes_by_rank(results, exercise)
             rows.append(
                 {
                     "exercise": exercise,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,14 +19,14 @@ from horizont_textbook import Array
 from horizont_textbook.autodiff import WEIGHTS, network_inputs
 from horizont_textbook.convolution import average_pool, convolution, max_pool
 from horizont_textbook.descent import Momentum, descend, line_examples
-from horizont_textbook.framework_operators import BACKENDS, CASES_FILE, Case, evaluate
+from horizont_textbook.framework_operators import BACKENDS, Case, evaluate
 from horizont_textbook.metrics import cross_entropy, softmax
 from horizont_textbook.neuron import ACTIVATIONS
 from horizont_textbook.normalisation import batch_norm
 from horizont_textbook.page import format_distance
-from horizont_textbook.processes import load_arrays, relative_distance, result_file, run_modules
+from horizont_textbook.processes import relative_distance, run_modules
 from horizont_textbook.recurrence import LAYERS, corrupt, hebbian_weights, letters
-from horizont_textbook.strategies import STRATEGIES, initial_state
+from horizont_textbook.strategies import STRATEGIES, initial_state, part_of
 from horizont_textbook.tutorial import CLASSES, FEATURES, examples
 
 #: Largest relative distance of two computations in float64: some thousand roundings.
@@ -55,8 +54,7 @@ def reference(case: Case) -> dict[str, Array]:
     """Compute values and gradients of a case, or the paths of its optimizer, in NumPy."""
 
     def result(variables: Mapping[str, Any]) -> Any:
-        moved = {name: variables[name] for name in case.by}
-        values = evaluate(case.expression, OPERATORS, {**case.inputs, **moved})
+        values = evaluate(case.expression, OPERATORS, {**case.inputs, **variables})
         return np.sum(list(values.values())[-1])
 
     start = {name: case.inputs[name] for name in case.by}
@@ -71,18 +69,15 @@ def reference(case: Case) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class CrossCheck:
-    """The results for the cases of a chapter by framework, and reasons of missing ones.
+    """The arrays of a chapter by framework, case and name, and reasons of missing ones."""
 
-    The arrays of a framework are named `<case>/<name>`.
-    """
-
-    cases: tuple[Case, ...]
-    results: Mapping[str, Mapping[str, Array]]
+    cases: Sequence[Case]
+    results: Mapping[str, Mapping[str, Mapping[str, Array]]]
     missing: Mapping[str, str]
 
     def arrays(self, case: str, name: str) -> dict[str, Array]:
         """Return an array of a case by framework."""
-        return {framework: each[f"{case}/{name}"] for framework, each in self.results.items()}
+        return {framework: cases[case][name] for framework, cases in self.results.items()}
 
     def compare(self) -> pd.DataFrame:
         """Return the number of compared values, and the largest distance of each framework."""
@@ -93,7 +88,7 @@ class CrossCheck:
             row["values"] = sum(value.size for value in expected.values())
             for framework, arrays in self.results.items():
                 row[framework] = max(
-                    relative_distance(arrays[f"{case.name}/{name}"].reshape(value.shape), value)
+                    relative_distance(arrays[case.name][name].reshape(value.shape), value)
                     for name, value in expected.items()
                 )
             rows.append(row)
@@ -131,16 +126,16 @@ def run(chapter: str, paths: Paths | None = None) -> CrossCheck:
     RunFailed
         If a process fails or the timeout expires.
     """
-    cases = tuple(CASES[chapter]())
     missing = {n: "no operators are defined for it" for n in FRAMEWORKS if n not in BACKENDS}
     missing |= {n: "not installed" for n in BACKENDS if installed_version(n) is None}
-    names = [name for name in FRAMEWORKS if name not in missing]
-    files = {name: result_file(f"cross-check-{name}", name, paths) for name in names}
-    if absent := {name: file for name, file in files.items() if not file.exists()}:
-        everything = pickle.dumps([case for each in CASES.values() for case in each()])
-        plans = {n: ("horizont_textbook.framework_operators", n, "FOLDER") for n in absent}
-        run_modules(plans, absent, "cross-check", {CASES_FILE: everything})
-    return CrossCheck(cases, {name: load_arrays(file) for name, file in files.items()}, missing)
+    commands = {
+        name: ("horizont_textbook.framework_operators", name)
+        for name in FRAMEWORKS
+        if name not in missing
+    }
+    everything = [case for cases in CASES.values() for case in cases()]
+    results = run_modules("cross-check", commands, paths, everything)
+    return CrossCheck(CASES[chapter](), results, missing)
 
 
 def _neuron_cases() -> list[Case]:
@@ -248,9 +243,8 @@ def _parallelism_cases() -> list[Case]:
     split = {"x": state["x"], "labels": state["labels"], "b2": state["b2"]}
     halves = {name: state[name] for name in WEIGHTS}
     for rank, end in enumerate("lr"):
-        for name in ("W1", "b1", "W2"):
-            partition = STRATEGIES["within layers, columns and rows"].partition(name)
-            split[f"{name}{end}"] = partition.part(state[name], rank)
+        for name, axis in STRATEGIES["within layers, columns and rows"].splits.items():
+            split[f"{name}{end}"] = part_of(state[name], axis, rank)
         for name in ("x", "labels"):
             halves[f"{name}{end}"] = np.split(state[name], 2)[rank]
     within = (

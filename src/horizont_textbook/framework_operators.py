@@ -1,7 +1,7 @@
 """One process of the cross-check: evaluates and differentiates expressions with a framework.
 
-``python -m horizont_textbook.framework_operators FRAMEWORK FOLDER`` reads ``cases.pickle`` and
-writes ``results.npz`` with arrays named ``<case>/<name>``. Frameworks are imported in here only.
+``python -m horizont_textbook.framework_operators FRAMEWORK`` reads a list of cases, and writes the
+arrays of each by name. Frameworks are imported in here only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from horizont.frameworks import load_adapter
-
-CASES_FILE, RESULTS_FILE = "cases.pickle", "results.npz"
+from horizont_textbook import INPUTS_FILE, RESULTS_FILE
 
 
 @dataclass(frozen=True)
@@ -311,18 +310,10 @@ def run_case(backend: Backend, case: Case) -> dict[str, Any]:
     return {f"path of {name}": np.stack(values) for name, values in points}
 
 
-def run_cases(framework: str, folder: Path) -> None:
-    """Run all cases of a folder."""
+if __name__ == "__main__":
+    framework = sys.argv[1]
     load_adapter(framework).configure(1)
     backend = BACKENDS[framework]()
-    cases: list[Case] = pickle.loads((folder / CASES_FILE).read_bytes())
-    results = {
-        f"{case.name}/{name}": value
-        for case in cases
-        for name, value in run_case(backend, case).items()
-    }
-    np.savez(folder / RESULTS_FILE, **results)
-
-
-if __name__ == "__main__":
-    run_cases(sys.argv[1], Path(sys.argv[2]))
+    cases: list[Case] = pickle.loads(Path(INPUTS_FILE).read_bytes())
+    results = {case.name: run_case(backend, case) for case in cases}
+    Path(RESULTS_FILE).write_bytes(pickle.dumps(results))

@@ -1,22 +1,23 @@
 """One process of a gloo group: sends and receives arrays, and counts their bytes.
 
-``python -m horizont_textbook.group MODULE FOLDER SIZE`` runs the exercises of a chapter in SIZE
-processes. The chapter and PyTorch are imported once, then the processes are forked.
+``python -m horizont_textbook.group MODULE SIZE`` runs the exercises of a chapter in SIZE processes.
+The chapter and PyTorch are imported once, then the processes are forked.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from horizont_textbook import Array
+from horizont_textbook import RESULTS_FILE, Array
 
 
 class Group:
@@ -61,25 +62,22 @@ class Group:
         self.sent_bytes += tensor.nbytes
         return tensor
 
-    def counts(self) -> Array:
-        """Return the bytes sent and received so far."""
-        return np.array([self.sent_bytes, self.received_bytes])
 
-
-def _run_rank(rank: int, module: str, folder: str, size: int) -> None:
-    """Run the exercises of a chapter in a process of the group, and save its arrays."""
+def _run_rank(rank: int, module: str, size: int) -> None:
+    """Run the exercises of a chapter in a process of the group; the first one saves all results."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # unreachable from other machines
-    rendezvous = f"file://{folder}/rendezvous"
+    rendezvous = Path("rendezvous").absolute().as_uri()
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size)
-    arrays = import_module(module).run_exercises(rank, size)
-    named = {f"{exercise}/{rank}/{name}": value for (exercise, name), value in arrays.items()}
-    np.savez(Path(folder, f"rank-{rank}.npz"), **named)
+    results: list[Any] | None = [None] * size if rank == 0 else None
+    dist.gather_object(import_module(module).run_exercises(rank, size), results)
+    if results:
+        Path(RESULTS_FILE).write_bytes(pickle.dumps(results))
     dist.barrier()
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    chapter, target, processes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    chapter, processes = sys.argv[1], int(sys.argv[2])
     import_module(chapter)
-    start_processes(_run_rank, (chapter, target, processes), processes, start_method="fork")  # type: ignore[no-untyped-call]
+    start_processes(_run_rank, (chapter, processes), processes, start_method="fork")  # type: ignore[no-untyped-call]

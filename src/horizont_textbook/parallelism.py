@@ -15,19 +15,20 @@ from matplotlib.patches import Patch, Rectangle
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont.workflow.paths import Paths
-from horizont_textbook import Array, page
-from horizont_textbook.autodiff import WEIGHTS, gradients_by_hand
+from horizont_textbook import page
+from horizont_textbook.autodiff import gradients_by_hand
 from horizont_textbook.page import Plotted, columns, format_distance, legend_below, power_axis
-from horizont_textbook.processes import GroupResults, relative_distance, run_group
+from horizont_textbook.processes import GroupResults, by_rank, relative_distance, run_group
 from horizont_textbook.strategies import (
     PROCESSES,
     SMALL,
     STRATEGIES,
     Arrays,
     LayerSizes,
-    Partition,
     SplitStrategy,
     initial_state,
+    merge,
+    part_of,
 )
 
 STEPS, RATE = 3, 0.5
@@ -60,7 +61,7 @@ def train_in_one_process() -> Arrays:
     return train(lambda w: gradients_by_hand(x=x, labels=labels, **w), state)
 
 
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Array]:
+def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
     """Train with every strategy and both engines in one process of a gloo group."""
     from horizont_textbook import torch_strategies
     from horizont_textbook.group import Group
@@ -69,15 +70,15 @@ def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Array]:
         "NumPy": lambda name, *args: STRATEGIES[name].gradients(*args),
         "PyTorch": torch_strategies.gradients,
     }
-    arrays: dict[tuple[str, str], Array] = {}
+    results: dict[tuple[str, str], Any] = {}
     for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
         compute, group = engines[engine], Group(rank, size)
-        own = {k: strategy.partition(k).part(v, rank) for k, v in initial_state().items()}
+        own = {key: part_of(v, strategy.split(key), rank) for key, v in initial_state().items()}
         x, labels = own.pop("x"), own.pop("labels")
         trained = train(lambda w: compute(name, w, x, labels, group), own)  # noqa: B023
-        arrays |= {(f"{engine}: {name}", key): value for key, value in trained.items()}
-        arrays[f"{engine}: {name}", "bytes"] = group.counts()
-    return arrays
+        found = {**trained, "sent bytes": group.sent_bytes}
+        results |= {(f"{engine}: {name}", key): value for key, value in found.items()}
+    return results
 
 
 def exercise_results(paths: Paths | None = None) -> GroupResults:
@@ -85,26 +86,16 @@ def exercise_results(paths: Paths | None = None) -> GroupResults:
     return run_group("parallelism", PROCESSES, paths)
 
 
-def distance_from_one_process(
-    results: GroupResults, name: str, engine: str = "NumPy"
-) -> float | None:
+def distance_from_one_process(results: GroupResults, name: str, engine: str) -> float | None:
     """Return the largest relative distance of a gradient or weight; None if it was not run."""
-    exercise, strategy = f"{engine}: {name}", STRATEGIES[name]
-    if not results.by_rank(exercise, "weight W2"):
+    if not results:
         return None
-    return max(
-        relative_distance(
-            strategy.partition(key.split()[1]).merge(results.by_rank(exercise, key)), expected
-        )
-        for key, expected in train_in_one_process().items()
-    )
-
-
-def copies_agree(results: GroupResults, name: str, engine: str = "NumPy") -> bool:
-    """Whether the weights that both processes hold are bitwise equal."""
-    shared = [weight for weight in WEIGHTS if weight not in STRATEGIES[name].partitions]
-    copies = [results.by_rank(f"{engine}: {name}", f"weight {weight}") for weight in shared]
-    return all(np.array_equal(parts[0], part) for parts in copies for part in parts)
+    exercise, strategy = f"{engine}: {name}", STRATEGIES[name]
+    distances = []
+    for key, expected in train_in_one_process().items():
+        merged = merge(by_rank(results, exercise, key), strategy.split(key.split()[1]))
+        distances.append(relative_distance(merged, expected))
+    return max(distances)
 
 
 def result_values(results: GroupResults) -> dict[str, float]:
@@ -112,7 +103,7 @@ def result_values(results: GroupResults) -> dict[str, float]:
     distances, sent, exact = [], 0, dict.fromkeys(STRATEGIES, True)
     for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
         distances.append(distance_from_one_process(results, name, engine) or 0.0)
-        counts = results.sent_bytes(f"{engine}: {name}")
+        counts = by_rank(results, f"{engine}: {name}", "sent bytes")
         sent += len(counts)
         exact[name] &= set(counts) == {8 * STEPS * strategy.sent(SMALL)}
     return {
@@ -160,7 +151,7 @@ def _plot_strategy(axes: Axes, name: str, strategy: SplitStrategy) -> None:
         ("W₁", "W1", SMALL.inputs, SMALL.hidden),
         ("W₂", "W2", SMALL.hidden, SMALL.classes),
     ):
-        _plot_array(axes, (left, top - rows), rows, width, strategy.partition(key))
+        _plot_array(axes, (left, top - rows), rows, width, strategy.split(key))
         axes.text(left + width / 2, top + 0.4, label, ha="center", va="bottom")
         left += width + 3
     text = f"{strategy.sent(SMALL)} numbers"
@@ -168,21 +159,20 @@ def _plot_strategy(axes: Axes, name: str, strategy: SplitStrategy) -> None:
 
 
 def _plot_array(
-    axes: Axes, corner: tuple[float, float], rows: float, width: float, partition: Partition
+    axes: Axes, corner: tuple[float, float], rows: float, width: float, split: str
 ) -> None:
     """Plot an array as a rectangle, divided between the processes that hold it."""
     x, y = corner
-    first, second, both = STYLES.values()
-    if partition.axis is None:
-        style = both if partition.owner is None else (first, second)[partition.owner]
-        parts = [(corner, width, rows, style)]
-    elif partition.axis == 0:
+    if split == "rows":
         half = rows / 2
-        parts = [((x, y + half), width, half, first), (corner, width, half, second)]
-    else:
+        parts = [("process 0", (x, y + half), width, half), ("process 1", corner, width, half)]
+    elif split == "columns":
         half = width / 2
-        parts = [(corner, half, rows, first), ((x + half, y), half, rows, second)]
-    for at, across, down, (colour, hatch) in parts:
+        parts = [("process 0", corner, half, rows), ("process 1", (x + half, y), half, rows)]
+    else:
+        parts = [(split, corner, width, rows)]
+    for who, at, across, down in parts:
+        colour, hatch = STYLES[who]
         box = Rectangle(at, across, down, facecolor=colour, hatch=hatch, edgecolor=BACKGROUND)
         axes.add_patch(box)
 
@@ -255,7 +245,7 @@ def results_table(results: GroupResults) -> TableOutput:
     for name, strategy in STRATEGIES.items():
         row = {"strategy": name, "formula, bytes a step": f"{8 * strategy.sent(SMALL):,}"}
         for engine in ENGINES:
-            sent = results.sent_bytes(f"{engine}: {name}")
+            sent = by_rank(results, f"{engine}: {name}", "sent bytes")
             distance = distance_from_one_process(results, name, engine)
             row[f"{engine}: sent"] = f"{max(sent) / STEPS:,.0f}" if sent else "–"
             row[f"{engine}: distance"] = format_distance(distance)

@@ -1,13 +1,15 @@
-"""Starts the processes of the chapters, and stores their arrays as long as the code is the same."""
+"""Starts the processes of the chapters, and stores what they compute until the code changes."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,95 +20,71 @@ from horizont.records.provenance import code_fingerprint
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import hash_fields
-from horizont_textbook import Array
+from horizont_textbook import INPUTS_FILE, RESULTS_FILE, Array
 
 TIMEOUT_S = 300.0
 LOOPBACK = "127.0.0.1"
 
-Arrays = Mapping[str, Array]
+#: What each process of a group computed, by exercise and name; empty if there is no PyTorch.
+GroupResults = Sequence[Mapping[tuple[str, str], Any]]
 
 
 def run_modules(
-    plans: Mapping[str, Sequence[str]],
-    files: Mapping[str, Path],
-    what: str,
-    inputs: Mapping[str, bytes] | None = None,
-) -> None:
-    """Run Python modules in processes of their own and merge the arrays that each writes.
+    name: str,
+    commands: Mapping[str, Sequence[str]],
+    paths: Paths | None = None,
+    inputs: object = None,
+) -> dict[str, Any]:
+    """Run a Python module for each of some frameworks, or load what it wrote.
 
     Parameters
     ----------
-    plans
-        By name: a module and its arguments, in which `FOLDER` stands for the working folder.
-    files
-        Where the arrays of each are stored; a file appears complete or not at all.
-    what
-        For the progress line.
-    inputs
-        Files for the working folder of each process.
+    name
+        Of the stored results, which are valid for a framework's version and this code.
+    commands
+        Module and arguments by framework. In its working folder it finds the pickled inputs,
+        `INPUTS_FILE`, and pickles its results to `RESULTS_FILE`.
 
     Raises
     ------
     RunFailed
         If a process fails or the timeout expires. None is left running.
     """
-    progress = Progress("process", len(plans))
-    progress.start(what)
-    with tempfile.TemporaryDirectory(prefix="horizont-") as root:
-        processes = []
-        for name, (module, *arguments) in plans.items():
-            folder = Path(root, name)
-            folder.mkdir()
-            for file_name, content in (inputs or {}).items():
-                (folder / file_name).write_bytes(content)
-            words = [str(folder) if word == "FOLDER" else word for word in arguments]
-            argv = (sys.executable, "-m", module, *words)
-            environment = {**thread_environment(1), "TMPDIR": str(folder)}
-            processes.append(ProcessPlan(name, LOOPBACK, argv, environment, folder, job=None))
-        run_in_parallel(processes, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
-        for name, file in files.items():
-            parts = map(load_arrays, sorted(Path(root, name).glob("*.npz")))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            partial = file.with_suffix(f".{os.getpid()}.npz")
-            np.savez(partial, **{key: array for part in parts for key, array in part.items()})
-            partial.replace(file)
-    progress.close()
+    files = {framework: _result_file(name, framework, paths) for framework in commands}
+    if absent := [framework for framework in commands if not files[framework].exists()]:
+        progress = Progress("process", len(absent))
+        progress.start(name)
+        with tempfile.TemporaryDirectory(prefix="horizont-") as root:
+            plans = []
+            for framework in absent:
+                folder = Path(root, framework)
+                folder.mkdir()
+                (folder / INPUTS_FILE).write_bytes(pickle.dumps(inputs))
+                argv = (sys.executable, "-m", *commands[framework])
+                environment = {**thread_environment(1), "TMPDIR": str(folder)}
+                plans.append(ProcessPlan(framework, LOOPBACK, argv, environment, folder, job=None))
+            run_in_parallel(plans, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
+            for plan in plans:
+                _store(plan.folder / RESULTS_FILE, files[plan.name])
+        progress.close()
+    return {framework: pickle.loads(file.read_bytes()) for framework, file in files.items()}
 
 
-def result_file(name: str, framework: str, paths: Paths | None = None) -> Path:
-    """Return the file of results that are valid for a framework's version and this code."""
+def _result_file(name: str, framework: str, paths: Paths | None) -> Path:
     fields = {
         "version": str(installed_version(framework)),
         "numpy": np.__version__,
         "code": code_fingerprint([Path(__file__).parent]),
     }
-    return (paths or study_paths()).textbook / f"{name}-{hash_fields(fields)}.npz"
+    return (paths or study_paths()).textbook / f"{name}-{framework}-{hash_fields(fields)}.pickle"
 
 
-def load_arrays(file: Path) -> dict[str, Array]:
-    """Read all arrays of a file."""
-    with np.load(file) as arrays:
-        return {name: arrays[name] for name in arrays.files}
-
-
-@dataclass(frozen=True)
-class GroupResults:
-    """Arrays of the processes of a group, by `<exercise>/<rank>/<name>`; empty if not run."""
-
-    arrays: Arrays
-
-    def by_rank(self, exercise: str, name: str) -> list[Array]:
-        """List an array of all processes that have it."""
-        keys = (f"{exercise}/{rank}/{name}" for rank in range(len(self.arrays)))
-        return [self.arrays[key] for key in keys if key in self.arrays]
-
-    def sent_bytes(self, exercise: str) -> list[int]:
-        """List the bytes that each process sent."""
-        return [int(sent) for sent, _ in self.by_rank(exercise, "bytes")]
-
-    def received_bytes(self, exercise: str) -> list[int]:
-        """List the bytes that each process received."""
-        return [int(received) for _, received in self.by_rank(exercise, "bytes")]
+def _store(source: Path, target: Path) -> None:
+    """Copy a file, which appears complete or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    shutil.copy(source, partial)
+    partial.replace(target)
 
 
 def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResults:
@@ -115,12 +93,15 @@ def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResul
     Without PyTorch there are no results.
     """
     if installed_version("pytorch") is None:
-        return GroupResults({})
-    file = result_file(f"group-{chapter}", "pytorch", paths)
-    if not file.exists():
-        plan = ("horizont_textbook.group", f"horizont_textbook.{chapter}", "FOLDER", str(size))
-        run_modules({chapter: plan}, {chapter: file}, f"a group of {size} over gloo")
-    return GroupResults(load_arrays(file))
+        return []
+    command = ("horizont_textbook.group", f"horizont_textbook.{chapter}", str(size))
+    results: GroupResults = run_modules(f"group-{chapter}", {"pytorch": command}, paths)["pytorch"]
+    return results
+
+
+def by_rank(results: GroupResults, exercise: str, name: str) -> list[Any]:
+    """List a result of all processes that have it."""
+    return [own[exercise, name] for own in results if (exercise, name) in own]
 
 
 def relative_distance(values: Array, expected: Array) -> float:

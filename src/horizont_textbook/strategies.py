@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,30 +39,21 @@ class LayerSizes:
 SMALL = LayerSizes(examples=12, inputs=8, hidden=6, classes=4)
 
 
-@dataclass(frozen=True)
-class Partition:
-    """The part of an array that each process holds.
+#: The axis along which an array is split into equal parts; one that is not split is held as a whole
+#: by "process 0", by "process 1", or by "both".
+AXES = {"rows": 0, "columns": 1}
 
-    Attributes
-    ----------
-    axis
-        Along which it is split into equal parts; None if it is not.
-    owner
-        The only process that holds it; None if all do.
-    """
 
-    axis: int | None = None
-    owner: int | None = None
+def part_of(array: Array, split: str, rank: int) -> Array:
+    """Return the part of an array that a process holds; empty if it holds none."""
+    if split in AXES:
+        return np.split(array, PROCESSES, AXES[split])[rank]
+    return array if split in ("both", f"process {rank}") else array[:0]
 
-    def part(self, array: Array, rank: int) -> Array:
-        """Return the part of a process; empty if it holds none."""
-        if self.owner not in (None, rank):
-            return array[:0]
-        return array if self.axis is None else np.split(array, PROCESSES, self.axis)[rank]
 
-    def merge(self, parts: Sequence[Array]) -> Array:
-        """Return the array from the parts of all processes that hold one."""
-        return parts[0] if self.axis is None else np.concatenate(parts, self.axis)
+def merge(parts: Sequence[Array], split: str) -> Array:
+    """Return an array from the parts of all processes that hold one."""
+    return np.concatenate(parts, AXES[split]) if split in AXES else parts[0]
 
 
 def layer_split(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
@@ -131,47 +122,45 @@ class SplitStrategy:
         From weights, inputs, labels and group of a process to the gradients of its weights.
     sent
         How many numbers each process sends in a step.
-    partitions
-        By name of the weights and of `x` and `labels`; what is not named is held by both.
+    splits
+        How the weights, `x` and `labels` are split, as far as not both processes hold them.
     """
 
     gradients: Callable[[Arrays, Array, Array, Group], Arrays]
     sent: Callable[[LayerSizes], int]
-    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    splits: Mapping[str, str]
 
-    def partition(self, name: str) -> Partition:
+    def split(self, name: str) -> str:
         """Return how an array is split."""
-        return self.partitions.get(name, Partition())
+        return self.splits.get(name, "both")
 
-
-_FIRST, _SECOND = Partition(owner=0), Partition(owner=1)
-_ROWS, _COLUMNS = Partition(axis=0), Partition(axis=1)
 
 STRATEGIES = {
     "between layers": SplitStrategy(
         layer_split,
         lambda s: s.examples * s.hidden,
-        {"x": _FIRST, "W1": _FIRST, "b1": _FIRST, "W2": _SECOND, "b2": _SECOND, "labels": _SECOND},
+        dict.fromkeys(("x", "W1", "b1"), "process 0")
+        | dict.fromkeys(("W2", "b2", "labels"), "process 1"),
     ),
     "within layers, columns": SplitStrategy(
         column_parallel,
         lambda s: s.examples * (s.hidden + s.classes) // 2 + s.examples * s.hidden,
-        {"W1": _COLUMNS, "b1": _ROWS, "W2": _COLUMNS, "b2": _ROWS},
+        {"W1": "columns", "b1": "rows", "W2": "columns", "b2": "rows"},
     ),
     "within layers, columns and rows": SplitStrategy(
         tensor_parallel,
         lambda s: s.examples * s.classes,
-        {"W1": _COLUMNS, "b1": _ROWS, "W2": _ROWS},
+        {"W1": "columns", "b1": "rows", "W2": "rows"},
     ),
     "data parallel": SplitStrategy(
-        data_parallel, lambda s: s.weights, {"x": _ROWS, "labels": _ROWS}
+        data_parallel, lambda s: s.weights, {"x": "rows", "labels": "rows"}
     ),
 }
 
 
-def initial_state(sizes: LayerSizes = SMALL, seed: int = 71) -> Arrays:
-    """Draw inputs, labels and initial weights."""
-    rng, s = np.random.default_rng(seed), sizes
+def initial_state() -> Arrays:
+    """Draw inputs, labels and initial weights of the small network."""
+    rng, s = np.random.default_rng(71), SMALL
     return {
         "x": rng.normal(size=(s.examples, s.inputs)),
         "labels": rng.integers(0, s.classes, s.examples),

@@ -233,9 +233,10 @@ def test_a_pipeline_is_less_idle_with_more_micro_batches() -> None:
 def test_parts_can_be_merged(name: str) -> None:
     strategy, state = strategies.STRATEGIES[name], strategies.initial_state()
     for key, array in state.items():
-        partition = strategy.partition(key)
-        parts = [partition.part(array, rank) for rank in (0, 1)]
-        assert np.array_equal(partition.merge([part for part in parts if len(part)]), array)
+        split = strategy.split(key)
+        parts = [strategies.part_of(array, split, rank) for rank in (0, 1)]
+        held = [part for part in parts if len(part)]
+        assert np.array_equal(strategies.merge(held, split), array)
 
 
 def test_the_small_network_has_its_number_of_weights_and_learns() -> None:
