@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from horizont.errors import UserError
+from horizont.errors import NotebookFailed, UserError
+from horizont.workflow.paths import study_paths
 
 #: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
 FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
@@ -45,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return USER_ERROR
+    except NotebookFailed as failure:  # it is saved with its error
+        print(f"error: {failure}", file=sys.stderr)
+        return USER_ERROR if failure.error == "UserError" else FAILED
     except _UsageError as error:
         error.show()
         return USER_ERROR
@@ -62,7 +66,6 @@ def repro(
     profile: Annotated[str, typer.Option(help="write this profile to params.yaml first")] = "",
 ) -> int:
     """Run the study, or what is not up to date of it; arguments after -- go to `dvc repro`."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.profiles import apply_profile
     from horizont.workflow.repro import reproduce
 
@@ -80,7 +83,6 @@ def repro(
 @config_app.command("list")
 def config_list() -> None:
     """List the profiles."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.profiles import profile_names
 
     print("\n".join(profile_names(study_paths())))
@@ -89,7 +91,6 @@ def config_list() -> None:
 @config_app.command("use")
 def config_use(name: Annotated[str, typer.Argument(help="a profile")]) -> None:
     """Write the settings of a profile to params.yaml."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.profiles import apply_profile
 
     apply_profile(study_paths(), name)
@@ -100,7 +101,6 @@ def config_use(name: Annotated[str, typer.Argument(help="a profile")]) -> None:
 def config_check() -> None:
     """Check params.yaml against the data sets, networks and frameworks."""
     from horizont.workflow.check import load_study
-    from horizont.workflow.paths import study_paths
 
     study = load_study(study_paths())
     print(
@@ -125,7 +125,6 @@ def run(
 ) -> int:
     """Run an experiment: the runs that have no record yet."""
     from horizont.workflow.notebooks import forwarded_progress
-    from horizont.workflow.paths import study_paths
 
     if dry_run:
         from horizont.workflow.experiment import print_plans
@@ -158,19 +157,19 @@ def verify(
 
 
 @app.command()
-def experiment(name: Experiment) -> int:
+def experiment(name: Experiment) -> None:
     """Run an experiment and execute its notebooks."""
     from horizont.workflow.experiment import execute_experiment
 
-    return _execute_notebooks(lambda: execute_experiment(name))
+    execute_experiment(name)
 
 
 @app.command()
-def views(name: Experiment) -> int:
+def views(name: Experiment) -> None:
     """Execute the notebooks of an experiment's views."""
     from horizont.workflow.experiment import execute_views
 
-    return _execute_notebooks(lambda: execute_views(name))
+    execute_views(name)
 
 
 @app.command()
@@ -180,12 +179,11 @@ def notebook(
         list[str] | None,
         typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="one of its parameters"),
     ] = None,
-) -> int:
+) -> None:
     """Execute a notebook headlessly."""
     from horizont.workflow.notebooks import run_notebook
 
-    parameters = _pairs("--parameter", "NAME=VALUE", parameter)
-    return _execute_notebooks(lambda: run_notebook(name, parameters))
+    run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))
 
 
 @app.command()
@@ -198,7 +196,6 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="print the present state only")] = False,
 ) -> int:
     """Show the progress of the running study: stages, steps, CPU, memory, log."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.watch import watch_study
 
     return watch_study(records or study_paths().all_records, run, interval, once=once)
@@ -212,7 +209,6 @@ def tensorboard(
     ] = None,
 ) -> None:
     """Write event files of all runs for TensorBoard."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.publish import export_tensorboard
 
     export_tensorboard(study_paths(), logdir, follow)
@@ -235,7 +231,6 @@ def claims(
     check: Annotated[bool, typer.Option("--check", help="check the page of claims only")] = False,
 ) -> None:
     """Print a verdict on every published claim."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.results import check_claims, show_claims
 
     if check:
@@ -274,18 +269,17 @@ def recommend(  # noqa: PLR0917 - typer calls it by keyword
     ] = "throughput",
 ) -> int:
     """Recommend a system from the nearest records."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.results import show_recommendation
 
-    question = {
-        "network": network,
-        "weights": weights,
-        "workers": workers,
-        "threads": threads,
-        "rate_mbit": link,
-        "objective": objective,
-    }
-    return show_recommendation(question, study_paths())
+    return show_recommendation(
+        study_paths(),
+        network=network,
+        weights=weights,
+        workers=workers,
+        threads=threads,
+        rate_mbit=link,
+        objective=objective,
+    )
 
 
 @app.command()
@@ -294,7 +288,6 @@ def book(
 ) -> None:
     """Build the book from the executed notebooks."""
     from horizont.workflow.book import assemble_book, check_book
-    from horizont.workflow.paths import study_paths
 
     if check:
         check_book(study_paths())
@@ -306,7 +299,6 @@ def book(
 @app.command()
 def summary() -> int:
     """Print the results of the study."""
-    from horizont.workflow.paths import study_paths
     from horizont.workflow.results import show_summary
 
     return show_summary(study_paths())
@@ -316,7 +308,6 @@ def summary() -> int:
 def lab(jupyter: PassThrough = None) -> None:
     """Open JupyterLab on the start notebook; arguments after -- go to JupyterLab."""
     from horizont.workflow.lab import lab_command
-    from horizont.workflow.paths import study_paths
 
     command = lab_command(study_paths(), jupyter or ())
     # Replaces this process, so that Ctrl-C goes to JupyterLab, which asks and ends its kernels.
@@ -332,18 +323,6 @@ def _pairs(option: str, form: str, values: Sequence[str] | None) -> dict[str, st
             raise UserError(option, given, form)
         pairs[name] = value
     return pairs
-
-
-def _execute_notebooks(execute: Callable[[], object]) -> int:
-    """Execute notebooks; a failed one is saved with its error."""
-    from horizont.errors import NotebookFailed
-
-    try:
-        execute()
-    except NotebookFailed as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return USER_ERROR if failure.error == "UserError" else FAILED
-    return 0
 
 
 if __name__ == "__main__":

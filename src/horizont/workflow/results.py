@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -45,14 +45,26 @@ def open_console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
 
 
-def show_summary(paths: Paths) -> int:
-    """Print a table for each experiment and workload, and the path of the report.
+def print_table(
+    console: Console,
+    cells: pd.DataFrame,
+    title: str = "",
+    *,
+    text: Collection[str],
+    wrapped: Collection[str] = (),
+) -> None:
+    """Print a table of strings; columns of `text` are left-aligned, the others numbers."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    for name in cells.columns:
+        justify = "left" if name in text else "right"
+        table.add_column(str(name).strip(), justify=justify, no_wrap=name not in wrapped)
+    for row in cells.itertuples(index=False):
+        table.add_row(*row)
+    console.print(table)
 
-    Returns
-    -------
-    int
-        1 if a run failed or is missing, else 0.
-    """
+
+def show_summary(paths: Paths) -> int:
+    """Print a table for each experiment and workload; return 1 if a run failed or is missing."""
     console = open_console()
     study = read_study(paths.params)
     incomplete = False
@@ -64,8 +76,14 @@ def show_summary(paths: Paths) -> int:
             incomplete |= bool(failed or missing)
             if records:
                 rows = _summary_rows(study.experiment(experiment), records, status)
-                console.print(_summary_table(f"{workload}, {experiment}", rows))
-            _print_failures(console, failed, missing)
+                text = ("system", "fault", "outcome", "note")
+                title = f"{workload}, {experiment}"
+                print_table(console, rows, title, text=text, wrapped=["note"])
+            for record in failed:
+                failure = f"failed: {record.folder.name}: {record.result.reason}"
+                console.print(failure, soft_wrap=True)
+            if missing:
+                console.print(f"{missing} runs have no record yet")
         for reason in sorted(set(status.values()) - {"verified"}):
             console.print(reason, soft_wrap=True)
     report = paths.book / "index.html"
@@ -92,33 +110,15 @@ def _summary_rows(
     return table
 
 
-def _print_failures(console: Console, failed: Sequence[Record], missing: int) -> None:
-    for record in failed:
-        console.print(f"failed: {record.folder.name}: {record.result.reason}", soft_wrap=True)
-    if missing:
-        console.print(f"{missing} runs have no record yet")
-
-
-def _summary_table(title: str, rows: pd.DataFrame) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    for column in rows.columns:
-        is_text = column in ("system", "fault", "outcome", "note")
-        no_wrap = column != "note"
-        table.add_column(str(column), justify="left" if is_text else "right", no_wrap=no_wrap)
-    for _, row in rows.iterrows():
-        table.add_row(*map(str, row))
-    return table
-
-
 def available_records(paths: Paths | None = None) -> list[Record]:
     """Open the existing records of all planned runs."""
     paths = paths or study_paths()
     study = read_study(paths.params)
     return [
         record
-        for experiment in study.experiments
-        for workload in study.experiment(experiment).workloads
-        for record in find_planned_records(study, experiment, workload, paths)[0]
+        for name, experiment in study.experiments.items()
+        for workload in experiment.workloads
+        for record in find_planned_records(study, name, workload, paths)[0]
     ]
 
 
@@ -138,16 +138,12 @@ def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
     paths = paths or study_paths()
     study = read_study(paths.params)
     nearest: dict[str, list[Record]] = {}
-    for experiment in reversed([name for name in NEAREST_EXPERIMENTS if name in study.experiments]):
-        for workload in study.experiment(experiment).workloads:
-            records = find_planned_records(study, experiment, workload, paths)[0]
-            if records:
-                nearest[workload] = records
-    return {
-        workload: nearest[workload]
-        for workload in study.equivalence.workloads
-        if workload in nearest
-    }
+    for workload in study.equivalence.workloads:
+        candidates = [e for e in NEAREST_EXPERIMENTS if e in study.experiments_on(workload)]
+        found = (find_planned_records(study, e, workload, paths)[0] for e in candidates)
+        if records := next(filter(None, found), None):
+            nearest[workload] = records
+    return nearest
 
 
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
@@ -165,17 +161,11 @@ def show_claims(paths: Paths) -> None:
     claims = judge_claims(paths)
     tested = [claim for claim in claims if claim["verdict"] != "not testable"]
     if tested:
-        console.print(_claims_table(tested))
+        columns = {"id": "claim", "claim": "statement", "verdict": "verdict", "reason": "note"}
+        cells = pd.DataFrame(tested)[list(columns)].rename(columns=columns)
+        wrapped = ("statement", "note")
+        print_table(console, cells, text=cells.columns, wrapped=wrapped)
     console.print(claim_summary(claims), soft_wrap=True)
-
-
-def _claims_table(claims: Sequence[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD)
-    for column in ("claim", "statement", "verdict", "note"):
-        table.add_column(column, no_wrap=column in ("claim", "verdict"))
-    for claim in claims:
-        table.add_row(claim["id"], claim["claim"], claim["verdict"], claim["reason"])
-    return table
 
 
 def check_claims(paths: Paths) -> None:
@@ -213,29 +203,20 @@ def recommendations_by_objective(question: Question) -> dict[str, Recommendation
     }
 
 
-def show_recommendation(fields: dict[str, Any], paths: Paths) -> int:
-    """Print the ranking, its evidence and its limits.
+def show_recommendation(paths: Paths, **question: Any) -> int:
+    """Print the ranking, its evidence and its limits; return 1 if no records cover the question.
 
     Parameters
     ----------
-    fields
-        Of a :class:`horizont.analysis.advice.Question`.
-
-    Returns
-    -------
-    int
-        1 if the records do not cover the question, else 0.
+    question
+        The fields of a :class:`horizont.analysis.advice.Question`.
     """
     console = open_console()
-    recommendation = recommendation_for(Question(**fields), paths)
+    recommendation = recommendation_for(Question(**question), paths)
     rows = recommendation_rows(recommendation)
     if rows:
-        table = Table(header_style="bold", box=SIMPLE_HEAD)
-        for column in rows[0]:
-            table.add_column(column)
-        for row in rows:
-            table.add_row(*row.values())
-        console.print(table)
+        cells = pd.DataFrame(rows)
+        print_table(console, cells, text=cells.columns, wrapped=cells.columns)
         console.print(f"From {recommendation.basis}.", soft_wrap=True)
     for caveat in recommendation.caveats:
         console.print(caveat, soft_wrap=True)
