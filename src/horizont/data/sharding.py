@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, get_args, overload
-
 import numpy as np
 from numpy.typing import NDArray
 
 from horizont.config.run import Run
+from horizont.config.topology import Sharding
 from horizont.data.prepared import DatasetDescription
 from horizont.errors import UserError
 
-Sharding = Literal["global_batches", "static_shards"]
-LastBatch = Literal["drop", "keep"]
 Indices = NDArray[np.int64]
 
 
@@ -36,7 +32,6 @@ def example_order(run: Run, rank: int, description: DatasetDescription) -> Indic
     return batch_indices(
         examples=description.splits["train"],
         global_batch=run.global_batch,
-        local_batch=run.local_batch,
         workers=run.topology.workers,
         rank=rank,
         sharding=run.topology.sharding,
@@ -82,80 +77,19 @@ def window_starts(
     return np.asarray(offsets[:, None] + length * rows)
 
 
-def epoch_order(examples: int, seed: int, epoch: int) -> Indices:
-    """Return the order of the examples in an epoch, a permutation, int64, shape (examples,).
-
-    Raises
-    ------
-    UserError
-        If there are no examples, or seed or epoch are negative.
-    """
-    _check_minimum("examples", examples, 1)
-    _check_minimum("seed", seed, 0)
-    _check_minimum("epoch", epoch, 0)
-    stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
-    return stream.permutation(examples).astype(np.int64, copy=False)
-
-
-def steps_per_epoch(
-    examples: int, local_batch: int, workers: int, sharding: Sharding, last: LastBatch = "drop"
-) -> int:
-    """Return the number of steps in an epoch, the same for every worker."""
-    drop_last = last == "drop"
-    if sharding == "global_batches":
-        return _count_batches(examples, local_batch * workers, drop_last)
-    # The smallest shard if batches are dropped, else the largest.
-    shard = examples // workers if drop_last else -(-examples // workers)
-    return _count_batches(shard, local_batch, drop_last)
-
-
-def _count_batches(examples: int, size: int, drop_last: bool) -> int:
-    return examples // size if drop_last else -(-examples // size)
-
-
-@overload
 def batch_indices(
     *,
     examples: int,
     global_batch: int,
-    local_batch: int,
     workers: int,
     rank: int,
     sharding: Sharding,
     seed: int,
     steps: int,
-    last: Literal["drop"] = "drop",
-) -> Indices: ...
-
-
-@overload
-def batch_indices(
-    *,
-    examples: int,
-    global_batch: int,
-    local_batch: int,
-    workers: int,
-    rank: int,
-    sharding: Sharding,
-    seed: int,
-    steps: int,
-    last: Literal["keep"],
-) -> list[Indices]: ...
-
-
-def batch_indices(
-    *,
-    examples: int,
-    global_batch: int,
-    local_batch: int,
-    workers: int,
-    rank: int,
-    sharding: Sharding,
-    seed: int,
-    steps: int,
-    last: LastBatch = "drop",
-) -> Indices | list[Indices]:
+) -> Indices:
     """Return the examples of a worker, step by step, over as many epochs as necessary.
+
+    Examples that do not fill the last batch of an epoch are left out.
 
     Parameters
     ----------
@@ -168,64 +102,35 @@ def batch_indices(
         whole run, and a worker reads its examples in the order of the epoch's permutation.
     seed
         Of the permutations.
-    last
-        ``drop``: examples that do not fill the last global batch of an epoch are left out.
-        ``keep``: they form a smaller batch; ``global_batches`` splits it as evenly as possible,
-        and a worker's part may be empty.
 
     Returns
     -------
-    ndarray of int64, shape (steps, local_batch), or with ``keep`` a list of arrays
+    ndarray of int64, shape (steps, global_batch / workers)
 
     Raises
     ------
     UserError
-        If the numbers are invalid.
+        If the examples do not fill a single batch.
     """
-    _check_sizes(examples, global_batch, local_batch, workers)
-    _check_choices(workers, rank, sharding, steps, last)
-    step_count = steps_per_epoch(examples, local_batch, workers, sharding, last)
-    if step_count == 0:
+    local_batch = global_batch // workers
+    smallest_shard = examples // workers
+    has_global_batches = sharding == "global_batches"
+    per_epoch = examples // global_batch if has_global_batches else smallest_shard // local_batch
+    if per_epoch == 0:
         raise UserError("global_batch", global_batch, f"at most {examples}, the examples")
-
-    def global_batches(order: Indices) -> list[Indices]:
-        starts = range(0, step_count * global_batch, global_batch)
-        batches = [order[start : start + global_batch] for start in starts]
-        return [np.array_split(batch, workers)[rank] for batch in batches]
-
-    def static_shards(order: Indices) -> list[Indices]:
-        shard = order[order % workers == rank]
-        starts = range(0, step_count * local_batch, local_batch)
-        return [shard[start : start + local_batch] for start in starts]
-
-    split: Callable[[Indices], list[Indices]]
-    split = global_batches if sharding == "global_batches" else static_shards
-    epochs = range(-(-steps // step_count))
-    batches = [batch for epoch in epochs for batch in split(epoch_order(examples, seed, epoch))]
-    if last == "keep":
-        return batches[:steps]
-    return np.array(batches[:steps], np.int64).reshape(steps, local_batch)
+    epochs = []
+    for epoch in range(steps // per_epoch + 1):  # the last one may not be needed
+        order = epoch_order(examples, seed, epoch)
+        if has_global_batches:
+            batches = order[: per_epoch * global_batch].reshape(per_epoch, workers, local_batch)
+            epochs.append(batches[:, rank])
+        else:
+            shard = order[order % workers == rank]
+            epochs.append(shard[: per_epoch * local_batch].reshape(per_epoch, local_batch))
+    return np.concatenate(epochs)[:steps]
 
 
-def _check_sizes(examples: int, global_batch: int, local_batch: int, workers: int) -> None:
-    _check_minimum("examples", examples, 1)
-    _check_minimum("workers", workers, 1)
-    _check_minimum("local_batch", local_batch, 1)
-    if global_batch != local_batch * workers:
-        allowed = f"{local_batch * workers} = {workers} workers x local batch {local_batch}"
-        raise UserError("global_batch", global_batch, allowed)
-
-
-def _check_choices(workers: int, rank: int, sharding: str, steps: int, last: str) -> None:
-    _check_minimum("steps", steps, 0)
-    if not 0 <= rank < workers:
-        raise UserError("rank", rank, f"0 to {workers - 1}")
-    if sharding not in get_args(Sharding):
-        raise UserError("sharding", sharding, get_args(Sharding))
-    if last not in get_args(LastBatch):
-        raise UserError("last", last, get_args(LastBatch))
-
-
-def _check_minimum(field: str, value: int, minimum: int) -> None:
-    if value < minimum:
-        raise UserError(field, value, f"{minimum} or more")
+def epoch_order(examples: int, seed: int, epoch: int) -> Indices:
+    """Return the order of the examples in an epoch, a permutation, int64, shape (examples,)."""
+    stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+    return stream.permutation(examples).astype(np.int64, copy=False)

@@ -80,7 +80,6 @@ def _images(job: TraceJob, data: ImageData) -> InMemoryImages:
         batch_indices(
             examples=len(data.train_labels),
             global_batch=job.batch,
-            local_batch=job.batch,
             workers=1,
             rank=0,
             sharding="global_batches",
