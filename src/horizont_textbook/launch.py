@@ -72,10 +72,10 @@ class Program:
 
     Attributes
     ----------
-    file
-        In the folder `programs`.
     mechanism
         The framework's own names for what it uses.
+    command
+        The file in the folder `programs`, and its arguments.
     services
         Roles that do not train; the training is finished without them.
     exact
@@ -83,77 +83,63 @@ class Program:
     """
 
     framework: str
-    file: str
     mechanism: str
+    command: tuple[str, ...]
     roles: tuple[str, ...] = ("worker",)
     environment: Environment = lambda roles, addresses, index: {}
     services: tuple[str, ...] = ()
     exact: bool = True
-    arguments: tuple[str, ...] = ()
 
 
 _WORKERS = ("worker", "worker")
-_KVSTORE: dict[str, Any] = {
-    "roles": ("scheduler", "server", *_WORKERS),
-    "environment": dmlc_environment,
-    "services": ("scheduler", "server"),
-}
-_TENSORFLOW_SERVERS: dict[str, Any] = {
-    "roles": ("ps", *_WORKERS, "chief"),
-    "environment": tf_config,
-    "services": ("ps", "worker"),
-    "exact": False,
-}
+_KVSTORE_ROLES, _KVSTORE_SERVICES = ("scheduler", "server", *_WORKERS), ("scheduler", "server")
 
 PROGRAMS = {
-    "tensorflow_single": Program("tensorflow", "tensorflow_single", "tf.function, tf.GradientTape"),
+    "tensorflow_single": Program(
+        "tensorflow", "tf.function, tf.GradientTape", ("tensorflow_single",)
+    ),
     "tensorflow_allreduce": Program(
-        "tensorflow", "tensorflow_allreduce", "MultiWorkerMirroredStrategy", _WORKERS, tf_config
+        "tensorflow", "MultiWorkerMirroredStrategy", ("tensorflow_allreduce",), _WORKERS, tf_config
     ),
     "tensorflow_parameter_server": Program(
-        "tensorflow",
-        "tensorflow_parameter_server",
-        "ParameterServerStrategy, ClusterCoordinator",
-        **_TENSORFLOW_SERVERS,
+        "tensorflow", "ParameterServerStrategy, ClusterCoordinator",
+        ("tensorflow_parameter_server",), ("ps", *_WORKERS, "chief"), tf_config,
+        services=("ps", "worker"), exact=False,
     ),
-    "torch_single": Program("pytorch", "torch_single", "torch.optim.SGD, loss.backward()"),
+    "torch_single": Program("pytorch", "torch.optim.SGD, loss.backward()", ("torch_single",)),
     "torch_allreduce": Program(
-        "pytorch", "torch_allreduce", "DistributedDataParallel, gloo", _WORKERS, torch_environment
+        "pytorch", "DistributedDataParallel, gloo", ("torch_allreduce",),
+        _WORKERS, torch_environment,
     ),
     "torch_parameter_server": Program(
-        "pytorch",
-        "torch_parameter_server",
-        "torch.distributed send and recv, gloo",
-        ("server", *_WORKERS),
-        torch_environment,
+        "pytorch", "torch.distributed send and recv, gloo", ("torch_parameter_server",),
+        ("server", *_WORKERS), torch_environment,
     ),
-    "mxnet_single": Program("mxnet", "mxnet_single", "gluon.Trainer, autograd.record"),
+    "mxnet_single": Program("mxnet", "gluon.Trainer, autograd.record", ("mxnet_single",)),
     "mxnet_dist_sync": Program(
-        "mxnet", "mxnet_kvstore", "KVStore dist_sync", arguments=("dist_sync",), **_KVSTORE
+        "mxnet", "KVStore dist_sync", ("mxnet_kvstore", "dist_sync"),
+        _KVSTORE_ROLES, dmlc_environment, _KVSTORE_SERVICES,
     ),
     "mxnet_dist_async": Program(
-        "mxnet", "mxnet_kvstore", "KVStore dist_async", arguments=("dist_async",), exact=False,
-        **_KVSTORE,
+        "mxnet", "KVStore dist_async", ("mxnet_kvstore", "dist_async"),
+        _KVSTORE_ROLES, dmlc_environment, _KVSTORE_SERVICES, exact=False,
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ProgramProcess:
-    """A process of a program: the address at which it listens, and its variables."""
-
-    name: str
-    address: str
-    variables: dict[str, str]
-
-
-@dataclass(frozen=True)
 class ProgramRun:
-    """A program and the result of its processes; without one if it was not run."""
+    """A program and the result of its processes; without one if it was not run.
+
+    Attributes
+    ----------
+    processes
+        Rows of a table: name, address at which each listens, and its variables.
+    """
 
     name: str
     program: Program
-    processes: tuple[ProgramProcess, ...] = ()
+    processes: Sequence[dict[str, str]] = ()
     trained: Trained | None = None
     wall_s: float | None = None
 
@@ -175,27 +161,19 @@ class ProgramRun:
         if self.trained is None:
             text = f"{self.name} is not part of this run; empty the parameter skip to run it."
             return Message(text)._repr_mimebundle_(), metadata
-        rows = [
-            {
-                "process": process.name,
-                "address": process.address or "–",
-                "environment": " ".join(f"{k}={v}" for k, v in process.variables.items()) or "–",
-            }
-            for process in self.processes
-        ]
-        table = page.table(rows, text=["address", "environment"])
         losses = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
         text = f"losses {losses}; distance from one process in NumPy: {self.distance:.0e}"
         if self.ok is None:
             verdict: Any = Message(f"{text}; each gradient is an update of its own")
         else:
             verdict = Verdict(text, self.ok)
+        table = page.table(self.processes, text=["address", "environment"])
         return Stack((table, verdict))._repr_mimebundle_(), metadata
 
 
 def program_source(name: str) -> Prose:
     """Return a program as it is run, without comments for tools."""
-    text = (FOLDER / f"{_program(name).file}.py").read_text(encoding="utf-8")
+    text = _path(_find_program(name)).read_text(encoding="utf-8")
     return python_code(TOOL_COMMENT.sub("", text).rstrip())
 
 
@@ -214,7 +192,7 @@ def run_program(name: str, skip: str = "") -> ProgramRun:
     RunFailed
         If a process fails or the timeout expires. None is left running.
     """
-    program = _program(name)
+    program = _find_program(name)
     if name in skip.split():
         return ProgramRun(name, program)
     if installed_version(program.framework) is None:
@@ -226,38 +204,45 @@ def run_program(name: str, skip: str = "") -> ProgramRun:
         x, labels = examples()
         np.savez(Path(root, "examples.npz"), x=x, labels=labels)
         with reserve_ports([LOOPBACK] * len(program.roles), 0) as ports:
-            plans = plan_processes(program, Path(root), [f"{LOOPBACK}:{port}" for port in ports])
-            run_as_group([plan for plan, _ in plans], TIMEOUT_S)
+            addresses = [f"{LOOPBACK}:{port}" for port in ports]
+            plans, rows = plan_processes(program, Path(root), addresses)
+            run_as_group(plans, TIMEOUT_S)
         trained = _read_result(Path(root))
     wall_s = time.monotonic() - start_s
     progress.finish(f"{wall_s:.1f} s")
     progress.close()
-    return ProgramRun(name, program, tuple(process for _, process in plans), trained, wall_s)
+    return ProgramRun(name, program, rows, trained, wall_s)
 
 
 def plan_processes(
-    program: Program, root: Path, addresses: list[str]
-) -> list[tuple[ProcessPlan, ProgramProcess]]:
-    """Build the plans of the processes of a program with their environments."""
-    plans = []
+    program: Program, root: Path, addresses: Sequence[str]
+) -> tuple[list[ProcessPlan], list[dict[str, str]]]:
+    """Build the plans of the processes of a program, and a row of a table for each."""
+    plans, rows = [], []
     common = {**thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TMPDIR": str(root)}
-    for index, role in enumerate(program.roles):
+    for index, (role, address) in enumerate(zip(program.roles, addresses, strict=True)):
         name = f"{role}-{program.roles[:index].count(role)}"
         variables = program.environment(program.roles, addresses, index)
         plan = ProcessPlan(
             name=name,
             host=LOOPBACK,
-            argv=(sys.executable, str(FOLDER / f"{program.file}.py"), *program.arguments),
+            argv=(sys.executable, str(_path(program)), *program.command[1:]),
             environment={**common, **variables},
             folder=root / name,
             job=None,
             is_service=role in program.services,
         )
-        own = addresses[index]
-        port = own.rpartition(":")[2]
-        listens = any(value == port or own in value for value in variables.values())
-        plans.append((plan, ProgramProcess(name, own if listens else "", variables)))
-    return plans
+        plans.append(plan)
+        port = address.rpartition(":")[2]
+        listens = any(value == port or address in value for value in variables.values())
+        text = " ".join(f"{key}={value}" for key, value in variables.items())
+        own_address = address if listens else "–"
+        rows.append({"process": name, "address": own_address, "environment": text or "–"})
+    return plans, rows
+
+
+def _path(program: Program) -> Path:
+    return FOLDER / f"{program.command[0]}.py"
 
 
 def _read_result(root: Path) -> Trained:
@@ -266,15 +251,13 @@ def _read_result(root: Path) -> Trained:
     Workers that do not wait for each other end with different weights.
     """
     files = sorted(root.glob("*/result.npz"), key=lambda file: file.stat().st_mtime_ns)
-    if not files:
-        raise UserError("tutorial", "no result.npz", "processes that write result.npz")
     results = [np.load(file) for file in files]
     losses = [result["losses"] for result in results if result["losses"].size]
     by_step = [values.reshape(STEPS, -1).mean(axis=1) for values in losses]
     return Trained(np.mean(by_step, axis=0), results[-1]["weight"], results[-1]["bias"])
 
 
-def _program(name: str) -> Program:
+def _find_program(name: str) -> Program:
     if name not in PROGRAMS:
         raise UserError("program", name, list(PROGRAMS))
     return PROGRAMS[name]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,15 +25,11 @@ WORKLOAD = "lenet-fashion-mnist"
 DATASET = "fashion-mnist"
 EXAMPLES = 6000
 
-#: The same framework, synchronous and asynchronous.
-SYSTEMS = ("pytorch/sync/allreduce", "pytorch/async/parameter_server")
-
 #: From its third step on, worker 1 runs a quarter of the time.
 FAULT = {"kind": "throttle", "target": "worker", "rank": 1, "at_step": 3, "cpu_fraction": 0.25}
 
 
-@dataclass(frozen=True)
-class FirstLayer:
+class FirstLayer(NamedTuple):
     """The filters of the first layer around training, a normalised test image, and the losses."""
 
     before: Array
@@ -43,7 +38,7 @@ class FirstLayer:
     losses: Array
 
 
-def train_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
+def train_first_layer(steps: int) -> FirstLayer:
     """Train the LeNet variant on Fashion-MNIST, or load the record of that run.
 
     Raises
@@ -51,17 +46,15 @@ def train_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
     UserError
         If no framework is installed, or the training failed.
     """
-    paths = paths or study_paths()
     names = [name for name in ("pytorch", *FRAMEWORKS) if installed_version(name)]
     if not names:
         raise UserError("framework", "none is installed", list(FRAMEWORKS))
     fields = {"topology": {"workers": 1}, "save_weights": True, "timeout_s": 240}
-    run = _run(f"{names[0]}/local", steps, paths, fields)
-    (record,) = _execute([run], paths)
-    images = _load_images(paths)
+    (record,) = _execute(steps, {f"{names[0]}/local": fields})
+    images = _load_images()
     about = images.description
-    network = network_for(run.workload, about.shape, about.classes)
-    before = initial_weights(network, run.seed)["conv1.weight"]
+    network = network_for(record.run.workload, about.shape, about.classes)
+    before = initial_weights(network, record.run.seed)["conv1.weight"]
     with np.load(record.folder / "weights.npz") as weights:
         after = weights["conv1.weight"]
     pixels = np.asarray(images.test_images[0], dtype=np.float64) / 255
@@ -70,7 +63,7 @@ def train_first_layer(steps: int, paths: Paths | None = None) -> FirstLayer:
     return FirstLayer(before, after, (pixels - mean) / deviation, losses)
 
 
-def run_with_slow_worker(steps: int, paths: Paths | None = None) -> list[Record]:
+def run_with_slow_worker(steps: int) -> list[Record]:
     """Train the LeNet variant with a slowed worker, synchronously and asynchronously.
 
     Raises
@@ -80,25 +73,19 @@ def run_with_slow_worker(steps: int, paths: Paths | None = None) -> list[Record]
     """
     if installed_version("pytorch") is None:
         raise MissingFramework("pytorch")
-    paths, runs = paths or study_paths(), []
-    for system in SYSTEMS:
-        is_async = "async" in system
-        fields = {
-            "topology": {"workers": 2, "servers": int(is_async)},
-            "record_updates": "order" if is_async else "none",
-            "fault": FAULT,
-            "timeout_s": 120,
-        }
-        runs.append(_run(system, steps, paths, fields))
-    return _execute(runs, paths)
+    fault = {"fault": FAULT, "timeout_s": 120}
+    synchronous = {"topology": {"workers": 2}, **fault}
+    asynchronous = {"topology": {"workers": 2, "servers": 1}, "record_updates": "order", **fault}
+    runs = {"pytorch/sync/allreduce": synchronous, "pytorch/async/parameter_server": asynchronous}
+    return _execute(steps, runs)
 
 
-def downsampled_batches(batch: int, paths: Paths | None = None) -> tuple[Array, Array, bool]:
+def downsampled_batches(batch: int) -> tuple[Array, Array, bool]:
     """Return batches of images for a network in NumPy, and whether they are synthetic.
 
     Each of 14 by 14 pixels is the mean of four; (batches, batch, 196) and (batches, batch).
     """
-    images = _load_images(paths or study_paths())
+    images = _load_images()
     count = len(images.train_images) // batch
     pixels = np.asarray(images.train_images[: count * batch, 0], dtype=np.float64)
     small = pixels.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
@@ -107,44 +94,41 @@ def downsampled_batches(batch: int, paths: Paths | None = None) -> tuple[Array, 
     return rows, labels.reshape(count, batch), images.description.source == "synthetic"
 
 
-def _load_images(paths: Paths) -> ImageData:
+def _load_images() -> ImageData:
     """Prepare a part of the data set, without downloading, and open it."""
+    paths = study_paths()
     folder = Paths(paths.textbook).prepared_sets
     prepare_subset(DATASET, EXAMPLES, folder, paths)
     return cast(ImageData, load(folder / DATASET))
 
 
-def _run(system: str, steps: int, paths: Paths, fields: Mapping[str, Any]) -> Run:
-    """Build a short run of the workload, with some fields replaced."""
-    study = read_study(paths.params)
-    return Run.model_validate(
-        {
-            "experiment": "chapters",
-            "workload_name": WORKLOAD,
-            "workload": study.workload(WORKLOAD).model_dump(),
-            "system": parse_system(system),
-            "steps": {"warmup": 1, "timed": steps, "instrumented": 0},
-            "global_batch": 42,
-            "block": 0,
-            "seed": study.seed,
-            "sampler_hz": 0,
-            **fields,
-        }
-    )
-
-
-def _execute(runs: Sequence[Run], paths: Paths) -> list[Record]:
-    """Execute runs, or load their records.
+def _execute(steps: int, fields_by_system: Mapping[str, Mapping[str, Any]]) -> list[Record]:
+    """Execute a short run of the workload on each system, or load its record.
 
     Raises
     ------
     UserError
         If a run failed.
     """
-    records = execute_runs(runs, _load_images(paths).description, Paths(paths.textbook))
+    paths = study_paths()
+    study = read_study(paths.params)
+    common = {
+        "experiment": "chapters",
+        "workload_name": WORKLOAD,
+        "workload": study.workload(WORKLOAD).model_dump(),
+        "steps": {"warmup": 1, "timed": steps, "instrumented": 0},
+        "global_batch": 42,
+        "block": 0,
+        "seed": study.seed,
+        "sampler_hz": 0,
+    }
+    runs = [
+        Run.model_validate({**common, **fields, "system": parse_system(system)})
+        for system, fields in fields_by_system.items()
+    ]
+    records = execute_runs(runs, _load_images().description, Paths(paths.textbook))
     for record in records:
         if not record.ok:
-            raise UserError(
-                "chapters", str(record.result.reason), "a network that could be trained"
-            )
+            reason = str(record.result.reason)
+            raise UserError("chapters", reason, "a network that could be trained")
     return records

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import autograd.numpy as np
 import pandas as pd
-from autograd import value_and_grad
+from autograd import grad, value_and_grad
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -98,15 +98,6 @@ def train(workers: int = 1) -> Trained:
     return Trained(np.array(losses), *weights)
 
 
-def per_worker_gradients(workers: int) -> tuple[Array, Array]:
-    """Compute the gradient of the first batch, and those of the part of each worker."""
-    x, labels = (array[0] for array in examples())
-    start = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES)
-    parts = [slice(None), *(slice(rank, None, workers) for rank in range(workers))]
-    whole, *by_worker = (value_and_grad(loss)(start, x[p], labels[p])[1][0] for p in parts)
-    return whole, np.stack(by_worker)
-
-
 @page.figure("topologies", height=2.1)
 def plot_topologies(figure: Figure) -> Plotted:
     """The processes of this chapter. One process; two that average their gradients with each other;
@@ -146,8 +137,11 @@ def plot_gradient_shares(figure: Figure, workers: int = 2) -> Plotted:
     of {workers} workers (dots), and the mean of these (lines). The mean over equal parts is the
     gradient of the batch; here the largest difference is {difference:.0e}{reason}.
     """
-    whole, parts = per_worker_gradients(workers)
-    mean = parts.mean(axis=0).ravel()
+    x, labels = (array[0] for array in examples())
+    start = np.zeros((FEATURES, CLASSES)), np.zeros(CLASSES)
+    rows = [slice(None), *(slice(rank, None, workers) for rank in range(workers))]
+    whole, *parts = (grad(loss)(start, x[part], labels[part])[0] for part in rows)
+    mean = np.mean(parts, axis=0).ravel()
     data = columns(weight=np.arange(whole.size), batch=whole.ravel(), mean=mean)
     axes = figure.subplots()
     grid_axis(axes, "y")

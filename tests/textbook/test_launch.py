@@ -15,36 +15,37 @@ from horizont_textbook.launch import FOLDER, PROGRAMS, plan_processes, program_s
 def test_every_process_has_a_program_one_thread_and_an_address(name: str) -> None:
     program = PROGRAMS[name]
     addresses = [f"127.0.0.1:{1000 + index}" for index in range(len(program.roles))]
-    plans = plan_processes(program, Path("root"), addresses)
-    assert len({plan.name for plan, _ in plans}) == len(program.roles)
-    for plan, process in plans:
+    plans, rows = plan_processes(program, Path("root"), addresses)
+    assert len({plan.name for plan in plans}) == len(program.roles)
+    for plan, row in zip(plans, rows, strict=True):
         assert Path(plan.argv[1]).exists()
         assert plan.environment["OMP_NUM_THREADS"] == "1"
-        assert process.variables.items() <= plan.environment.items()
+        assert plan.name == row["process"]
+        variables = program.environment(program.roles, addresses, plans.index(plan))
+        assert variables.items() <= plan.environment.items()
+        assert all(f"{key}={value}" in row["environment"] for key, value in variables.items())
         assert plan.is_service == (plan.name.split("-")[0] in program.services)
-    assert not all(plan.is_service for plan, _ in plans)
+    assert not all(plan.is_service for plan in plans)
 
 
 def test_every_program_is_used() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
-    assert files == {program.file for program in PROGRAMS.values()}
+    assert files == {program.command[0] for program in PROGRAMS.values()}
 
 
 def test_each_framework_has_its_environment() -> None:
     addresses = [f"127.0.0.1:{port}" for port in range(10_001, 10_005)]
-    name = "tensorflow_parameter_server"
-    chief = plan_processes(PROGRAMS[name], Path("root"), addresses)[3][1]
-    config = json.loads(chief.variables["TF_CONFIG"])
+    plans, _ = plan_processes(PROGRAMS["tensorflow_parameter_server"], Path("root"), addresses)
+    config = json.loads(plans[3].environment["TF_CONFIG"])
     assert config["task"] == {"type": "chief", "index": 0}
     assert config["cluster"]["worker"] == addresses[1:3]
-    ranks = plan_processes(PROGRAMS["torch_allreduce"], Path("root"), addresses[:2])
-    first, second = (process for _, process in ranks)
-    assert (first.address, second.address) == (addresses[0], "")  # gloo picks its own ports
-    assert second.variables["RANK"] == "1"
-    assert second.variables["MASTER_PORT"] == "10001"
-    server = plan_processes(PROGRAMS["mxnet_dist_sync"], Path("root"), addresses)[1][1]
-    assert server.variables["DMLC_ROLE"] == "server"
-    assert (server.variables["DMLC_PS_ROOT_PORT"], server.variables["PORT"]) == ("10001", "10002")
+    plans, rows = plan_processes(PROGRAMS["torch_allreduce"], Path("root"), addresses[:2])
+    assert [row["address"] for row in rows] == [addresses[0], "–"]  # gloo picks its own ports
+    assert plans[1].environment["RANK"] == "1"
+    assert plans[1].environment["MASTER_PORT"] == "10001"
+    server = plan_processes(PROGRAMS["mxnet_dist_sync"], Path("root"), addresses)[0][1].environment
+    assert server["DMLC_ROLE"] == "server"
+    assert (server["DMLC_PS_ROOT_PORT"], server["PORT"]) == ("10001", "10002")
 
 
 def test_a_skipped_program_is_shown_and_not_run() -> None:
