@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from horizont.config.base import ConfigModel
 from horizont.data.catalogue import DatasetInfo
 from horizont.errors import UserError
 
@@ -49,7 +50,7 @@ class DatasetArrays:
         return DatasetArrays(arrays, self.vocabulary)
 
 
-class DatasetDescription(BaseModel):
+class DatasetDescription(ConfigModel):
     """The description of a prepared data set.
 
     Attributes
@@ -69,8 +70,6 @@ class DatasetDescription(BaseModel):
     seed, generator
         Of synthetic sets.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1]
     name: str
@@ -129,7 +128,7 @@ def expected_arrays(
 
 
 def check_dataset(info: DatasetInfo, content: DatasetArrays) -> None:
-    """Raise a UserError unless the content is the complete set of the catalogue."""
+    """Refuse content that is not the complete set of the catalogue."""
     for name, (dtype, shape) in expected_arrays(info.kind, info.shape, info.splits).items():
         field = f"{info.name}: {name}"
         _check_type(content.arrays[name], dtype, shape, field)
@@ -146,7 +145,7 @@ def _check_type(array: Array, dtype: np.dtype[Any], shape: tuple[int, ...], fiel
 
 
 def _check_value_range(array: Array, classes: int, field: str) -> None:
-    """Raise a UserError if labels or tokens are outside of 0..classes-1."""
+    """Refuse labels or tokens outside of 0..classes-1."""
     if len(array) and (array.min() < 0 or array.max() >= classes):
         raise UserError(field, f"{array.min()} to {array.max()}", f"0 to {classes - 1}")
 
@@ -169,22 +168,22 @@ def channel_moments(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple
     Parameters
     ----------
     images
-        uint8, shape (N, channels, height, width), N > 0.
+        Shape (N, channels, height, width), N > 0.
     """
-    moments = [_moments(images[:, channel]) for channel in range(images.shape[1])]
-    return tuple(mean for mean, _ in moments), tuple(std for _, std in moments)
-
-
-def _moments(pixels: NDArray[np.uint8]) -> tuple[float, float]:
-    histogram = np.zeros(256, np.int64)
-    for start in range(0, len(pixels), 1000):  # bincount converts its input to 64 bits
-        histogram += np.bincount(pixels[start : start + 1000].ravel(), minlength=256)
-    counts = [int(count) for count in histogram]  # Python's integers do not overflow
-    number = sum(counts)
-    total = sum(level * count for level, count in enumerate(counts))
-    square = sum(level * level * count for level, count in enumerate(counts))
-    variance = (number * square - total * total) / (number * number)
-    return total / number / 255, variance**0.5 / 255
+    means, deviations = [], []
+    for channel in range(images.shape[1]):
+        histogram = np.zeros(256, np.int64)
+        for start in range(0, len(images), 1000):  # bincount converts its input to 64 bits
+            pixels = images[start : start + 1000, channel].ravel()
+            histogram += np.bincount(pixels, minlength=256)
+        counts: list[int] = histogram.tolist()  # Python's integers do not overflow
+        number = sum(counts)
+        total = sum(level * count for level, count in enumerate(counts))
+        square = sum(level * level * count for level, count in enumerate(counts))
+        variance = (number * square - total * total) / (number * number)
+        means.append(total / number / 255)
+        deviations.append(variance**0.5 / 255)
+    return tuple(means), tuple(deviations)
 
 
 @contextmanager
@@ -199,40 +198,23 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         If the folder cannot be written, or the disk is full.
     """
     try:
-        temporary = _make_sibling_folder(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the target: a rename within one file system is atomic.
+        both = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        new, old = both / "new", both / "old"
         try:
-            yield temporary
-            _replace_folder(temporary, target)
-        finally:  # also on an interrupt; after the rename there is nothing to remove
-            shutil.rmtree(temporary, ignore_errors=True)
+            new.mkdir()
+            yield new
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        finally:  # also on an interrupt
+            if old.exists() and not target.exists():
+                old.rename(target)
+            shutil.rmtree(both, ignore_errors=True)
     except OSError as error:
         allowed = "a writable folder with free space"
         raise UserError(str(target), error.strerror or str(error), allowed) from error
-
-
-def _make_sibling_folder(target: Path) -> Path:
-    """Create a folder beside the target: a rename within one file system is atomic."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    folder.chmod(0o755)  # mkdtemp makes it private, but it becomes the prepared set
-    return folder
-
-
-def _replace_folder(temporary: Path, target: Path) -> None:
-    if not target.exists():
-        temporary.rename(target)
-        return
-    backup = _make_sibling_folder(target)
-    try:
-        target.rename(backup / "old")
-        try:
-            temporary.rename(target)
-        except BaseException:
-            if not target.exists():
-                (backup / "old").rename(target)
-            raise
-    finally:
-        shutil.rmtree(backup, ignore_errors=True)
 
 
 def write_prepared(folder: Path, content: DatasetArrays, description: DatasetDescription) -> None:
@@ -295,27 +277,20 @@ def load(folder: Path, verify: bool = False) -> ImageData | TextData:
         except (OSError, ValueError, EOFError) as error:
             raise UserError(str(path), f"unreadable: {error}", "a NumPy file") from error
         _check_type(arrays[name], dtype, shape, str(path))
-        if verify:
-            _check_array_content(path, arrays[name], description)
+        if not verify:
+            continue
+        if not name.endswith("_images"):
+            _check_value_range(arrays[name], description.classes, str(path))
+        actual, recorded = hash_array(arrays[name]), description.sha256.get(name)
+        if actual != recorded:
+            raise UserError(str(path), f"hash {actual}", f"{recorded}, as in {DESCRIPTION_FILE}")
     if description.kind == "image":
         return ImageData(description, **arrays)
-    vocabulary = _read_vocabulary(folder / VOCABULARY_FILE, description)
-    return TextData(description, **arrays, vocabulary=vocabulary)
-
-
-def _check_array_content(path: Path, array: Array, description: DatasetDescription) -> None:
-    if not path.stem.endswith("_images"):
-        _check_value_range(array, description.classes, str(path))
-    actual, expected = hash_array(array), description.sha256.get(path.stem)
-    if actual != expected:
-        raise UserError(str(path), f"hash {actual}", f"{expected}, as in {DESCRIPTION_FILE}")
-
-
-def _read_vocabulary(path: Path, description: DatasetDescription) -> tuple[str, ...]:
+    path = folder / VOCABULARY_FILE
     try:
         words = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(str(path), f"unreadable: {error}", "a list of words") from error
     if not isinstance(words, list) or len(words) != description.classes:
         raise UserError(str(path), "another list", f"{description.classes} words")
-    return tuple(str(word) for word in words)
+    return TextData(description, **arrays, vocabulary=tuple(words))
