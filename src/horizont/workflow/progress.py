@@ -83,7 +83,7 @@ class Progress:
         """Report the totals, and print them below the cell of a notebook."""
         spent = format_duration(time.monotonic() - self._started_s)
         available = self.done - self.executed
-        plural = "" if self.executed == 1 else "s"
+        plural = "" if self.executed == 1 else "es" if self.unit.endswith("s") else "s"
         text = f"{self.executed} {self.unit}{plural} executed in {spent}"
         text += f", {available} available before." if available else "."
         if self._bar is not None:
