@@ -190,11 +190,9 @@ def test_progress_reports_steps_and_fractions(prepare_set):
     ("change", "field"),
     [
         ({"name": "mnist"}, "dataset"),
-        ({"source": "guess"}, "source"),
         ({"train_examples": 0}, "train_examples"),
         ({"train_examples": 60_001}, "train_examples"),
         ({"test_examples": -1}, "test_examples"),
-        ({"seed": -1}, "seed"),
         ({"source": "available", "mirror": Path("/nowhere/at/all")}, "mirror"),
     ],
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
 
+from horizont.config.study import DataSource
 from horizont.data.catalogue import DatasetInfo, dataset_info
 from horizont.data.prepared import (
     DESCRIPTION_FORMAT,
@@ -21,12 +22,10 @@ from horizont.data.prepared import (
 from horizont.data.sources import ProgressCallback, RawFiles, fetch, locate, read_content
 from horizont.errors import UserError
 
-SourceChoice = Literal["synthetic", "available", "real"]
-
 
 def prepare(
     name: str,
-    source: SourceChoice,
+    source: DataSource,
     raw_dir: Path,
     out_dir: Path,
     *,
@@ -61,17 +60,14 @@ def prepare(
         If a value is invalid, the real set is unavailable or damaged, or the prepared set cannot
         be written.
     """
-    if source not in get_args(SourceChoice):
-        raise UserError("source", source, get_args(SourceChoice))
-    if seed < 0:
-        raise UserError("seed", seed, "0 or more")
     info = dataset_info(name)
     splits = _split_sizes(info, train_examples, test_examples)
     raw_files = None if source == "synthetic" else locate(info, raw_dir, mirror)
     folder = out_dir / name
-    existing = _existing_description(folder)
-    if existing is not None and _is_up_to_date(existing, source, raw_files, splits, seed):
-        return existing
+    with suppress(UserError):  # missing or damaged: either way it is rebuilt
+        existing = load(folder, verify=True).description
+        if _is_up_to_date(existing, source, raw_files, splits, seed):
+            return existing
     if source == "real" and raw_files is None:
         raw_files = fetch(info, raw_dir, progress)
     if raw_files is None:
@@ -96,16 +92,9 @@ def _split_sizes(info: DatasetInfo, train: int | None, test: int | None) -> dict
     return splits
 
 
-def _existing_description(folder: Path) -> DatasetDescription | None:
-    try:
-        return load(folder, verify=True).description
-    except UserError:  # missing or damaged: either way it is rebuilt
-        return None
-
-
 def _is_up_to_date(
     description: DatasetDescription,
-    source: SourceChoice,
+    source: DataSource,
     raw_files: RawFiles | None,
     splits: Mapping[str, int],
     seed: int,
@@ -125,15 +114,10 @@ def _generate_synthetic(
     # Imported here, like pooch: scipy would slow down the start of every process that reads data.
     from horizont.data.synthetic import synthesise
 
-    synthetic = synthesise(info, splits, seed, progress)
-    description = _describe(info, synthetic.content, splits, "generated")
-    extra = {
-        "best_accuracy": synthetic.best_accuracy,
-        "best_perplexity": synthetic.best_perplexity,
-        "seed": seed,
-        "generator": GENERATOR_VERSION,
-    }
-    return synthetic.content, description.model_copy(update=extra)
+    content, best = synthesise(info, splits, seed, progress)
+    description = _describe(info, content, splits, "generated")
+    extra = {**best, "seed": seed, "generator": GENERATOR_VERSION}
+    return content, description.model_copy(update=extra)
 
 
 def _describe(

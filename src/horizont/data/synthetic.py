@@ -261,18 +261,9 @@ def image_distribution(info: DatasetInfo, seed: int) -> ImageDistribution:
     return replace(constants, classes=info.classes, channels=channels, size=size, seed=seed)
 
 
-@dataclass(frozen=True)
-class SyntheticDataset:
-    """A generated set, and the best that a model can reach on it in expectation."""
-
-    content: DatasetArrays
-    best_accuracy: float | None = None
-    best_perplexity: float | None = None
-
-
 def synthesise(
     info: DatasetInfo, splits: Mapping[str, int], seed: int, progress: ProgressCallback
-) -> SyntheticDataset:
+) -> tuple[DatasetArrays, dict[str, float]]:
     """Create the stand-in of a data set.
 
     Parameters
@@ -281,21 +272,22 @@ def synthesise(
         Examples of each split; the first k are the same for any number of examples.
     progress
         Called after each chunk.
+
+    Returns
+    -------
+    content : DatasetArrays
+    best : dict
+        The best that a model can reach in expectation: `best_accuracy` or `best_perplexity`.
     """
-    if info.kind == "text":
-        return _synthesise_text(TextDistribution(info.classes, seed), splits, progress)
-    return _synthesise_images(image_distribution(info, seed), info, splits, progress)
-
-
-def _synthesise_text(
-    distribution: TextDistribution, splits: Mapping[str, int], progress: ProgressCallback
-) -> SyntheticDataset:
-    tokens = {}
+    if info.kind == "image":
+        images = image_distribution(info, seed)
+        content = _synthesise_images(images, info, splits, progress)
+        return content, {"best_accuracy": images.best_accuracy}
+    text, tokens = TextDistribution(info.classes, seed), {}
     for split, count in splits.items():
-        tokens[f"{split}_tokens"] = generate_text(distribution, split, count)
+        tokens[f"{split}_tokens"] = generate_text(text, split, count)
         progress(f"generating {split}", 1.0)
-    content = DatasetArrays(tokens, distribution.vocabulary())
-    return SyntheticDataset(content, best_perplexity=best_perplexity(distribution))
+    return DatasetArrays(tokens, text.vocabulary()), {"best_perplexity": best_perplexity(text)}
 
 
 def _synthesise_images(
@@ -303,7 +295,7 @@ def _synthesise_images(
     info: DatasetInfo,
     splits: Mapping[str, int],
     progress: ProgressCallback,
-) -> SyntheticDataset:
+) -> DatasetArrays:
     arrays: dict[str, Array] = {
         name: np.empty(shape, dtype)
         for name, (dtype, shape) in expected_arrays(info.kind, info.shape, splits).items()
@@ -316,4 +308,4 @@ def _synthesise_images(
             arrays[f"{split}_labels"][chunk] = labels
             done += len(labels)
             progress(f"generating {split}", done / count)
-    return SyntheticDataset(DatasetArrays(arrays), best_accuracy=distribution.best_accuracy)
+    return DatasetArrays(arrays)

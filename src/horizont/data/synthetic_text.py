@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from scipy.special import entr
 
 SUCCESSOR_PERCENTAGES = (40, 20, 12, 8, 6, 5, 4, 3, 1, 1)
 #: The probability ``f`` of a successor, in percent.
@@ -135,14 +136,9 @@ def entropy_rate(distribution: TextDistribution) -> float:
     base = (1 - follow) * zipf_distribution(distribution)
     matrix = successor_matrix(distribution).tocoo()
     full = base[matrix.col] + follow * matrix.data
-    change = _entropy_terms(full) - _entropy_terms(base[matrix.col])
-    rows = np.bincount(matrix.row, change, minlength=distribution.words)
-    rows += _entropy_terms(base).sum()
+    change = entr(full) - entr(base[matrix.col])
+    rows = np.bincount(matrix.row, change, minlength=distribution.words) + entr(base).sum()
     return float(stationary_distribution(distribution) @ rows)
-
-
-def _entropy_terms(probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(-probability * np.log(probability))
 
 
 def best_perplexity(distribution: TextDistribution) -> float:
