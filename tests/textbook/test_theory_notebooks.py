@@ -41,7 +41,7 @@ NUMBERS: dict[str, dict[str, tuple[float, float]]] = {
         "steps": (60, 60),
         "last loss": (0.0, 2.0),
     },
-    "theory-05-normalisation": {"residual gradient behind 40 blocks": (1, 100)},
+    "theory-05-normalisation": {"gradient after 40 residual blocks": (1, 100)},
     "theory-06-recurrence": {"wrong elements at the end": (0, 0)},
     "theory-07-parallelism": {
         "processes that trained": (16, 16),
