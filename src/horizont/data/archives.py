@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ MEMBER_LIMIT = 2**28
 # Raised by the standard library for damaged input: by gzip and zlib, by tarfile, and by tarfile's
 # parsing of headers, which does not catch errors of numbers and indices.
 _ARCHIVE_ERRORS = (EOFError, OSError, zlib.error, tarfile.TarError, ValueError, IndexError)
-_NESTED_ARCHIVE_ERRORS = (OverflowError, RecursionError)
 
 
 @contextmanager
@@ -38,7 +37,7 @@ def as_user_errors(path: Path) -> Iterator[None]:
     """Convert every error of a damaged file to a UserError."""
     try:
         yield
-    except (*_ARCHIVE_ERRORS, *_NESTED_ARCHIVE_ERRORS) as error:
+    except (*_ARCHIVE_ERRORS, OverflowError, RecursionError) as error:
         allowed = "the complete, undamaged official file"
         raise UserError(str(path), f"refused: {error}", allowed) from error
 
@@ -49,37 +48,24 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(stream, "md5").hexdigest()
 
 
-class _LimitedStream:
-    """A stream that raises an error after more than ``limit`` bytes."""
-
-    def __init__(self, stream: BinaryIO, limit: int) -> None:
-        self._stream = stream
-        self._remaining = limit
-
-    def read(self, size: int = -1) -> bytes:
-        largest = self._remaining + 1
-        data = self._stream.read(largest if size < 0 else min(size, largest))
-        self._remaining -= len(data)
-        if self._remaining < 0:
-            raise ValueError("unpacks to far more than the official file")
-        return data
-
-    def read_to_end(self) -> None:
-        """Read to the end, where gzip verifies its checksum."""
-        while self.read(2**20):
-            pass
+def _read_limited(stream: IO[bytes], limit: int) -> bytes:
+    """Read to the end, where gzip verifies its checksum."""
+    data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError("unpacks to far more than the official file")
+    return data
 
 
 def read_uncompressed(path: Path) -> bytes:
     """Return the content of a file, at most ``MEMBER_LIMIT`` bytes."""
     with as_user_errors(path), path.open("rb") as stream:
-        return _LimitedStream(stream, MEMBER_LIMIT).read()
+        return _read_limited(stream, MEMBER_LIMIT)
 
 
 def read_gzip(path: Path) -> bytes:
     """Return the uncompressed content of a gzip file, at most ``MEMBER_LIMIT`` bytes."""
-    with as_user_errors(path), gzip.open(path, "rb") as stream:
-        return _LimitedStream(stream, MEMBER_LIMIT).read()  # type: ignore[arg-type]
+    with as_user_errors(path), gzip.open(path) as stream:
+        return _read_limited(stream, MEMBER_LIMIT)
 
 
 def read_tar(path: Path, wanted: Collection[str], trusted: bool = False) -> dict[str, bytes]:
@@ -99,16 +85,16 @@ def read_tar(path: Path, wanted: Collection[str], trusted: bool = False) -> dict
         member that is a link or a device, or whose path is outside of the archive.
     """
     members: dict[str, bytes] = {}
-    with as_user_errors(path), gzip.open(path, "rb") as unpacked:
-        stream = _LimitedStream(unpacked, ARCHIVE_LIMIT)  # type: ignore[arg-type]
-        with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+    with as_user_errors(path):
+        with gzip.open(path) as stream:
+            unpacked = io.BytesIO(_read_limited(stream, ARCHIVE_LIMIT))
+        with tarfile.open(fileobj=unpacked, mode="r:") as archive:
             for member in archive:
                 name = str(PurePosixPath(member.name))
                 if name in wanted or not trusted:
                     _check_member(member)
                 if name in wanted:
                     members[name] = _read_member(archive, member, name in members)
-        stream.read_to_end()
         if missing := sorted(set(wanted) - set(members)):
             raise ValueError(f"lacks {', '.join(missing)}")
     return members

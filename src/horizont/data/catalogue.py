@@ -8,7 +8,7 @@ those that public loaders list. A set is accepted by its unpacked files, because
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from horizont.errors import UserError
@@ -72,11 +72,6 @@ class DatasetInfo:
 
 
 _CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
-_CIFAR_LICENCE = "No licence is stated; the authors ask that their report be cited."
-_CIFAR_CITATION = (
-    "A. Krizhevsky, Learning multiple layers of features from tiny images, "
-    "technical report, University of Toronto, 2009"
-)
 
 CIFAR10 = DatasetInfo(
     name="cifar10",
@@ -106,19 +101,19 @@ CIFAR10 = DatasetInfo(
         "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
         "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
     },
-    licence=_CIFAR_LICENCE,
-    citation=_CIFAR_CITATION,
+    licence="No licence is stated; the authors ask that their report be cited.",
+    citation=(
+        "A. Krizhevsky, Learning multiple layers of features from tiny images, "
+        "technical report, University of Toronto, 2009"
+    ),
     page=_CIFAR_URL + "cifar.html",
 )
 
-CIFAR100 = DatasetInfo(
+CIFAR100 = replace(
+    CIFAR10,
     name="cifar100",
     title="CIFAR-100",
-    kind="image",
-    format="cifar",
-    shape=(3, 32, 32),
     classes=100,
-    splits={"train": 50_000, "test": 10_000},
     files=(
         RawFile(
             "cifar-100-python.tar.gz",
@@ -132,9 +127,6 @@ CIFAR100 = DatasetInfo(
         "cifar-100-python/train": "16019d7e3df5f24257cddd939b257f8d",
         "cifar-100-python/test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     },
-    licence=_CIFAR_LICENCE,
-    citation=_CIFAR_CITATION,
-    page=_CIFAR_URL + "cifar.html",
 )
 
 _FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
@@ -216,13 +208,7 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return the catalogue entry of a data set.
-
-    Raises
-    ------
-    UserError
-        If there is no data set of this name.
-    """
+    """Return the catalogue entry of a data set; refuse an unknown name."""
     if name not in DATASETS:
         raise UserError("dataset", name, DATASETS)
     return DATASETS[name]

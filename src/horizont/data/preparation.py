@@ -73,9 +73,10 @@ def prepare(
     if raw_files is None:
         content, description = _generate_synthetic(info, splits, seed, progress)
     else:
-        progress(f"reading {raw_files.folder}", 0.0)
-        content = read_content(info, raw_files.folder).head(splits)
-        description = _describe(info, content, splits, raw_files.origin)
+        raw_folder, origin = raw_files
+        progress(f"reading {raw_folder}", 0.0)
+        content = read_content(info, raw_folder).head(splits)
+        description = _describe(info, content, splits, origin)
     progress(f"writing {folder}", 0.0)
     write_prepared(folder, content, description)
     progress(f"writing {folder}", 1.0)

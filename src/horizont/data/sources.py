@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from horizont.data.archives import md5_of, read_gzip, read_tar, read_uncompressed
@@ -23,12 +22,8 @@ ProgressCallback = Callable[[str, float], None]
 DOWNLOAD_TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True)
-class RawFiles:
-    """A folder with the official files of a data set, and where they came from."""
-
-    folder: Path
-    origin: Origin
+#: A folder with the official files of a data set, and where they came from.
+RawFiles = tuple[Path, Origin]
 
 
 def locate(info: DatasetInfo, raw_dir: Path, mirror: Path | None) -> RawFiles | None:
@@ -41,14 +36,14 @@ def locate(info: DatasetInfo, raw_dir: Path, mirror: Path | None) -> RawFiles | 
     """
     if mirror is not None and not mirror.is_dir():
         raise UserError("mirror", str(mirror), "an existing folder with the official archives")
-    candidates: list[tuple[Path, Origin]] = [(raw_dir / info.name, "raw folder")]
+    candidates: list[RawFiles] = [(raw_dir / info.name, "raw folder")]
     if mirror is not None:
         candidates += [(mirror / info.name, "mirror"), (mirror, "mirror")]
     if info.debian_folder is not None:
         candidates.append((Path(info.debian_folder), "debian"))
     for folder, origin in candidates:
         if _has_archives(info, folder) or _unpacked_paths(info, folder) is not None:
-            return RawFiles(folder, origin)
+            return folder, origin
     return None
 
 
@@ -63,24 +58,19 @@ def fetch(info: DatasetInfo, raw_dir: Path, progress: ProgressCallback) -> RawFi
     UserError
         If a file cannot be downloaded or is not the official one.
     """
-    folder = raw_dir / info.name
-    for file in info.files:
-        _fetch_file(file, folder, progress)
-    return RawFiles(folder, "official")
-
-
-def _fetch_file(file: RawFile, folder: Path, progress: ProgressCallback) -> None:
     import pooch
 
-    downloader = pooch.HTTPDownloader(
-        progressbar=_ProgressBar(file, progress), timeout=DOWNLOAD_TIMEOUT_S
-    )
     pooch.get_logger().setLevel("WARNING")  # the progress callback reports what pooch would log
-    try:
-        pooch.retrieve(file.url, f"md5:{file.md5}", file.name, folder, downloader=downloader)
-    except (OSError, ValueError) as error:  # no network, refused, disk full; wrong checksum
-        allowed = f"network, {file.name} in {folder}, or a mirror folder that has it"
-        raise UserError(f"fetching {file.url}", str(error), allowed) from error
+    folder = raw_dir / info.name
+    for file in info.files:
+        bar = _ProgressBar(file, progress)
+        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=DOWNLOAD_TIMEOUT_S)
+        try:
+            pooch.retrieve(file.url, f"md5:{file.md5}", file.name, folder, downloader=downloader)
+        except (OSError, ValueError) as error:  # no network, refused, disk full; wrong checksum
+            allowed = f"network, {file.name} in {folder}, or a mirror folder that has it"
+            raise UserError(f"fetching {file.url}", str(error), allowed) from error
+    return folder, "official"
 
 
 class _ProgressBar:
