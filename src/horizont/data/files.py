@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.data.catalogue import DatasetInfo, dataset_info
+from horizont.data.catalogue import dataset_info
 from horizont.data.formats import archive_members, find_pixel_offset, parse_idx
 from horizont.data.prepared import DatasetArrays, DatasetDescription, ImageData, atomic_folder
 from horizont.errors import UserError
@@ -27,19 +27,10 @@ ImageReader = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
 
 
 class DecodedImageCache:
-    """A cache of images that are read at their first use.
+    """A cache of `count` images of a shape (channels, height, width), read at their first use.
 
     The array for all of them is allocated at once; the operating system commits the memory of a
     page when it is first written.
-
-    Parameters
-    ----------
-    count
-        The number of images.
-    shape
-        (channels, height, width) of an image.
-    read
-        Reads the images that are not cached.
     """
 
     def __init__(self, count: int, shape: tuple[int, ...], read: ImageReader) -> None:
@@ -62,17 +53,7 @@ SOURCE_HASH_FILE = "source_hashes.txt"
 
 @dataclass(frozen=True)
 class FileSegment:
-    """Consecutive images in a file.
-
-    Attributes
-    ----------
-    offset
-        Of the first image, in bytes.
-    count
-        The number of images.
-    file_bytes
-        Size of the file.
-    """
+    """`count` consecutive images in a file of `file_bytes`, from `offset` (in bytes) on."""
 
     path: Path
     offset: int
@@ -82,14 +63,9 @@ class FileSegment:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """The training images of a set in files, and their labels in memory.
+    """The training images of a set in files, and their labels (int64) in memory.
 
-    Attributes
-    ----------
-    shape
-        (channels, height, width) of an image.
-    labels
-        int64, (examples,).
+    `shape` is (channels, height, width) of an image.
     """
 
     shape: tuple[int, ...]
@@ -173,34 +149,22 @@ def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise UserError(str(missing[0]), "missing", "a file in the official format")
-    find_segments = _idx_segments if info.format == "idx" else _cifar_segments
-    segments, labels = find_segments(info, paths)
-    return ImageFiles(description.shape, tuple(segments), labels)
+    if info.format == "idx":
+        image_file, label_file = paths
+        content = image_file.read_bytes()
+        pixels = parse_idx(str(image_file), content, axes=3)
+        labels = parse_idx(str(label_file), label_file.read_bytes(), axes=1).astype(np.int64)
+        offset = len(content) - pixels.nbytes
+        segment = FileSegment(image_file, offset, len(pixels), len(content))
+        return ImageFiles(description.shape, (segment,), labels)
+    segments, batches = [], []
+    for path in paths:
+        content = path.read_bytes()
+        offset, labels = find_pixel_offset(info, str(path), content)
+        segments.append(FileSegment(path, offset, len(labels), len(content)))
+        batches.append(labels)
+    return ImageFiles(description.shape, tuple(segments), np.concatenate(batches))
 
 
 def _content_hash(description: DatasetDescription) -> str:
     return "\n".join(description.sha256[f"train_{part}"] for part in ("images", "labels")) + "\n"
-
-
-def _cifar_segments(
-    info: DatasetInfo, paths: Sequence[Path]
-) -> tuple[list[FileSegment], NDArray[np.int64]]:
-    segments, labels = [], []
-    for path in paths:
-        content = path.read_bytes()
-        offset, batch_labels = find_pixel_offset(info, str(path), content)
-        segments.append(FileSegment(path, offset, len(batch_labels), len(content)))
-        labels.append(batch_labels)
-    return segments, np.concatenate(labels)
-
-
-def _idx_segments(
-    info: DatasetInfo, paths: Sequence[Path]
-) -> tuple[list[FileSegment], NDArray[np.int64]]:
-    del info
-    image_file, label_file = paths
-    content = image_file.read_bytes()
-    pixels = parse_idx(str(image_file), content, axes=3)
-    labels = parse_idx(str(label_file), label_file.read_bytes(), axes=1).astype(np.int64)
-    offset = len(content) - pixels.nbytes
-    return [FileSegment(image_file, offset, len(pixels), len(content))], labels
