@@ -16,8 +16,8 @@ from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont.workflow.paths import Paths
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below
-from horizont_textbook.processes import GroupResults, by_rank, relative_distance, run_group
+from horizont_textbook.page import Plotted, columns, legend_below, relative_distance
+from horizont_textbook.processes import GroupResults, by_rank, run_group
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import autograd.numpy as np
 import pandas as pd
@@ -73,23 +72,12 @@ def average_pool(images: Array, size: int = 2, stride: int = 2) -> Array:
     return np.mean(windows(images, size, stride), axis=(-2, -1))
 
 
-@dataclass(frozen=True)
-class LayerCosts:
+class LayerCosts(NamedTuple):
     """What a layer needs for one image; each multiplication goes with an addition."""
 
     outputs: int
     weights: int
     multiplications: int
-
-    @property
-    def output_bytes(self) -> int:
-        """Memory of the outputs in float32."""
-        return self.outputs * FLOAT32_BYTES
-
-    @property
-    def weight_bytes(self) -> int:
-        """Memory of the weights in float32."""
-        return self.weights * FLOAT32_BYTES
 
 
 def convolution_costs(
@@ -179,9 +167,9 @@ def cost_table() -> TableOutput:
         {
             "layer on 80x80 RGB": name,
             "outputs": f"{costs.outputs:,}",
-            "outputs, MB": f"{costs.output_bytes / 1e6:,.2f}",
+            "outputs, MB": f"{costs.outputs * FLOAT32_BYTES / 1e6:,.2f}",
             "weights": f"{costs.weights:,}",
-            "weights, MB": f"{costs.weight_bytes / 1e6:,.2f}",
+            "weights, MB": f"{costs.weights * FLOAT32_BYTES / 1e6:,.2f}",
             "multiplications": f"{costs.multiplications:,}",
         }
         for name, costs in layers.items()

@@ -23,8 +23,8 @@ from horizont_textbook.framework_operators import BACKENDS, Case, evaluate
 from horizont_textbook.metrics import cross_entropy, softmax
 from horizont_textbook.neuron import ACTIVATIONS
 from horizont_textbook.normalisation import batch_norm
-from horizont_textbook.page import format_distance
-from horizont_textbook.processes import relative_distance, run_modules
+from horizont_textbook.page import format_distance, relative_distance
+from horizont_textbook.processes import run_modules
 from horizont_textbook.recurrence import LAYERS, corrupt, hebbian_weights, letters
 from horizont_textbook.strategies import STRATEGIES, initial_state, part_of
 from horizont_textbook.tutorial import CLASSES, FEATURES, examples

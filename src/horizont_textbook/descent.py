@@ -8,7 +8,6 @@ from typing import Any
 
 import autograd.numpy as np
 from autograd import grad
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
@@ -106,22 +105,22 @@ def optimal_momentum(low: float, high: float) -> tuple[Momentum, float]:
     return Momentum(float(rate), float(contraction**2)), float(contraction)
 
 
-def steps_to(contraction: float, fraction: float = 1e-6) -> int:
-    """Return the number of steps after which a fraction of the distance is left."""
-    return 1 if contraction == 0 else int(np.ceil(np.log(fraction) / np.log(contraction)))
+def steps_to_a_millionth(contraction: float) -> int:
+    """Return the number of steps after which a millionth of the distance is left."""
+    return 1 if contraction == 0 else int(np.ceil(np.log(1e-6) / np.log(contraction)))
 
 
-def line_examples(count: int = 256, seed: int = 3) -> tuple[Array, Array]:
+def line_examples(count: int = 256) -> tuple[Array, Array]:
     """Draw examples around the line y = 1.5 x - 0.5, with noise, (count, 1) each."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(3)
     x = rng.normal(size=(count, 1))
     return x, 1.5 * x - 0.5 + 0.5 * rng.normal(size=(count, 1))
 
 
-def fit_line(batch: int, epochs: int, rate: float, seed: int = 4) -> Array:
+def fit_line(batch: int, epochs: int, rate: float) -> Array:
     """Fit a line by stochastic gradient descent; return all points, (steps + 1, 2)."""
     x, t = line_examples()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(4)
     gradient = grad(lambda w, rows: np.mean((x[rows] * w[0] + w[1] - t[rows]) ** 2))
     path = [np.array([-0.5, 1.0])]
     for _ in range(epochs):
@@ -137,10 +136,10 @@ def descent_values() -> dict[str, float]:
     return {
         "largest_stable_learning_rate": 2 / CURVATURES[1],
         "best_plain_learning_rate": rate,
-        "steps_to_a_millionth,_plain": steps_to(plain),
+        "steps_to_a_millionth,_plain": steps_to_a_millionth(plain),
         "best_learning_rate_with_momentum": rule.learning_rate,
         "best_momentum": rule.momentum,
-        "steps_to_a_millionth,_momentum": steps_to(contraction),
+        "steps_to_a_millionth,_momentum": steps_to_a_millionth(contraction),
     }
 
 
@@ -213,17 +212,13 @@ def plot_local_minima(
         for start, colour in zip((-8.0, 2.5, 8.0), PAIR_COLOURS, strict=False):
             path = trajectory(waves, (start,), Momentum(learning_rate, value), 60)[:, 0]
             data[f"{title}, start {start:g}"] = path
-            _plot_path(axes, path, colour)
+            losses = waves([path])
+            axes.plot(path, losses, ".-", color=colour, linewidth=1, markersize=3)
+            axes.plot(path[0], losses[0], "o", color=colour, markerfacecolor="none", markersize=8)
+            axes.plot(path[-1], losses[-1], "s", color=colour, markersize=7)
         axes.set(title=title, xlabel="weight", ylim=(-1.4, 5.5))
     panels[0].set_ylabel("loss")
     return data
-
-
-def _plot_path(axes: Axes, path: Array, colour: str) -> None:
-    heights = waves([path])
-    axes.plot(path, heights, ".-", color=colour, linewidth=1, markersize=3)
-    axes.plot(path[0], heights[0], "o", color=colour, markerfacecolor="none", markersize=8)
-    axes.plot(path[-1], heights[-1], "s", color=colour, markersize=7)
 
 
 @page.figure("batches", height=3.0)

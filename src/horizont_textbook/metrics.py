@@ -79,12 +79,7 @@ def gustafson(workers: Any, serial: float) -> Array:
 
 
 def step_time(
-    workers: Any,
-    compute_s: float,
-    gradient_bytes: float,
-    bytes_per_s: float,
-    *,
-    strong: bool = False,
+    workers: Any, compute_s: float, gradient_bytes: float, bytes_per_s: float, strong: bool = False
 ) -> Array:
     """Return a lower bound of the duration of a synchronous step with a ring all-reduce.
 
@@ -96,14 +91,13 @@ def step_time(
     return compute + 2 * (n - 1) / n * gradient_bytes / bytes_per_s
 
 
-def expected_slowest(workers: Any, spread: float, draws: int = 20_000, seed: int = 5) -> Array:
+def expected_slowest(workers: Any, spread: float) -> Array:
     """Estimate the duration of the slowest of some workers, relative to a single one.
 
     The logarithm of a duration is normally distributed with the spread as standard deviation.
     """
-    counts = np.asarray(workers)
-    times = np.exp(np.random.default_rng(seed).normal(0, spread, (draws, int(np.max(counts)))))
-    slowest = [times[:, :count].max(axis=1).mean() for count in counts]
+    times = np.exp(np.random.default_rng(5).normal(0, spread, (20_000, max(workers))))
+    slowest = [times[:, :count].max(axis=1).mean() for count in workers]
     return np.array(slowest) / times[:, 0].mean()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import autograd.numpy as np
-from autograd import elementwise_grad
+from autograd import elementwise_grad, make_vjp
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
@@ -14,6 +14,9 @@ from horizont_textbook.page import Plotted, columns, legend_below
 
 #: Where the derivative is smaller, a function counts as saturated.
 SATURATION_THRESHOLD = 0.05
+
+#: Neurons of each layer of the random networks.
+WIDTH = 64
 
 #: Activation functions that the figures compare.
 COMPARED = ("sigmoid", "tanh", "relu")
@@ -67,29 +70,36 @@ def neuron(x: Array, weights: Array, bias: float, activation: str = "sigmoid") -
     return ACTIVATIONS[activation](x @ weights + bias)
 
 
-def gradient_norms(activation: str, layers: int, width: int = 64, seed: int = 1) -> Array:
-    """Compute the norm of a gradient behind each layer, from the last one back.
+def norms_by_depth(
+    layer: Callable[[Array, Array], Array], layers: int, examples: int, seed: int
+) -> Array:
+    """Compute the norm of a gradient behind each layer of inputs and weights, from the last back.
 
     Weights have variance 1 / width, so that a linear layer would preserve the norm.
     """
     rng = np.random.default_rng(seed)
-    weights = [rng.normal(0, width**-0.5, (width, width)) for _ in range(layers)]
-    values, sums = rng.normal(size=(32, width)), []
+    weights = [rng.normal(0, WIDTH**-0.5, (WIDTH, WIDTH)) for _ in range(layers)]
+    values, backward_passes = rng.normal(size=(examples, WIDTH)), []
     for weight in weights:
-        sums.append(values @ weight)
-        values = ACTIVATIONS[activation](sums[-1])
+        backward, values = make_vjp(layer)(values, weight)
+        backward_passes.append(backward)
     gradient = rng.normal(size=values.shape)
     norms = [np.linalg.norm(gradient)]
-    for weight, weighted_sum in zip(reversed(weights), reversed(sums), strict=True):
-        gradient = (gradient * DERIVATIVES[activation](weighted_sum)) @ weight.T
+    for backward in reversed(backward_passes):
+        gradient = backward(gradient)
         norms.append(np.linalg.norm(gradient))
     return np.array(norms) / norms[0]
 
 
-def saturation_point(activation: str, threshold: float = SATURATION_THRESHOLD) -> float:
-    """Find the positive input from which the derivative stays below a threshold."""
+def gradient_norms(activation: str, layers: int, seed: int = 1) -> Array:
+    """Compute the norm of a gradient behind each layer with an activation function."""
+    return norms_by_depth(lambda x, w: ACTIVATIONS[activation](x @ w), layers, 32, seed)
+
+
+def saturation_point(activation: str) -> float:
+    """Find the positive input from which the function is saturated."""
     x = np.linspace(0, 20, 200_001)
-    is_flat = DERIVATIVES[activation](x) < threshold
+    is_flat = DERIVATIVES[activation](x) < SATURATION_THRESHOLD
     return float(x[is_flat][0]) if is_flat[-1] else float("inf")
 
 
@@ -116,7 +126,7 @@ def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> Plo
 
 
 @page.figure("activations", height=4.4)
-def plot_activations(figure: Figure, threshold: float = SATURATION_THRESHOLD) -> Plotted:
+def plot_activations(figure: Figure) -> Plotted:
     """Six activation functions and their derivatives. Shaded: where the derivative is below
     {threshold:g}. There the neuron is saturated: its output hardly depends on its weights, so that
     they learn next to nothing.
@@ -127,13 +137,13 @@ def plot_activations(figure: Figure, threshold: float = SATURATION_THRESHOLD) ->
     for axes, (name, function) in zip(panels.flat, ACTIVATIONS.items(), strict=True):
         data[name], derivative = function(x), DERIVATIVES[name](x)
         data[f"{name} derivative"] = derivative
-        is_flat = derivative < threshold
+        is_flat = derivative < SATURATION_THRESHOLD
         axes.fill_between(x, -1.5, 3, where=is_flat, color=GRID, alpha=0.6, linewidth=0)
         axes.plot(x, data[name], label="function")
         axes.plot(x, derivative, label="derivative")
         axes.set(title=name.replace("_", " "), ylim=(-1.5, 3))
     legend_below(figure, panels[0, 0], 2)
-    return data
+    return data, {"threshold": SATURATION_THRESHOLD}
 
 
 @page.figure("line", height=3.1, width=4.2)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import autograd.numpy as np
-from autograd import make_vjp
 from matplotlib.figure import Figure
 
 from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
+from horizont_textbook.neuron import WIDTH, norms_by_depth
 from horizont_textbook.page import Plotted, columns
 
 #: Factor of the standard deviation of the initial weights.
@@ -41,37 +41,23 @@ def dropout_mask(shape: tuple[int, ...], rate: float, seed: int) -> Array:
     return (np.random.default_rng(seed).random(shape) >= rate) / (1 - rate)
 
 
-def activations_by_depth(
-    layers: int, *, normalised: bool, gain: float, width: int = 64
-) -> list[Array]:
-    """Return the outputs of tanh layers whose weights have variance gain^2 / width."""
+def deep_outputs(layers: int, *, normalised: bool, gain: float) -> Array:
+    """Return the outputs of the last tanh layer; weights have variance gain^2 / width."""
     rng = np.random.default_rng(7)
-    values, outputs = rng.normal(size=(128, width)), []
+    values = rng.normal(size=(128, WIDTH))
     for _ in range(layers):
-        sums = values @ rng.normal(0, gain * width**-0.5, (width, width))
+        sums = values @ rng.normal(0, gain * WIDTH**-0.5, (WIDTH, WIDTH))
         values = np.tanh(batch_norm(sums) if normalised else sums)
-        outputs.append(values)
-    return outputs
+    return values
 
 
-def gradients_by_depth(blocks: int, *, residual: bool, width: int = 64, seed: int = 1) -> Array:
+def gradients_by_depth(blocks: int, *, residual: bool, seed: int = 1) -> Array:
     """Compute the norm of a gradient behind each block of layer, batch norm and relu."""
-    rng = np.random.default_rng(seed)
-    weights = [rng.normal(0, width**-0.5, (width, width)) for _ in range(blocks)]
-    values, backward_passes = rng.normal(size=(64, width)), []
-    for weight in weights:
 
-        def block(x: Array, weight: Array = weight) -> Array:
-            return np.maximum(batch_norm(x @ weight), 0) + (x if residual else 0)
+    def block(x: Array, weight: Array) -> Array:
+        return np.maximum(batch_norm(x @ weight), 0) + (x if residual else 0)
 
-        backward, values = make_vjp(block)(values)
-        backward_passes.append(backward)
-    gradient = rng.normal(size=values.shape)
-    norms = [np.linalg.norm(gradient)]
-    for backward in reversed(backward_passes):
-        gradient = backward(gradient)
-        norms.append(np.linalg.norm(gradient))
-    return np.array(norms) / norms[0]
+    return norms_by_depth(block, blocks, 64, seed)
 
 
 @page.figure("outputs", height=3.3)
@@ -85,7 +71,7 @@ def plot_outputs(figure: Figure, layers: int = 12) -> Plotted:
     panels = figure.subplots(2, len(GAINS), sharex=True)
     for row, label in enumerate(("without", "with batch norm")):
         for axes, (gain, description) in zip(panels[row], GAINS.items(), strict=True):
-            outputs = activations_by_depth(layers, normalised=bool(row), gain=gain)[-1].ravel()
+            outputs = deep_outputs(layers, normalised=bool(row), gain=gain).ravel()
             weights = np.full(outputs.shape, 1 / len(outputs))
             heights, *_ = axes.hist(outputs, edges, color=PAIR_COLOURS[row], weights=weights)
             data[f"{description}, {label}"] = heights

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from cycler import cycler
 from matplotlib.axes import Axes
@@ -19,7 +20,8 @@ from horizont.reporting.labels import dataset_label, workload_label
 from horizont.reporting.output import FigureOutput, Prose, TableOutput
 from horizont.reporting.style import FIGURE_WIDTH, PAIR_COLOURS, book_style, grid_axis, new_figure
 from horizont.reporting.tables import text_table
-from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.paths import study_paths
+from horizont_textbook import Array
 
 P = ParamSpec("P")
 
@@ -92,6 +94,11 @@ def table(rows: Sequence[dict[str, str]], text: Sequence[str] = ()) -> TableOutp
     return text_table(frame, numbers, measured=False)
 
 
+def relative_distance(values: Array, expected: Array) -> float:
+    """Return the norm of the difference over the norm of the expected values."""
+    return float(np.linalg.norm(values - expected) / (np.linalg.norm(expected) or 1.0))
+
+
 def format_distance(distance: float | None) -> str:
     """Format a relative distance: one digit, a dash where it is unknown."""
     if distance is None:
@@ -99,7 +106,7 @@ def format_distance(distance: float | None) -> str:
     return f"{distance:.0e}" if distance else "0"
 
 
-def related_pages(*chapters: str, paths: Paths | None = None) -> Prose:
+def related_pages(*chapters: str) -> Prose:
     """Return links to the measured pages of some chapters, as far as the study has them.
 
     Parameters
@@ -107,7 +114,7 @@ def related_pages(*chapters: str, paths: Paths | None = None) -> Prose:
     chapters
         `data`, `equivalence`, or experiments.
     """
-    study = read_study((paths or study_paths()).params)
+    study = read_study(study_paths().params)
     pages = [page for chapter in chapters for page in _pages(study, chapter)]
     links = "\n".join(f"- [{text}]({name}.ipynb)" for text, name in pages)
     return Prose(links or "This study does not measure it; another profile does.")

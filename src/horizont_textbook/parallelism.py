@@ -17,8 +17,15 @@ from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_C
 from horizont.workflow.paths import Paths
 from horizont_textbook import page
 from horizont_textbook.autodiff import gradients_by_hand
-from horizont_textbook.page import Plotted, columns, format_distance, legend_below, power_axis
-from horizont_textbook.processes import GroupResults, by_rank, relative_distance, run_group
+from horizont_textbook.page import (
+    Plotted,
+    columns,
+    format_distance,
+    legend_below,
+    power_axis,
+    relative_distance,
+)
+from horizont_textbook.processes import GroupResults, by_rank, run_group
 from horizont_textbook.strategies import (
     PROCESSES,
     SMALL,

@@ -20,7 +20,7 @@ from horizont.records.provenance import code_fingerprint
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import hash_fields
-from horizont_textbook import INPUTS_FILE, RESULTS_FILE, Array
+from horizont_textbook import INPUTS_FILE, RESULTS_FILE
 
 TIMEOUT_S = 300.0
 LOOPBACK = "127.0.0.1"
@@ -102,8 +102,3 @@ def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResul
 def by_rank(results: GroupResults, exercise: str, name: str) -> list[Any]:
     """List a result of all processes that have it."""
     return [own[exercise, name] for own in results if (exercise, name) in own]
-
-
-def relative_distance(values: Array, expected: Array) -> float:
-    """Return the norm of the difference over the norm of the expected values."""
-    return float(np.linalg.norm(values - expected) / (np.linalg.norm(expected) or 1.0))

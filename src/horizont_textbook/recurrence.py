@@ -68,17 +68,16 @@ def corrupt(pattern: Array, fraction: float, seed: int = 0) -> Array:
     return corrupted
 
 
-def recall_energies(fraction: float) -> Array:
-    """Return the energy of the corrupted first letter, and after each sweep."""
-    weights = hebbian_weights(letters())
-    return energy(weights, recall(weights, corrupt(letters()[0], fraction)))
-
-
-def bit_errors(fraction: float) -> int:
-    """Return how many elements of the corrupted first letter are wrong after the last sweep."""
-    pattern = letters()[0]
-    recalled = recall(hebbian_weights(letters()), corrupt(pattern, fraction))[-1]
-    return int(np.sum(recalled != pattern))
+def recall_values(fraction: float) -> dict[str, float]:
+    """Return how the first letter is recalled, of which a fraction of the elements is flipped."""
+    weights, pattern = hebbian_weights(letters()), letters()[0]
+    states = recall(weights, corrupt(pattern, fraction))
+    energies = energy(weights, states)
+    return {
+        "energy_of_a_corrupted_letter": energies[0],
+        "energy_after_a_sweep": energies[1],
+        "wrong_elements_at_the_end": np.sum(states[-1] != pattern),
+    }
 
 
 def recurrent(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) -> Array:
@@ -122,11 +121,9 @@ def lstm(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) -> Ar
 LAYERS: dict[str, Callable[..., Array]] = {"recurrent": recurrent, "lstm": lstm}
 
 
-def gradient_reach(
-    kind: str, steps: int, forget_bias: float = 1.0, units: int = 32, seed: int = 2
-) -> Array:
+def gradient_reach(kind: str, steps: int, forget_bias: float = 1.0) -> Array:
     """Compute the norm of the gradient of the last state by each input, from the last back."""
-    rng = np.random.default_rng(seed)
+    rng, units = np.random.default_rng(2), 32
     rows = units * (4 if kind == "lstm" else 1)
     x = rng.normal(size=(8, steps, units))
     weights = [rng.normal(0, units**-0.5, (rows, units)) * 0.7 for _ in range(2)]

@@ -15,7 +15,7 @@ from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import FOREGROUND, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.descent import steps_to
+from horizont_textbook.descent import steps_to_a_millionth
 from horizont_textbook.metrics import cross_entropy
 from horizont_textbook.page import Plotted, columns, legend_below
 
@@ -119,7 +119,7 @@ def plot_stability(figure: Figure) -> Plotted:
         limit=[stability_limit(delay) for delay in DELAYS],
         limit_from_roots=[numeric_stability_limit(delay) for delay in DELAYS],
         fastest=[product for product, _ in optima],
-        steps=[steps_to(contraction) for _, contraction in optima],
+        steps=[steps_to_a_millionth(contraction) for _, contraction in optima],
     )
     delays = data["delay"]
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])

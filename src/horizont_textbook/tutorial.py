@@ -24,8 +24,7 @@ from horizont.reporting.style import (
 )
 from horizont_textbook import Array, page
 from horizont_textbook.metrics import cross_entropy
-from horizont_textbook.page import Plotted, columns, format_distance
-from horizont_textbook.processes import relative_distance
+from horizont_textbook.page import Plotted, columns, format_distance, relative_distance
 
 if TYPE_CHECKING:
     from horizont_textbook.launch import ProgramRun

@@ -87,7 +87,6 @@ def test_formulas_of_gradients_are_those_of_autograd() -> None:
 def test_the_layer_of_the_text_costs_what_the_text_states() -> None:
     layer = convolution.convolution_costs(80, 3, 100, 5, padding=2)
     assert (layer.weights, layer.outputs, layer.multiplications) == (7600, 640_000, 48_000_000)
-    assert layer.output_bytes == 2_560_000
     assert convolution.dense_costs(2, 3).weights == 9
     assert [convolution.output_size(80, 5, stride, 2) for stride in (1, 2, 3)] == [80, 40, 27]
 

@@ -100,32 +100,24 @@ def _convolution() -> dict[str, float]:
         "weights": costs.weights,
         "outputs": costs.outputs,
         "mult": costs.multiplications,
-        "MB": 42 * costs.output_bytes / 1e6,
+        "MB": 42 * 4 * costs.outputs / 1e6,
         "dense": convolution.dense_costs(19200, 640000).weights,
         "smooth": convolution.spatial_correlation(ARGUMENTS["convolution.plot_filters"][1]),
     }
 
 
 def _normalisation() -> dict[str, float]:
-    def spread(normalised: bool) -> float:
-        return float(
-            normalisation.activations_by_depth(12, normalised=normalised, gain=0.5)[-1].std()
-        )
-
     return {
         "plain": normalisation.gradients_by_depth(40, residual=False)[-1],
         "residual": normalisation.gradients_by_depth(40, residual=True)[-1],
-        "without": spread(False),
-        "with_": spread(True),
+        "without": normalisation.deep_outputs(12, normalised=False, gain=0.5).std(),
+        "with_": normalisation.deep_outputs(12, normalised=True, gain=0.5).std(),
     }
 
 
 def _recurrence() -> dict[str, float]:
-    energies = recurrence.recall_energies(0.2)
     return {
-        "e0": energies[0],
-        "e1": energies[1],
-        "wrong": recurrence.bit_errors(0.2),
+        **dict(zip(("e0", "e1", "wrong"), recurrence.recall_values(0.2).values(), strict=True)),
         "rec": recurrence.gradient_reach("recurrent", 40)[20],
         "lstm": recurrence.gradient_reach("lstm", 40, 3.0)[20],
     }
