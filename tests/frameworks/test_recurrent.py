@@ -82,5 +82,5 @@ def test_every_mutation_of_a_language_model_is_detected(study_root: Paths) -> No
     results = run_mutation_tests(WORKLOAD, study_root, only=only)
     assert len(results) == len(only)
     for row in results:
-        assert row.detected, row
-        assert row.tensor in ("logits", "embedding.weight"), row
+        assert row["detected"], row
+        assert row["tensor"] in ("logits", "embedding.weight"), row

@@ -315,7 +315,7 @@ def test_the_table_of_seeded_defects():
         {"description": "loss summed", "framework": "mxnet", "distance": 0.9, "detected": True},
         {"description": "labels off", "framework": "pytorch", "distance": 0.0, "detected": False},
     ]
-    results = [SimpleNamespace(as_row=lambda row=row: common | row) for row in rows]
+    results = [common | row for row in rows]
     text = mutation_table(results).html()
     assert "MXNet" in text
     assert ">yes<" in text
@@ -333,8 +333,7 @@ def test_the_table_of_replays():
             "reason": "a port is taken",
         },
     ]
-    results = [SimpleNamespace(as_row=lambda row=row: row) for row in rows]
-    page = replay_table(results).html()
+    page = replay_table(rows).html()
     assert "fc1.weight" in page
     assert "a port is taken" in page
     assert "No run was replayed" in replay_table([]).text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 from horizont.config.jobs import TraceRun
@@ -21,41 +22,20 @@ FLOAT64_RUN = TraceRun(dtype="float64")
 PERMUTED_FLOAT64_RUN = TraceRun(dtype="float64", perturbation="batch_order")
 
 
-@dataclass(frozen=True)
-class MutationResult:
-    """What the comparator found of a seeded defect.
-
-    Attributes
-    ----------
-    framework
-        The framework with the defect.
-    quantity, step, tensor, pair
-        The first divergence; empty if there was none.
-    detected
-        Whether it was found in that framework, and in the quantity and step where it must show.
-    """
-
-    description: str
-    framework: str
-    quantity: str
-    step: int
-    tensor: str
-    pair: str
-    distance: float
-    detected: bool
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the fields as a row of a table."""
-        return asdict(self)
-
-
 def run_mutation_tests(
     workload: str, paths: Paths | None = None, only: Collection[str] = MUTATIONS
-) -> list[MutationResult]:
+) -> list[dict[str, Any]]:
     """Seed every defect that is possible in a workload's network, and compare.
 
     With few examples and steps, an uneven last batch, and an optimizer with momentum and weight
     decay, so that these can be defective, too.
+
+    Returns
+    -------
+    list
+        Of each defect ``description`` and ``framework``; the first divergence as ``quantity``,
+        ``step``, ``tensor``, ``pair`` and ``distance``, empty if there was none; and ``detected``:
+        whether it was in that framework, and in the quantity and step where it must show.
 
     Raises
     ------
@@ -65,10 +45,9 @@ def run_mutation_tests(
     checker = checker_for(workload, paths or study_paths())
     mutations = [name for name in _applicable_mutations(checker) if name in only]
     checker = replace(checker, study=_with_short_schedule(checker.study, workload, mutations))
-    assigned = list(_assign_to_frameworks(mutations))
-    trace_runs = {
-        name: [FLOAT64_RUN, PERMUTED_FLOAT64_RUN] for name in FRAMEWORKS if installed_version(name)
-    }
+    installed = [name for name in FRAMEWORKS if installed_version(name)]
+    trace_runs = {name: [FLOAT64_RUN, PERMUTED_FLOAT64_RUN] for name in installed}
+    assigned = list(zip(mutations, cycle(installed)))
     for mutation, framework in assigned:
         trace_runs[framework].append(_mutated_run(mutation))
     traced = checker.train(trace_runs, "with seeded defects")
@@ -99,26 +78,16 @@ def _applicable_mutations(checker: EquivalenceChecker) -> list[str]:
     return [name for name, info in MUTATIONS.items() if info.requires in properties]
 
 
-def _assign_to_frameworks(mutations: list[str]) -> Iterator[tuple[str, str]]:
-    """Assign the mutations to the installed frameworks in turn."""
-    installed = [name for name in FRAMEWORKS if installed_version(name)]
-    for number, mutation in enumerate(mutations):
-        yield mutation, installed[number % len(installed)]
-
-
 def _mutated_run(mutation: str) -> TraceRun:
     return FLOAT64_RUN.model_copy(update={"mutation": mutation})
 
 
 def _mutation_result(
     checker: EquivalenceChecker, traced: Mapping[str, TracedTensors], mutation: str, mutated: str
-) -> MutationResult:
+) -> dict[str, Any]:
     """Compare the defective training of one framework with the sound ones of the others."""
     compared: dict[str, TracedTensors] = {
-        framework: {
-            FLOAT64_RUN: runs[FLOAT64_RUN],
-            PERMUTED_FLOAT64_RUN: runs[PERMUTED_FLOAT64_RUN],
-        }
+        framework: {run: runs[run] for run in (FLOAT64_RUN, PERMUTED_FLOAT64_RUN)}
         for framework, runs in traced.items()
         if framework != mutated
     }
@@ -126,13 +95,13 @@ def _mutation_result(
     compared[mutated] = {FLOAT64_RUN: traced[mutated][_mutated_run(mutation)]}
     divergences = (row.as_row() for row in checker.comparisons(compared) if not row.ok)
     info = MUTATIONS[mutation]
-    none: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
+    none = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
     first = next(divergences, none)
-    return MutationResult(
-        description=info.description,
-        framework=mutated,
-        detected=first["quantity"] == info.quantity
+    return {
+        "description": info.description,
+        "framework": mutated,
+        **{key: first[key] for key in none},
+        "detected": first["quantity"] == info.quantity
         and first["step"] <= info.step
         and mutated in first["pair"].split("-"),
-        **{key: first[key] for key in none},
-    )
+    }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from horizont.config.run import Run, StepCounts
 from horizont.config.study import Study
 from horizont.config.system import SYSTEMS, installed_version, parse_system
 from horizont.config.topology import Topology
-from horizont.data.prepared import DatasetDescription
-from horizont.equivalence.replay import ReplayedTensor, compare_replay
+from horizont.data.prepared import read_description
+from horizont.equivalence.replay import compare_replay
 from horizont.networks.catalogue import network_for
 from horizont.networks.weights import initial_weights
 from horizont.records.record import Record
@@ -29,33 +28,8 @@ GLOBAL_BATCH = 16
 REPLAY_TIMEOUT_S = 300.0
 
 
-@dataclass(frozen=True)
-class ReplayResult:
-    """An asynchronous run and its replay; no tensors if the run failed."""
-
-    record: Record
-    tensors: tuple[ReplayedTensor, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every replayed tensor equals the weights of the servers within its bound."""
-        return bool(self.tensors) and all(tensor.ok for tensor in self.tensors)
-
-    def as_row(self) -> dict[str, Any]:
-        """Return a row of a table, with the tensor closest to its bound."""
-        row: dict[str, Any] = {
-            "system": self.record.run.system.name,
-            "replayed": self.ok,
-            "reason": self.record.result.reason or None,
-        }
-        if not self.tensors:
-            return row
-        worst = max(self.tensors, key=lambda tensor: tensor.distance / tensor.bound)
-        return row | {"updates": self.record.updates().num_rows, **worst.model_dump()}
-
-
-def replay_updates(workload: str, paths: Paths | None = None) -> list[ReplayResult]:
-    """Train a few steps in every system that records its updates, and replay them.
+def record_updates(workload: str, paths: Paths | None = None) -> list[Record]:
+    """Train a few steps in every system that records its updates.
 
     Without a run on a workload that `equivalence.replay` does not name.
 
@@ -66,13 +40,42 @@ def replay_updates(workload: str, paths: Paths | None = None) -> list[ReplayResu
     """
     paths = paths or study_paths()
     study = load_study(paths)
-    store = paths.records(REPLAY_EXPERIMENT, workload)
-    store.mkdir(parents=True, exist_ok=True)
+    # DVC expects the folder, even if it is empty.
+    paths.records(REPLAY_EXPERIMENT, workload).mkdir(parents=True, exist_ok=True)
     runs = list(_replay_runs(study, workload))
     if not runs:
         return []
     dataset = ensure_prepared(study, runs[0].workload.dataset, paths)
-    return [_replay_result(record, dataset) for record in execute_runs(runs, dataset, paths)]
+    return execute_runs(runs, dataset, paths)
+
+
+def replay_updates(records: Sequence[Record], paths: Paths | None = None) -> list[dict[str, Any]]:
+    """Replay the updates of some runs.
+
+    Returns
+    -------
+    list
+        Of each run ``system``; ``replayed``, whether every replayed tensor equals the weights of
+        the servers within its bound; the ``reason`` if the run failed, else the number of
+        ``updates``, and the ``tensor`` closest to its bound with ``distance`` and ``bound``.
+    """
+    paths = paths or study_paths()
+    rows = []
+    for record in records:
+        system, reason = record.run.system.name, record.result.reason or None
+        row = {"system": system, "replayed": False, "reason": reason}
+        if record.ok:
+            dataset = read_description(paths.prepared(record.run.workload.dataset))
+            network = network_for(record.run.workload, dataset.shape, dataset.classes)
+            tensors = list(compare_replay(record, initial_weights(network, record.run.seed)))
+            worst = max(tensors, key=lambda tensor: tensor.distance / tensor.bound)
+            row |= {
+                "replayed": all(each.ok for each in tensors),
+                "updates": record.updates().num_rows,
+            }
+            row |= worst.model_dump()
+        rows.append(row)
+    return rows
 
 
 def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
@@ -95,11 +98,3 @@ def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
                 record_updates="gradients",
                 timeout_s=REPLAY_TIMEOUT_S,
             )
-
-
-def _replay_result(record: Record, dataset: DatasetDescription) -> ReplayResult:
-    if not record.ok:
-        return ReplayResult(record, ())
-    network = network_for(record.run.workload, dataset.shape, dataset.classes)
-    initial = initial_weights(network, record.run.seed)
-    return ReplayResult(record, tuple(compare_replay(record, initial)))

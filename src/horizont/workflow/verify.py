@@ -21,6 +21,7 @@ from horizont.equivalence.certificate import (
     write_certificate,
 )
 from horizont.equivalence.compare import Comparison, TraceSet, compare
+from horizont.errors import UserError
 from horizont.launchers.plan import plan_trace
 from horizont.launchers.supervisor import run_in_parallel
 from horizont.workflow.check import load_study
@@ -49,8 +50,9 @@ PERTURBED_THREADS = 2
 #: The trainings of a variant; its noise is that of its framework.
 VARIANT_TRACE_RUNS = (TraceRun(dtype="float64"), TraceRun(dtype="float32"))
 
-#: Tensors by name, of each training.
-TracedTensors = Mapping[TraceRun, Mapping[str, NDArray[Any]]]
+#: Tensors by name, of one training and of several.
+Tensors = Mapping[str, NDArray[Any]]
+TracedTensors = Mapping[TraceRun, Tensors]
 
 
 def verify_workload(
@@ -78,17 +80,16 @@ def verify_workload(
         **dict.fromkeys(FRAMEWORKS, TRACE_RUNS),
         **dict.fromkeys(variants_of(checker.study), VARIANT_TRACE_RUNS),
     }
-    traced = checker.train(
-        {
-            trainer: [
-                run.model_copy(update={"mutation": (mutations or {}).get(trainer)}) for run in runs
-            ]
-            for trainer, runs in trace_runs.items()
-            if installed_version(trainer.partition("+")[0])
-        },
-        "verification",
-    )
-    certificate = checker.certificate(traced)
+    for trainer in list(trace_runs):
+        if not installed_version(trainer.partition("+")[0]):
+            del trace_runs[trainer]
+    for trainer, mutation in (mutations or {}).items():
+        if trainer not in trace_runs:
+            raise UserError("--mutate", trainer, trace_runs)
+        trace_runs[trainer] = [
+            run.model_copy(update={"mutation": mutation}) for run in trace_runs[trainer]
+        ]
+    certificate = checker.certificate(checker.train(trace_runs, "verification"))
     if not mutations:
         write_certificate(paths.certificate(workload), certificate)
     return certificate
@@ -119,14 +120,9 @@ class EquivalenceChecker:
     def train(
         self, trace_runs: Mapping[str, Sequence[TraceRun]], purpose: str
     ) -> Mapping[str, TracedTensors]:
-        """Train in some frameworks, each in its own processes, and return all tensors.
+        """Train in some frameworks or variants, each in its own processes.
 
-        Parameters
-        ----------
-        trace_runs
-            The trainings of each framework or variant.
-        purpose
-            Shown with the progress, after the name of the workload.
+        The purpose is shown with the progress.
         """
         with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
             jobs = [
@@ -142,43 +138,36 @@ class EquivalenceChecker:
                 VERIFY_TIMEOUT_S,
                 lambda process: progress.finish(f"{trainers[process.folder]} done"),
             )
-            traced: dict[str, TracedTensors] = {name: {} for name in trace_runs}
+            # Opened files are read on access, even after they are removed.
+            traced: dict[str, dict[TraceRun, Tensors]] = {name: {} for name in trace_runs}
             for job in jobs:
-                tensors = {run: _open_tensors(job.folder / run.file_name) for run in job.runs}
-                traced[job.framework_variant] = {**traced[job.framework_variant], **tensors}
+                for run in job.runs:
+                    traced[job.framework_variant][run] = np.load(job.folder / run.file_name)
         progress.close()
         return traced
 
     def _trace_jobs(
         self, trainer: str, trace_runs: Sequence[TraceRun], folder: Path
-    ) -> list[TraceJob]:
+    ) -> Iterator[TraceJob]:
         """Group the trainings into processes: one for each number of threads."""
-        default = [run for run in trace_runs if run.perturbation != "thread_count"]
-        perturbed = [run for run in trace_runs if run.perturbation == "thread_count"]
-        groups = ((default, DEFAULT_THREADS), (perturbed, PERTURBED_THREADS))
-        return [
-            self._trace_job(trainer, runs, threads, folder / f"{trainer}-{threads}")
-            for runs, threads in groups
-            if runs
-        ]
-
-    def _trace_job(
-        self, trainer: str, trace_runs: Sequence[TraceRun], threads: int, folder: Path
-    ) -> TraceJob:
         schedule = self.study.equivalence.schedule_for(self.workload)
         framework, _, variant = trainer.partition("+")
-        return TraceJob(
-            framework=framework,
-            variant=variant or DEFAULT,
-            workload=self.study.workload(self.workload),
-            batch=schedule.batch,
-            at_steps=schedule.at_steps,
-            runs=tuple(trace_runs),
-            seed=self.study.seed,
-            threads=threads,
-            data_folder=self.data_folder,
-            folder=folder,
-        )
+        for threads in (DEFAULT_THREADS, PERTURBED_THREADS):
+            is_perturbed = threads == PERTURBED_THREADS
+            runs = [r for r in trace_runs if (r.perturbation == "thread_count") == is_perturbed]
+            if runs:
+                yield TraceJob(
+                    framework=framework,
+                    variant=variant or DEFAULT,
+                    workload=self.study.workload(self.workload),
+                    batch=schedule.batch,
+                    at_steps=schedule.at_steps,
+                    runs=tuple(runs),
+                    seed=self.study.seed,
+                    threads=threads,
+                    data_folder=self.data_folder,
+                    folder=folder / f"{trainer}-{threads}",
+                )
 
     def comparisons(self, traced: Mapping[str, TracedTensors]) -> Iterator[Comparison]:
         """Compare all tensors of the frameworks, float64 first."""
@@ -207,7 +196,7 @@ class EquivalenceChecker:
 def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
     """Group the tensors by precision; one without trainings is omitted."""
 
-    def tensors_of(dtype: str, perturbation: str = "none") -> dict[str, Mapping[str, NDArray[Any]]]:
+    def tensors_of(dtype: str, perturbation: str = "none") -> dict[str, Tensors]:
         return {
             framework: tensors
             for framework, runs in traced.items()
@@ -222,9 +211,3 @@ def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
     ]
     rounded = TraceSet("float32", tensors_of("float32"), reruns, exact.baseline)
     return [traces for traces in (exact, rounded) if traces.baseline]
-
-
-def _open_tensors(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Open a file of tensors, which are read on access, even after the file is removed."""
-    arrays: Mapping[str, NDArray[Any]] = np.load(path)
-    return arrays

@@ -145,7 +145,7 @@ def worst_distances(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 @table("mutations", title="Seeded defects")
-def mutation_table(results: Sequence[Any]) -> TableOutput | Message:
+def mutation_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
     """Build the table of seeded defects.
 
     Parameters
@@ -155,7 +155,7 @@ def mutation_table(results: Sequence[Any]) -> TableOutput | Message:
     """
     if not results:
         return Message("No defects were seeded on this workload; see equivalence.mutations.")
-    frame = pd.DataFrame([result.as_row() for result in results])
+    frame = pd.DataFrame(results)
     frame["framework"] = frame["framework"].map(labels.framework_label)
     frame["detected"] = frame["detected"].map({True: "yes", False: "no"})
     columns = ["description", "framework", "detected", "quantity", "step", "tensor", "distance"]
@@ -163,7 +163,7 @@ def mutation_table(results: Sequence[Any]) -> TableOutput | Message:
 
 
 @table("replays", title="Replayed asynchronous training")
-def replay_table(results: Sequence[Any]) -> TableOutput | Message:
+def replay_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
     """Build the table of replayed asynchronous runs.
 
     Parameters
@@ -173,7 +173,7 @@ def replay_table(results: Sequence[Any]) -> TableOutput | Message:
     """
     if not results:
         return Message("No run was replayed on this workload; see equivalence.replay.")
-    frame = pd.DataFrame([result.as_row() for result in results])
+    frame = pd.DataFrame(results)
     frame["replayed"] = frame["replayed"].map({True: "yes", False: "no"})
     columns = ["system", "replayed", "updates", "tensor", "distance", "bound", "reason"]
     return format_table(frame.reindex(columns=columns))
