@@ -34,7 +34,7 @@ def small_content(name: str) -> tuple[DatasetInfo, DatasetArrays]:
     if info.kind == "text":
         info = replace(info, classes=40)
     splits = TEXT_SPLITS if info.kind == "text" else IMAGE_SPLITS
-    return info, synthesise(info, splits, 0, lambda step, fraction: None)[0]
+    return info, synthesise(info, splits, 0)[0]
 
 
 @pytest.fixture

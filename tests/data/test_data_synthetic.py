@@ -28,10 +28,6 @@ PINNED_IMAGES = {
 PINNED_TEXT = "6f73622a6786957974f3b2a8c00e2bd6749a3cec807d05ce6cd9fe8d223661af"
 
 
-def no_progress(step, fraction):
-    del step, fraction
-
-
 def sample(distribution, split, count):
     parts = zip(*generate_images(distribution, split, count), strict=True)
     return tuple(np.concatenate(part) for part in parts)
@@ -40,7 +36,7 @@ def sample(distribution, split, count):
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_seed_gives_the_same_bytes(name):
     splits = dict.fromkeys(DATASETS[name].splits, 700)
-    one, other = (synthesise(DATASETS[name], splits, 0, no_progress)[0] for _ in range(2))
+    one, other = (synthesise(DATASETS[name], splits, 0)[0] for _ in range(2))
     for key, array in one.arrays.items():
         np.testing.assert_array_equal(array, other.arrays[key])
 
@@ -48,7 +44,7 @@ def test_a_seed_gives_the_same_bytes(name):
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_do_not_change_without_a_new_generator_version(name):
     # Pixels may differ by one between machines: the Fourier transform is not exact.
-    arrays = synthesise(DATASETS[name], {"train": 2, "test": 1}, 0, no_progress)[0].arrays
+    arrays = synthesise(DATASETS[name], {"train": 2, "test": 1}, 0)[0].arrays
     labels, pixels = PINNED_IMAGES[name]
     assert GENERATOR_VERSION == 2
     assert arrays["train_labels"].tolist() == labels
@@ -57,7 +53,7 @@ def test_images_do_not_change_without_a_new_generator_version(name):
 
 def test_the_text_does_not_change():
     splits = dict.fromkeys(DATASETS["ptb"].splits, 700)
-    arrays = synthesise(DATASETS["ptb"], splits, 0, no_progress)[0].arrays
+    arrays = synthesise(DATASETS["ptb"], splits, 0)[0].arrays
     joined = np.concatenate([array.view(np.uint8) for array in arrays.values()])
     assert hash_array(joined) == PINNED_TEXT
 
@@ -65,10 +61,7 @@ def test_the_text_does_not_change():
 @pytest.mark.parametrize("name", ["fashion-mnist", "ptb"])
 def test_the_first_examples_do_not_depend_on_their_number(name):
     info = DATASETS[name]
-    few, many = (
-        synthesise(info, dict.fromkeys(info.splits, count), 0, no_progress)[0]
-        for count in (30, 800)
-    )
+    few, many = (synthesise(info, dict.fromkeys(info.splits, count), 0)[0] for count in (30, 800))
     for key, array in few.arrays.items():
         np.testing.assert_array_equal(array, many.arrays[key][:30])
 
@@ -77,7 +70,7 @@ def test_the_first_examples_do_not_depend_on_their_number(name):
 def test_seeds_and_splits_give_different_examples(name):
     info = DATASETS[name]
     splits = dict.fromkeys(info.splits, 100)
-    one, other = (synthesise(info, splits, seed, no_progress)[0].arrays for seed in (0, 1))
+    one, other = (synthesise(info, splits, seed)[0].arrays for seed in (0, 1))
     part = "tokens" if info.kind == "text" else "images"
     assert not np.array_equal(one[f"train_{part}"], other[f"train_{part}"])
     assert not np.array_equal(one[f"train_{part}"], one[f"test_{part}"])

@@ -19,7 +19,7 @@ from horizont.data.prepared import (
     load,
     write_prepared,
 )
-from horizont.data.sources import ProgressCallback, RawFiles, fetch, locate, read_content
+from horizont.data.sources import RawFiles, fetch, locate, read_content
 from horizont.errors import UserError
 
 
@@ -32,7 +32,6 @@ def prepare(
     mirror: Path | None = None,
     train_examples: int | None = None,
     test_examples: int | None = None,
-    progress: ProgressCallback = lambda step, fraction: None,
     seed: int = 0,
 ) -> DatasetDescription:
     """Write a data set to ``out_dir/<name>``, unless it is there as requested.
@@ -49,8 +48,6 @@ def prepare(
     train_examples, test_examples
         Number of first examples to use of the training split and of each other one; for text,
         words. By default all.
-    progress
-        Called with a step and the fraction of it that is complete.
     seed
         Of the stand-in.
 
@@ -69,17 +66,14 @@ def prepare(
         if _is_up_to_date(existing, source, raw_files, splits, seed):
             return existing
     if source == "real" and raw_files is None:
-        raw_files = fetch(info, raw_dir, progress)
+        raw_files = fetch(info, raw_dir)
     if raw_files is None:
-        content, description = _generate_synthetic(info, splits, seed, progress)
+        content, description = _generate_synthetic(info, splits, seed)
     else:
         raw_folder, origin = raw_files
-        progress(f"reading {raw_folder}", 0.0)
         content = read_content(info, raw_folder).head(splits)
         description = _describe(info, content, splits, origin)
-    progress(f"writing {folder}", 0.0)
     write_prepared(folder, content, description)
-    progress(f"writing {folder}", 1.0)
     return description
 
 
@@ -110,12 +104,12 @@ def _is_up_to_date(
 
 
 def _generate_synthetic(
-    info: DatasetInfo, splits: Mapping[str, int], seed: int, progress: ProgressCallback
+    info: DatasetInfo, splits: Mapping[str, int], seed: int
 ) -> tuple[DatasetArrays, DatasetDescription]:
     # Imported here, like pooch: scipy would slow down the start of every process that reads data.
     from horizont.data.synthetic import synthesise
 
-    content, best = synthesise(info, splits, seed, progress)
+    content, best = synthesise(info, splits, seed)
     description = _describe(info, content, splits, "generated")
     extra = {**best, "seed": seed, "generator": GENERATOR_VERSION}
     return content, description.model_copy(update=extra)

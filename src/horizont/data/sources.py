@@ -7,17 +7,14 @@ verified with the checksum of the catalogue before it is parsed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import sys
 from pathlib import Path, PurePosixPath
 
 from horizont.data.archives import md5_of, read_gzip, read_tar, read_uncompressed
-from horizont.data.catalogue import DatasetInfo, RawFile
+from horizont.data.catalogue import DatasetInfo
 from horizont.data.formats import read_dataset
 from horizont.data.prepared import DatasetArrays, Origin, check_dataset
 from horizont.errors import UserError
-
-#: Called with a description of the work and the fraction of it that is complete, 0..1.
-ProgressCallback = Callable[[str, float], None]
 
 DOWNLOAD_TIMEOUT_S = 30.0
 
@@ -47,7 +44,7 @@ def locate(info: DatasetInfo, raw_dir: Path, mirror: Path | None) -> RawFiles | 
     return None
 
 
-def fetch(info: DatasetInfo, raw_dir: Path, progress: ProgressCallback) -> RawFiles:
+def fetch(info: DatasetInfo, raw_dir: Path) -> RawFiles:
     """Load the archives from their official address into ``raw_dir/<name>``.
 
     Each file is written under a temporary name, compared with its checksum and renamed; a file
@@ -60,37 +57,17 @@ def fetch(info: DatasetInfo, raw_dir: Path, progress: ProgressCallback) -> RawFi
     """
     import pooch
 
-    pooch.get_logger().setLevel("WARNING")  # the progress callback reports what pooch would log
+    pooch.get_logger().setLevel("WARNING")
+    is_terminal = sys.stderr.isatty()
+    downloader = pooch.HTTPDownloader(progressbar=is_terminal, timeout=DOWNLOAD_TIMEOUT_S)
     folder = raw_dir / info.name
     for file in info.files:
-        bar = _ProgressBar(file, progress)
-        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=DOWNLOAD_TIMEOUT_S)
         try:
             pooch.retrieve(file.url, f"md5:{file.md5}", file.name, folder, downloader=downloader)
         except (OSError, ValueError) as error:  # no network, refused, disk full; wrong checksum
             allowed = f"network, {file.name} in {folder}, or a mirror folder that has it"
             raise UserError(f"fetching {file.url}", str(error), allowed) from error
     return folder, "official"
-
-
-class _ProgressBar:
-    """The interface of a progress bar that pooch expects; it sets ``total``."""
-
-    def __init__(self, file: RawFile, progress: ProgressCallback) -> None:
-        self.total = file.size
-        self._file = file
-        self._progress = progress
-        self._bytes = 0
-
-    def update(self, count: int) -> None:
-        self._bytes += count
-        self._progress(f"fetching {self._file.name}", min(1.0, self._bytes / self._file.size))
-
-    def reset(self) -> None:
-        """Return without effect: pooch resets the bar only to add up the bytes a second time."""
-
-    def close(self) -> None:
-        """Return without effect."""
 
 
 def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from horizont.data.catalogue import DatasetInfo
 from horizont.data.prepared import Array, DatasetArrays, expected_arrays
-from horizont.data.sources import ProgressCallback
 from horizont.data.synthetic_text import TextDistribution, best_perplexity, generate_text
 
 #: Images that share a random stream; the first examples of a set need only their own chunks.
@@ -262,7 +261,7 @@ def image_distribution(info: DatasetInfo, seed: int) -> ImageDistribution:
 
 
 def synthesise(
-    info: DatasetInfo, splits: Mapping[str, int], seed: int, progress: ProgressCallback
+    info: DatasetInfo, splits: Mapping[str, int], seed: int
 ) -> tuple[DatasetArrays, dict[str, float]]:
     """Create the stand-in of a data set.
 
@@ -270,8 +269,6 @@ def synthesise(
     ----------
     splits
         Examples of each split; the first k are the same for any number of examples.
-    progress
-        Called after each chunk.
 
     Returns
     -------
@@ -281,12 +278,11 @@ def synthesise(
     """
     if info.kind == "image":
         images = image_distribution(info, seed)
-        content = _synthesise_images(images, info, splits, progress)
+        content = _synthesise_images(images, info, splits)
         return content, {"best_accuracy": images.best_accuracy}
     text, tokens = TextDistribution(info.classes, seed), {}
     for split, count in splits.items():
         tokens[f"{split}_tokens"] = generate_text(text, split, count)
-        progress(f"generating {split}", 1.0)
     return DatasetArrays(tokens, text.vocabulary()), {"best_perplexity": best_perplexity(text)}
 
 
@@ -294,7 +290,6 @@ def _synthesise_images(
     distribution: ImageDistribution,
     info: DatasetInfo,
     splits: Mapping[str, int],
-    progress: ProgressCallback,
 ) -> DatasetArrays:
     arrays: dict[str, Array] = {
         name: np.empty(shape, dtype)
@@ -307,5 +302,4 @@ def _synthesise_images(
             arrays[f"{split}_images"][chunk] = images
             arrays[f"{split}_labels"][chunk] = labels
             done += len(labels)
-            progress(f"generating {split}", done / count)
     return DatasetArrays(arrays)
