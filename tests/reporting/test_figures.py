@@ -28,7 +28,6 @@ from horizont.reporting.figures.communication import (
     traffic_chart,
 )
 from horizont.reporting.figures.equivalence import (
-    distance_chart,
     distance_figure,
     mutation_table,
     replay_table,
@@ -42,12 +41,12 @@ from horizont.reporting.figures.learning import (
 )
 from horizont.reporting.figures.phases import phase_figure, phase_table, startup_figure
 from horizont.reporting.figures.resources import other_resource_figures, resource_figures
-from horizont.reporting.figures.scaling import scaling_chart
-from horizont.reporting.figures.throughput import set_log_scale, throughput_figure
+from horizont.reporting.figures.throughput import scaling_chart, throughput_figure
 from horizont.reporting.figures.workload import SYNTHETIC_BANNER, network_figure, sample_sheet
 from horizont.reporting.output import FigureOutput
 from horizont.reporting.overview import overview_figure, result_table, speed_table
-from horizont.reporting.style import inline_svg
+from horizont.reporting.style import set_log_scale
+from horizont.reporting.svg import inline_svg
 from horizont.reporting.tables import format_table
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -341,7 +340,9 @@ def test_the_table_of_replays():
 
 def test_the_grey_bar_of_a_distance_is_its_noise():
     rows = make_comparisons()
-    plain, noisy = distance_chart(rows), distance_chart(rows.assign(noise=2e-7))
+    plain, noisy = (
+        distance_figure(each.to_dict("records")).figure for each in (rows, rows.assign(noise=2e-7))
+    )
     assert len(noisy.axes[0].collections) > len(plain.axes[0].collections)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import Formatter
 from typing import Any
 
 import pandas as pd
@@ -91,9 +92,11 @@ class TracedSentence:
             return ""
         count = len({name for names in lists.values() for name in names})
         summary = f"{count} record{'s' if count > 1 else ''} in {self.records_folder}"
-        items = "".join(_record_list(anchor, names) for anchor, names in lists.items())
-        summary = f"<summary>{html.escape(summary)}</summary>"
-        return f'<details class="hz-evidence">{summary}{items}</details>'
+        page = f'<details class="hz-evidence"><summary>{html.escape(summary)}</summary>'
+        for anchor, names in lists.items():
+            items = "".join(f"<li><code>{html.escape(name)}</code></li>" for name in names)
+            page += f'<ul id="{anchor}">{items}</ul>'
+        return f"{page}</details>"
 
 
 def _linked_number(number: TracedNumber) -> str:
@@ -108,22 +111,11 @@ def _escape(text: str) -> str:
     return html.escape(text).replace(" %", f"{no_break}%").replace(" ms", f"{no_break}ms")
 
 
-def _record_list(anchor: str, names: Sequence[str]) -> str:
-    items = "".join(f"<li><code>{html.escape(name)}</code></li>" for name in names)
-    return f'<ul id="{anchor}">{items}</ul>'
-
-
 @table("explanations", title="Explanations")
 def explain_verdicts(
     verdicts: pd.DataFrame, drilldowns: Sequence[Drilldown], margin: float = MARGIN
 ) -> Stack:
-    """Build the sentences on all pairs.
-
-    Parameters
-    ----------
-    verdicts, drilldowns
-        Of `horizont.analysis`, for the same records.
-    """
+    """Build the sentences on all pairs; verdicts and drill-downs are of the same records."""
     by_pair = {(drilldown.pair.a, drilldown.pair.b): drilldown for drilldown in drilldowns}
     names = labels.short_labels([name for pair in by_pair for name in pair])
     return Stack(
@@ -139,12 +131,7 @@ def explain_verdict(
 ) -> TracedSentence:
     """Build the sentences on a pair: which system is faster, with what confidence, and why.
 
-    Parameters
-    ----------
-    row
-        Of the table of verdicts.
-    names
-        Labels of the systems.
+    `row` is of the table of verdicts, `names` are the labels of the systems.
     """
     a, b = names[row["a"]], names[row["b"]]
     run = drilldown.pair.records_a[0].run
@@ -157,126 +144,135 @@ def explain_verdict(
         text = f"{a} and {b}: no block has a run of both{reason}. Not settled."
         return TracedSentence((text,), folder)
     pieces = _verdict_pieces(row, a, b, margin)
-    if row["outcome"] in ("A faster", "B faster"):
-        pieces += _cause_pieces(drilldown, a, b, slower_is_b=row["outcome"] == "A faster")
+    if row["outcome"] == "A faster":
+        pieces += _cause_pieces(drilldown, slower=b, faster=a, is_b_slower=True)
+    elif row["outcome"] == "B faster":
+        pieces += _cause_pieces(drilldown, slower=a, faster=b, is_b_slower=False)
     return TracedSentence((*pieces, *_caveat_pieces(row)), folder)
 
 
-def _verdict_pieces(row: Mapping[Any, Any], a: str, b: str, margin: float) -> Pieces:
-    records = row["records"]
-    ratio, low, high = row["ratio"], row["ratio_low"], row["ratio_high"]
-    if row["outcome"] == "B faster":
-        a, b, ratio, low, high = b, a, 1 / ratio, 1 / high, 1 / low
-    measured = [TracedNumber(f"{ratio:.2f}", records), *_interval_pieces(low, high, row)]
-    if row["outcome"] == "equal":
-        return [f"{a} and {b} are equally fast, within {margin:.0%}: ratio ", *measured, "."]
-    if row["outcome"] == "not settled":
-        question = f"Whether {a} or {b} is faster is not settled: ratio "
-        return [question, *measured, ".", *_power_pieces(row)]
-    return [f"{a} is ", measured[0], f" times as fast as {b}", *measured[1:], "."]
-
-
-def _interval_pieces(low: float, high: float, row: Mapping[Any, Any]) -> Pieces:
-    records, blocks = row["records"], row["blocks"]
-    count = TracedNumber(f"{blocks} block{'s' if blocks > 1 else ''}", records)
-    if pd.isna(low):
-        return [" (", count, ", too few for an interval)"]
-    ends = TracedNumber(f"{low:.2f} to {high:.2f}", records)
-    return [" (", ends, f", {row['level']:.0%} interval of ", count, ")"]
-
-
-def _power_pieces(row: Mapping[Any, Any]) -> Pieces:
-    """Build the sentences on the detectable ratio, and on the blocks needed for a verdict."""
+def _fill(template: str, **values: str | TracedNumber | Pieces) -> Pieces:
+    """Replace the fields in the braces of a template."""
     pieces: Pieces = []
-    if not pd.isna(row["minimum_detectable_ratio"]):
-        ratio = TracedNumber(f"{row['minimum_detectable_ratio']:.2f}", row["records"])
-        pieces += [" This many blocks with this spread can detect a ratio of ", ratio, " or more."]
-    if not pd.isna(row["additional_blocks"]):
-        blocks = TracedNumber(f"{row['additional_blocks']:.0f}", row["records"])
-        pieces += [" About ", blocks, " more blocks would settle it."]
+    for words, name, _, _ in Formatter().parse(template):
+        value = values[name] if name else ""
+        pieces += [words, *(value if isinstance(value, list) else [value])]
     return pieces
 
 
-def _cause_pieces(drilldown: Drilldown, a: str, b: str, *, slower_is_b: bool) -> Pieces:
+def _verdict_pieces(row: Mapping[Any, Any], a: str, b: str, margin: float) -> Pieces:
+    ratio, low, high = row["ratio"], row["ratio_low"], row["ratio_high"]
+    if row["outcome"] == "B faster":
+        a, b, ratio, low, high = b, a, 1 / ratio, 1 / high, 1 / low
+    templates = {
+        "equal": "{a} and {b} are equally fast, within {margin}: ratio {ratio} ",
+        "not settled": "Whether {a} or {b} is faster is not settled: ratio {ratio} ",
+    }
+    template = templates.get(row["outcome"], "{a} is {ratio} times as fast as {b} ")
+    if pd.isna(low):
+        template += "({blocks}, too few for an interval)."
+    else:
+        template += "({interval}, {level} interval of {blocks})."
+    if row["outcome"] == "not settled" and not pd.isna(row["minimum_detectable_ratio"]):
+        template += " This many blocks with this spread can detect a ratio of {least} or more."
+    if row["outcome"] == "not settled" and not pd.isna(row["additional_blocks"]):
+        template += " About {more} more blocks would settle it."
+    numbers = {
+        "ratio": f"{ratio:.2f}",
+        "interval": f"{low:.2f} to {high:.2f}",
+        "blocks": f"{row['blocks']} block{'s' if row['blocks'] > 1 else ''}",
+        "least": f"{row['minimum_detectable_ratio']:.2f}",
+        "more": f"{row['additional_blocks']:.0f}",
+    }
+    traced = {name: TracedNumber(text, row["records"]) for name, text in numbers.items()}
+    texts = {"a": a, "b": b, "margin": f"{margin:.0%}", "level": f"{row['level']:.0%}"}
+    return _fill(template, **texts, **traced)
+
+
+def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower: bool) -> Pieces:
     """Build the sentences that attribute the difference to its dominant parts."""
     if drilldown.step is None or drilldown.timed is None or not drilldown.path:
         return [f" The cause is unknown: {drilldown.stop_reason}."]
-    sign, slower, faster = (1, b, a) if slower_is_b else (-1, a, b)
-    timed_s, step_s = drilldown.timed.difference_s, drilldown.step.difference_s
     records = drilldown.records
-    pieces: Pieces = [f" A timed step of {slower} is ", _traced_ms(sign * timed_s, records)]
-    pieces += [" longer, an instrumented one ", _traced_ms(sign * step_s, records), ". Of these, "]
-    parts = [part for part in drilldown.path if not _is_trivial(part, drilldown)]
-    shared = [part for part in parts if not _is_operator_only_in_slower(part, slower_is_b)]
+    timed, step, *path = (
+        difference if is_b_slower else _exchange_systems(difference)
+        for difference in (drilldown.timed, drilldown.step, *drilldown.path)
+    )
+    pieces = _fill(
+        " A timed step of {slower} is {timed} longer, an instrumented one {step}. Of these, ",
+        slower=slower,
+        timed=_traced_ms(timed.difference_s, records),
+        step=_traced_ms(step.difference_s, records),
+    )
+    # The computation of a single process is its whole step.
+    is_trivial = len(drilldown.children("step")) == 1 and len(path) > 1
+    parts = [part for part in path if not (is_trivial and part.part == LOCAL)]
+    # An operator that only the slower system has is no difference between operators.
+    is_new = [part.level == "operator" and pd.isna(part.a_s) for part in parts]
+    shared = [part for part, new in zip(parts, is_new, strict=True) if not new]
     for index, part in enumerate(shared):
-        pieces += ["" if index == 0 else " and " if index == len(shared) - 1 else ", "]
-        pieces += _fraction_pieces(part, step_s, records, slower_is_b)
-        pieces += [" are" if index == 0 else ""]
-        pieces += _location_pieces(part, records, slower_is_b)
+        own = part.records or records
+        fraction = f"{part.difference_s / step.difference_s:.0%}"
+        pieces += _fill(
+            "{separator}{time} ({fraction}){verb} {location}",
+            separator="" if index == 0 else " and " if index == len(shared) - 1 else ", ",
+            time=_traced_ms(part.difference_s, own),
+            fraction=TracedNumber(fraction, tuple(dict.fromkeys([*own, *records]))),
+            verb=" are" if index == 0 else "",
+            location=_location_pieces(part, own),
+        )
     for part in parts[len(shared) :]:
-        spent = _traced_ms(part.b_s if slower_is_b else part.a_s, part.records or records)
-        where = labels.cause_label(part.level, part.part)
-        pieces += [f". There, {slower} spends ", spent, f" {where}, which {faster} does not have"]
+        pieces += _fill(
+            ". There, {slower} spends {time} {location}, which {faster} does not have",
+            slower=slower,
+            time=_traced_ms(part.b_s, part.records or records),
+            location=labels.cause_label(part.level, part.part),
+            faster=faster,
+        )
     reason = drilldown.stop_reason
     pieces += [f". {labels.capitalise(reason)}." if reason else "."]
-    if not 1 / DISTORTION_LIMIT < step_s / timed_s < DISTORTION_LIMIT:
+    if not 1 / DISTORTION_LIMIT < step.difference_s / timed.difference_s < DISTORTION_LIMIT:
         pieces += [" Instrumentation changed the difference: fractions are valid, times are not."]
     return pieces
 
 
-def _is_trivial(part: Difference, drilldown: Drilldown) -> bool:
-    """Whether a part is its whole level: the computation of a single process."""
-    return part.part == LOCAL and len(drilldown.children("step")) == 1 and len(drilldown.path) > 1
+def _exchange_systems(difference: Difference) -> Difference:
+    times = {"a_s": difference.b_s, "b_s": difference.a_s}
+    return replace(difference, difference_s=-difference.difference_s, **times)
 
 
-def _fraction_pieces(
-    part: Difference, step_s: float, records: tuple[str, ...], slower_is_b: bool
-) -> Pieces:
-    own = part.records or records
-    of_step = tuple(dict.fromkeys([*own, *records]))
-    fraction = TracedNumber(f"{part.difference_s / step_s:.0%}", of_step)
-    sign = 1 if slower_is_b else -1
-    return [_traced_ms(sign * part.difference_s, own), " (", fraction, ")"]
-
-
-def _location_pieces(part: Difference, records: tuple[str, ...], slower_is_b: bool) -> Pieces:
+def _location_pieces(part: Difference, records: tuple[str, ...]) -> Pieces:
     """Return the name of a part, with its times in both systems."""
-    own = part.records or records
-    of_all_phases = part.level == "class" and part.parent == LOCAL
-    location = f" {labels.cause_label(part.level, part.part)}"
-    pieces: Pieces = [location + (" in all phases" if of_all_phases else "")]
-    slow_s, fast_s = (part.b_s, part.a_s) if slower_is_b else (part.a_s, part.b_s)
-    if _only_in_slower(part, slower_is_b):
-        return [*pieces, ", which the other does not have"]
-    if part.part != LOCAL and not pd.isna(fast_s):
-        pieces += [" (", _traced_ms(slow_s, own), " against ", _traced_ms(fast_s, own), ")"]
-    return pieces
-
-
-def _only_in_slower(part: Difference, slower_is_b: bool) -> bool:
-    return bool(pd.isna(part.a_s if slower_is_b else part.b_s))
-
-
-def _is_operator_only_in_slower(part: Difference, slower_is_b: bool) -> bool:
-    """Whether only the slower system has this operator, whose time then is no difference."""
-    return part.level == "operator" and _only_in_slower(part, slower_is_b)
+    location = labels.cause_label(part.level, part.part)
+    if part.level == "class" and part.parent == LOCAL:
+        location += " in all phases"
+    if pd.isna(part.a_s):
+        return [f"{location}, which the other does not have"]
+    if part.part == LOCAL or pd.isna(part.b_s):
+        return [location]
+    slow, fast = _traced_ms(part.b_s, records), _traced_ms(part.a_s, records)
+    return [f"{location} (", slow, " against ", fast, ")"]
 
 
 def _caveat_pieces(row: Mapping[Any, Any]) -> Pieces:
     """Build the sentences on weaknesses of the evidence."""
-    pieces: Pieces = []
+    template = ""
     if row["level"] < 0.95 and not pd.isna(row["ratio_low"]):
-        blocks = TracedNumber(f"{row['blocks']} blocks", row["records"])
-        pieces += [" With ", blocks, f" the interval attains a level of {row['level']:.0%} at best"]
+        template += " With {blocks} the interval attains a level of {level} at best"
         has_verdict = row["outcome"] != "not settled"
-        pieces += ["; the verdict depends on the t test." if has_verdict else "."]
+        template += "; the verdict depends on the t test." if has_verdict else "."
     if row["blocks"] < row["planned"]:
-        reason = shorten(row["reason"])
-        pieces += [f" Of {row['planned']} planned blocks some are missing: {reason}."]
+        template += " Of {planned} planned blocks some are missing: {reason}."
     if row["disturbed"]:
-        count = TracedNumber(f"{row['disturbed']}", row["records"])
-        pieces += [" Other programs disturbed ", count, " of the runs."]
-    return pieces
+        template += " Other programs disturbed {disturbed} of the runs."
+    return _fill(
+        template,
+        blocks=TracedNumber(f"{row['blocks']} blocks", row["records"]),
+        level=f"{row['level']:.0%}",
+        planned=f"{row['planned']}",
+        reason=shorten(row["reason"]),
+        disturbed=TracedNumber(f"{row['disturbed']}", row["records"]),
+    )
 
 
 def _traced_ms(value_s: float, records: tuple[str, ...]) -> TracedNumber:

@@ -41,20 +41,10 @@ ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "parameter serve
 SYNC = {"sync": "synchronous", "async": "asynchronous"}
 STARTUP_PHASES = {
     "interpreter": "Python",
-    "framework": "framework",
-    "data": "data",
-    "network": "network",
     "input_batches": "input alone",
     "first_step": "first step",
 }
-SEGMENTS = {
-    "start-up": "start-up",
-    "warmup": "warm-up",
-    "timed": "timed",
-    "instrumented": "instrumented",
-    "profiled": "profiled",
-    "evaluation": "evaluation",
-}
+SEGMENTS = {"warmup": "warm-up"}
 SETTINGS = {
     "global_batch": "examples in a global batch",
     "local_batch": "examples per worker and step",

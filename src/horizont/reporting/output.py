@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pandas as pd
 from matplotlib.figure import Figure
 
-from horizont.reporting.style import inline_svg, standalone_svg
+from horizont.reporting.svg import inline_svg, standalone_svg
 
 #: A figure: ``name``, ``caption``, and how many rows of its data each row of the CSV stands for.
 FIGURE_MIME = "application/vnd.horizont.figure+json"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.errors import UserError
-from horizont.reporting.style import FONT
+from horizont.reporting.svg import FONT
 
 #: The font of figures on paper; Matplotlib ships it.
 _FIGURE_FONT = "DejaVu Sans"

@@ -1,9 +1,9 @@
 """Figures and tables by name: a decorated function, and one call on a page.
 
-A figure is a function that returns a `Drawing`; its docstring is the caption. Values of the drawing
-replace the fields in braces of caption and name. A table is a function that returns a
-`TableOutput`, or a `Message` in its place. Called directly, the decorated function returns what a
-notebook cell displays.
+A figure is a function that returns a `Drawing`, made in the style of the book; its docstring is the
+caption. Values of the drawing replace the fields in braces of caption and name. A table is a
+function that returns a `TableOutput`, or a `Message` in its place. Called directly, the decorated
+function returns what a notebook cell displays.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting.output import FigureOutput, TableOutput
+from horizont.reporting.style import book_style
 
 Condition = Callable[[Sequence[Record]], bool]
 P = ParamSpec("P")
@@ -79,7 +80,8 @@ def figure(
 
         @wraps(draw)
         def output(*args: P.args, **kwargs: P.kwargs) -> FigureOutput:
-            drawing = draw(*args, **kwargs)
+            with book_style():
+                drawing = draw(*args, **kwargs)
             fields = drawing.values
             return FigureOutput(
                 drawing.figure, name.format(**fields), caption.format(**fields), drawing.data

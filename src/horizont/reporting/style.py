@@ -1,4 +1,4 @@
-"""The style of all figures, and their conversion to SVG that follows the dark mode of a page.
+"""The style of all figures: colours, markers, rows, axes and legends.
 
 Colours follow Okabe and Ito ("Color universal design", 2008) and Tol ("Colour schemes", 2021):
 they differ in lightness as well as in hue, so that colour-blind readers and grey prints can
@@ -10,19 +10,21 @@ colours of the data are readable on white and on near-black.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
-from horizont.config.framework import VariantInfo
-from horizont.config.system import FRAMEWORKS, framework_info
+from horizont.config.system import DEFAULT, framework_info, parse_system
 from horizont.reporting import labels
 
 FOREGROUND = "#24292f"
@@ -93,8 +95,17 @@ SEGMENT_COLOURS = {
 
 LineStyle = Literal["-", "--", "-.", ":"]
 
+#: Seaborn's dashes of the line styles, in line widths.
+DASHES = {"-": "", "--": (4, 1.6), "-.": (4, 1.6, 1, 1.6), ":": (1, 1.6)}
+
 #: Width of a figure in inches: 650 pixels in a browser, the width of the book's text.
 FIGURE_WIDTH = 6.8
+
+#: Height of a row in inches.
+ROW_HEIGHT = 0.52
+
+#: A logarithmic axis with a larger ratio of its limits has labels at powers of ten only.
+_MAX_SPAN_FOR_DENSE_TICKS = 100
 
 _RC_PARAMS: dict[Any, Any] = {
     "figure.facecolor": "none",
@@ -156,65 +167,66 @@ def new_figure(height: float, width: float = FIGURE_WIDTH) -> Figure:
 
 def message_figure(text: str) -> Figure:
     """Plot a sentence where there is nothing else to plot."""
-    with book_style():
-        figure = new_figure(0.8)
-        axes = figure.subplots()
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, style="italic")
+    figure = new_figure(0.8)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, style="italic")
     return figure
 
 
 def framework_colour(framework: str) -> str:
     """Return the colour of a framework."""
-    return framework_info(framework).colour if framework in FRAMEWORKS else UNKNOWN_COLOUR
-
-
-def framework_marker(framework: str) -> str:
-    """Return the marker of a framework."""
-    return framework_info(framework).marker if framework in FRAMEWORKS else "o"
-
-
-def _variant_info(system: str) -> VariantInfo:
-    framework, variant = labels.framework_of(system), labels.variant_of(system)
-    known = framework_info(framework).variants if framework in FRAMEWORKS else {}
-    return known.get(variant, VariantInfo(mechanism=variant))
+    return framework_info(framework).colour
 
 
 def line_style(system: str) -> LineStyle:
     """Return the line style of a system: solid for all-reduce and single processes."""
-    if labels.variant_of(system):
+    parsed = parse_system(system)
+    if parsed.variant != DEFAULT:
         return ":"
-    if "/async/" in system:
+    if parsed.sync == "async":
         return "--"
-    return "-." if system.endswith("/sync/parameter_server") else "-"
+    return "-." if parsed.architecture == "parameter_server" else "-"
 
 
 def system_colour(system: str) -> str:
     """Return the colour of a system: that of its framework, shaded for a variant."""
-    colour = framework_colour(labels.framework_of(system))
-    if not labels.variant_of(system):
+    parsed = parse_system(system)
+    colour = framework_colour(parsed.framework)
+    if parsed.variant == DEFAULT:
         return colour
-    tone = _variant_info(system).tone
-    target = 255 if tone > 0 else 0
-    channels = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return "#" + "".join(f"{round(c + (target - c) * abs(tone)):02x}" for c in channels)
+    tone = parsed.variant_info.tone
+    white_or_black = 1.0 if tone > 0 else 0.0
+    return to_hex([part + (white_or_black - part) * abs(tone) for part in to_rgb(colour)])
 
 
 def system_marker(system: str) -> str:
     """Return the marker of a system, which is that of its framework."""
-    return framework_marker(labels.framework_of(system))
+    return framework_info(parse_system(system).framework).marker
 
 
 def marker_style(system: str) -> dict[str, Any]:
     """Return marker properties: hollow if asynchronous, half filled for a variant."""
+    parsed = parse_system(system)
     colour = system_colour(system)
     return {
         "marker": system_marker(system),
-        "color": BACKGROUND if "/async/" in system else colour,
-        "fillstyle": _variant_info(system).fill if labels.variant_of(system) else "full",
+        "color": BACKGROUND if parsed.sync == "async" else colour,
+        "fillstyle": "full" if parsed.variant == DEFAULT else parsed.variant_info.fill,
         "markerfacecoloralt": BACKGROUND,
         "markeredgecolor": colour,
         "linestyle": "none",
+    }
+
+
+def system_line_style(systems: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments by which Seaborn draws a line per system."""
+    return {
+        "hue": "system",
+        "style": "system",
+        "palette": {system: system_colour(system) for system in systems},
+        "dashes": {system: DASHES[line_style(system)] for system in systems},
+        "legend": False,
     }
 
 
@@ -245,80 +257,78 @@ def grid_axis(axes: Axes, axis: str) -> None:
     axes.tick_params(length=0)
 
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
-
-#: Selectors of a dark page: of the book's theme, and of JupyterLab.
-_DARK_PAGES = ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]')
-
-
-def standalone_svg(figure: Figure, title: str) -> str:
-    """Convert a figure to an SVG document that follows the reader's colour scheme."""
-    style = f"<style>@media (prefers-color-scheme: dark) {{{_dark_rules('')}}}</style>"
-    svg = _insert_title(_render_svg(figure), title)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + _insert_in_svg(svg, style)
+def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
+    """Create the axes of a chart with a row per system."""
+    axes = figure.subplots()
+    grid_axis(axes, "x")
+    label_rows(axes, systems)
+    return axes
 
 
-def inline_svg(figure: Figure, title: str) -> str:
-    """Convert a figure to SVG for an HTML page, with IDs that no other figure has."""
-    svg = _render_svg(figure)
-    prefix = hashlib.sha256(svg.encode()).hexdigest()[:8]
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
-    svg = re.sub(r"(url\(#|href=\"#)", rf"\g<1>{prefix}-", svg)
-    rules = "".join(_dark_rules(f"{page} .hz-figure ") for page in _DARK_PAGES)
-    return _insert_in_svg(_insert_title(svg, title), f"<style>@media screen {{{rules}}}</style>")
+def label_rows(axes: Axes, systems: Sequence[str]) -> None:
+    """Set the labels of the rows 0, 1, ..., which run from top to bottom."""
+    axes.set_ylim(len(systems) - 0.4, -0.6)
+    axes.set_yticks(range(len(systems)), labels=map(labels.two_line_label, systems))
+    axes.tick_params(axis="y", length=0, pad=6)
+    for label in axes.get_yticklabels():
+        label.set_linespacing(1.25)
 
 
-def _render_svg(figure: Figure) -> str:
-    """Render a figure without what varies between renderings or is invisible."""
-    file = io.StringIO()
-    with book_style():  # svg.fonttype is read when the file is written
-        _apply_layout(figure)
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"font-family: [^;\"]+|(?<=px )'DejaVu Sans'[^;\"]*", _replace_font, svg)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]+pt"', r"\1", svg)  # follows from the width
-    svg = re.sub(r'(<svg[^>]*?) width="([^"]+)pt"', _points_to_pixels, svg)
-    # A marker is coloured where it is used; a colour in its definition would override dark mode.
-    svg = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", svg)
-    svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
-    return re.sub(r"\s*\n\s*", "\n", svg)
+def annotate(
+    axes: Axes,
+    text: str,
+    position: tuple[float, float],
+    offset: tuple[float, float],
+    **properties: Any,
+) -> None:
+    """Add a text at an offset in points from a position."""
+    properties = {"va": "center", "fontsize": 8.5, **properties}
+    axes.annotate(text, position, offset, textcoords="offset points", **properties)
 
 
-def _apply_layout(figure: Figure) -> None:
-    """Run the layout engine once; Matplotlib runs it twice, with a full drawing each time."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        figure.set_dpi(72)  # the resolution of SVG
-        engine.execute(figure)
-        figure.set_layout_engine(None)
-
-
-def _replace_font(match: re.Match[str]) -> str:
-    return f"font-family: {FONT}" if match.group().startswith("font-family") else FONT
-
-
-def _points_to_pixels(match: re.Match[str]) -> str:
-    return f'{match[1]} width="{float(match[2]) * 4 / 3:.0f}"'
-
-
-def _dark_rules(selector: str) -> str:
-    """Return the rules that replace the greys of a figure inside a selector."""
-    return "".join(
-        f'{selector}[style*="{kind}: {light}"]{{{kind}:{dark} !important}}'
-        for light, dark in DARK_COLOURS.items()
-        for kind in ("fill", "stroke")
+def annotate_missing(axes: Axes, row: int, reason: str) -> None:
+    """Annotate a row without data with the reason."""
+    text = textwrap.shorten(reason or "not measured", 90, placeholder=" …")
+    annotate(
+        axes,
+        textwrap.fill(text, 52),
+        (0.0, row),
+        (5, 0),
+        xycoords=axes.get_yaxis_transform(),
+        color=MUTED,
+        style="italic",
     )
 
 
-def _insert_title(svg: str, title: str) -> str:
-    """Add a description of the figure for screen readers."""
-    plain = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{plain}" ', 1)
+def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Set a logarithmic scale with few labels, which do not overlap.
+
+    To be called after plotting, since the limits of the axis decide which ticks are labelled.
+    """
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    scaled: Axis = axes.xaxis if axis == "x" else axes.yaxis
+    low, high = scaled.get_view_interval()
+    is_dense = high < _MAX_SPAN_FOR_DENSE_TICKS * low
+    scaled.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_dense else (1.0,)))
+    scaled.set_major_formatter("{x:,g}")
+    scaled.set_minor_formatter(NullFormatter())
 
 
-def _insert_in_svg(svg: str, element: str) -> str:
-    start = svg.index(">", svg.index("<svg")) + 1
-    return svg[:start] + element + svg[start:]
+def legend_above(figure: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
+    """Add a legend above all axes of a figure."""
+    figure.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
+
+
+def system_legend_line(
+    system: str, *, marker: bool, style: LineStyle | None = None, suffix: str = ""
+) -> Line2D:
+    """Create the legend entry of a system, with or without its marker."""
+    return Line2D(
+        [],
+        [],
+        color=system_colour(system),
+        linestyle=style or line_style(system),
+        marker=system_marker(system) if marker else None,
+        markersize=5,
+        label=labels.system_label(system) + suffix,
+    )

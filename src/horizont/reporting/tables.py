@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,6 +17,10 @@ CellFormat = str | Callable[[Any], str]
 def shorten(reason: object) -> str:
     """Format a reason on one line; the record of the run has it in full."""
     return textwrap.shorten(str(reason), 110, placeholder=" …")
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _flag_or_count(value: object) -> str:
@@ -107,8 +111,9 @@ COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "memory_max": ("peak memory, MiB", "{:.0f}"),
     "pair": ("pair", lambda name: labels.pair_label(str(name))),
     "description": ("description", "{}"),
-    "detected": ("detected", "{}"),
-    "replayed": ("replayed to the same weights", "{}"),
+    "framework": ("framework", lambda name: labels.framework_label(str(name))),
+    "detected": ("detected", _yes_or_no),
+    "replayed": ("replayed to the same weights", _yes_or_no),
     "updates": ("updates", "{:,.0f}"),
     "staleness": ("staleness", "{:.0f}"),
     "fraction": ("fraction", "{:.0%}"),
@@ -167,13 +172,13 @@ def _format_cell(column: str, value: object) -> str:
 
 
 def text_table(
-    frame: pd.DataFrame,
+    rows: pd.DataFrame | Sequence[Mapping[str, str]],
     numbers: Iterable[str] = (),
     group_by: str | None = None,
     *,
     measured: bool = True,
 ) -> TableOutput:
-    """Build a table of a data frame of strings.
+    """Build a table of strings.
 
     Parameters
     ----------
@@ -184,10 +189,11 @@ def text_table(
     measured
         Whether the values come from the records of the page.
     """
+    frame = pd.DataFrame(rows)
     groups = {}
     if group_by is not None and len(frame):
-        names = list(frame[group_by])
-        groups = {row: name for row, name in enumerate(names) if row == 0 or name != names[row - 1]}
+        names = frame[group_by].reset_index(drop=True)
+        groups = names[names != names.shift()].to_dict()
         frame = frame.drop(columns=group_by)
     text = frozenset(set(frame.columns) - set(numbers))
     return TableOutput(frame, text, groups=groups, measured=measured)

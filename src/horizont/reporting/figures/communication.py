@@ -18,29 +18,9 @@ from horizont.analysis.communication import (
     traffic,
 )
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.learning import DASHES
-from horizont.reporting.figures.throughput import (
-    ROW_HEIGHT,
-    label_rows,
-    legend_above,
-    set_log_scale,
-    system_legend_line,
-)
+from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, has_capability, table
-from horizont.reporting.style import (
-    BACKGROUND,
-    FOREGROUND,
-    MUTED,
-    book_style,
-    grid_axis,
-    line_style,
-    message_figure,
-    new_figure,
-    system_colour,
-    system_marker,
-)
 from horizont.reporting.tables import format_table
 
 _MIB = 2.0**20
@@ -66,51 +46,41 @@ def traffic_figure(records: Sequence[Record]) -> Drawing:
     """
     rows = traffic(records)
     if rows.empty:
-        return Drawing(message_figure("no host had a network interface of its own"), rows)
+        return Drawing(style.message_figure("no host had a network interface of its own"), rows)
     return Drawing(traffic_chart(rows), rows)
 
 
 def traffic_chart(rows: pd.DataFrame) -> Figure:
     """Plot the traffic of each host beside the theoretical one."""
     systems = list(dict.fromkeys(rows["system"]))
-    with book_style():
-        plot = new_figure(ROW_HEIGHT * len(systems) + 0.9)
-        panels = plot.subplots(1, 2, sharey=True)
-        for axes, direction in zip(panels, ("sent", "received"), strict=True):
-            grid_axis(axes, "x")
-            for row, system in enumerate(systems):
-                _plot_hosts(axes, row, rows[rows["system"] == system], direction)
-            axes.set_xlim(left=0)
-            axes.set_xlabel(f"MiB {direction} per step")
-        label_rows(panels[0], systems)
-        handles = [
-            Line2D([], [], color=MUTED, marker="o", linestyle="", label="a host, measured"),
-            Line2D(
-                [], [], color=FOREGROUND, marker="|", linestyle="", markersize=11, label="theory"
-            ),
-        ]
-        legend_above(plot, handles, 2)
+    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.9)
+    panels = plot.subplots(1, 2, sharey=True)
+    for axes, direction in zip(panels, ("sent", "received"), strict=True):
+        style.grid_axis(axes, "x")
+        for row, system in enumerate(systems):
+            _plot_hosts(axes, row, rows[rows["system"] == system], direction)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(f"MiB {direction} per step")
+    style.label_rows(panels[0], systems)
+    measured = Line2D([], [], color=style.MUTED, marker="o", linestyle="", label="a host, measured")
+    theory = Line2D([], [], color=style.FOREGROUND, marker="|", linestyle="", label="theory")
+    theory.set_markersize(11)
+    style.legend_above(plot, [measured, theory], 2)
     return plot
 
 
 def _plot_hosts(axes: Axes, row: int, rows: pd.DataFrame, direction: str) -> None:
     """Plot the hosts of a system below each other, within its row."""
     system = str(rows["system"].iloc[0])
+    marker, colour = style.system_marker(system), style.system_colour(system)
     hosts = list(dict.fromkeys(rows["host"]))
-    spacing = 0.6 / len(hosts)
     for index, host in enumerate(hosts):
         own = rows[rows["host"] == host]
-        y = [row + (index - (len(hosts) - 1) / 2) * spacing] * len(own)
+        y = [row + (index - (len(hosts) - 1) / 2) * 0.6 / len(hosts)] * len(own)
         theory_mib = own[f"{direction}_theory_bytes"] / _MIB
-        axes.plot(theory_mib, y, "|", color=FOREGROUND, markersize=9, markeredgewidth=1.4)
-        axes.plot(
-            own[f"{direction}_bytes"] / _MIB,
-            y,
-            system_marker(system),
-            color=system_colour(system),
-            markersize=4.5,
-            alpha=0.85,
-        )
+        measured_mib = own[f"{direction}_bytes"] / _MIB
+        axes.plot(theory_mib, y, "|", color=style.FOREGROUND, markersize=9, markeredgewidth=1.4)
+        axes.plot(measured_mib, y, marker, color=colour, markersize=4.5, alpha=0.85)
 
 
 @table("traffic_table", title="Traffic per step", needs=has_capability("byte_counters"))
@@ -166,43 +136,38 @@ def link_chart(points: pd.DataFrame) -> Figure:
     import seaborn as sns
 
     if points.empty:
-        return message_figure("no run succeeded")
+        return style.message_figure("no run succeeded")
     points = points.sort_values("rate_mbit", na_position="last")
     rates = points["rate_mbit"].fillna(0)
     positions = {rate: position for position, rate in enumerate(dict.fromkeys(rates))}
     points = points.assign(position=rates.map(positions), step_ms=points["step_s"] * 1e3)
     systems = list(dict.fromkeys(points["system"]))
-    with book_style():
-        plot = new_figure(3.3)
-        axes = plot.subplots()
-        sns.lineplot(
-            points,
-            x="position",
-            y="step_ms",
-            hue="system",
-            style="system",
-            palette={system: system_colour(system) for system in systems},
-            dashes={system: DASHES[line_style(system)] for system in systems},
-            markers={system: system_marker(system) for system in systems},
-            markersize=7,
-            markeredgewidth=0,
-            errorbar=None,
-            estimator="median",
-            legend=False,
-            ax=axes,
-        )
-        wires = points[points["wire_s"] > 0]
-        ends = (wires["position"] - 0.16, wires["position"] + 0.16)
-        axes.hlines(wires["wire_s"] * 1e3, *ends, color=FOREGROUND, linewidth=1.4, zorder=4)
-        axes.set_xticks(list(positions.values()), labels=map(labels.rate_label, positions))
-        axes.set_xlim(-0.4, len(positions) - 0.6)
-        set_log_scale(axes, "y")
-        axes.set_ylabel("milliseconds per step")
-        axes.set_xlabel("rate of each link")
-        grid_axis(axes, "y")
-        handles = [system_legend_line(system, marker=True) for system in systems]
-        handles.append(Line2D([], [], color=FOREGROUND, label="minimum of the busiest link"))
-        legend_above(plot, handles, 2, handlelength=2.4)
+    plot = style.new_figure(3.3)
+    axes = plot.subplots()
+    sns.lineplot(
+        points,
+        x="position",
+        y="step_ms",
+        markers={system: style.system_marker(system) for system in systems},
+        markersize=7,
+        markeredgewidth=0,
+        errorbar=None,
+        estimator="median",
+        ax=axes,
+        **style.system_line_style(systems),
+    )
+    wires = points[points["wire_s"] > 0]
+    ends = (wires["position"] - 0.16, wires["position"] + 0.16)
+    axes.hlines(wires["wire_s"] * 1e3, *ends, color=style.FOREGROUND, linewidth=1.4, zorder=4)
+    axes.set_xticks(list(positions.values()), labels=map(labels.rate_label, positions))
+    axes.set_xlim(-0.4, len(positions) - 0.6)
+    style.set_log_scale(axes, "y")
+    axes.set_ylabel("milliseconds per step")
+    axes.set_xlabel("rate of each link")
+    style.grid_axis(axes, "y")
+    handles = [style.system_legend_line(system, marker=True) for system in systems]
+    handles.append(Line2D([], [], color=style.FOREGROUND, label="minimum of the busiest link"))
+    style.legend_above(plot, handles, 2, handlelength=2.4)
     return plot
 
 
@@ -214,7 +179,7 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
     """
     counts = staleness(records)
     if counts.empty:
-        return Drawing(message_figure("no updates were recorded"), counts)
+        return Drawing(style.message_figure("no updates were recorded"), counts)
     return Drawing(staleness_chart(counts), counts)
 
 
@@ -229,29 +194,28 @@ def staleness_chart(counts: pd.DataFrame) -> Figure:
     """Plot the fraction of updates by staleness, one bar per system."""
     import seaborn as sns
 
-    colours = {name: system_colour(name) for name in dict.fromkeys(counts["system"])}
-    with book_style():
-        plot = new_figure(2.6)
-        axes = plot.subplots()
-        grid_axis(axes, "y")
-        sns.barplot(
-            counts,
-            x="staleness",
-            y="fraction",
-            hue="system",
-            hue_order=list(colours),
-            order=range(int(counts["staleness"].max()) + 1),
-            palette=colours,
-            saturation=1,
-            edgecolor=BACKGROUND,
-            legend=False,
-            ax=axes,
-        )
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.set_xlabel("staleness: updates by other workers since the worker read the weights")
-        axes.set_ylabel("updates")
-        handles = [
-            Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
-        ]
-        legend_above(plot, handles, 2)
+    colours = {name: style.system_colour(name) for name in dict.fromkeys(counts["system"])}
+    plot = style.new_figure(2.6)
+    axes = plot.subplots()
+    style.grid_axis(axes, "y")
+    sns.barplot(
+        counts,
+        x="staleness",
+        y="fraction",
+        hue="system",
+        hue_order=list(colours),
+        order=range(int(counts["staleness"].max()) + 1),
+        palette=colours,
+        saturation=1,
+        edgecolor=style.BACKGROUND,
+        legend=False,
+        ax=axes,
+    )
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.set_xlabel("staleness: updates by other workers since the worker read the weights")
+    axes.set_ylabel("updates")
+    handles = [
+        Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
+    ]
+    style.legend_above(plot, handles, 2)
     return plot

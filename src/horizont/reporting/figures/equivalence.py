@@ -8,20 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from horizont.reporting import labels
+from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    FOREGROUND,
-    GRID,
-    PAIR_COLOURS,
-    PAIR_MARKERS,
-    book_style,
-    grid_axis,
-    new_figure,
-)
 from horizont.reporting.tables import format_table
 
 #: Position of an exact zero on the logarithmic axis.
@@ -36,64 +26,46 @@ def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     framework from itself under different rounding. A red ring marks a pair that exceeds its bound.
     """
     distances = pd.DataFrame(list(rows))
-    return Drawing(distance_chart(distances), distances)
-
-
-def distance_chart(rows: pd.DataFrame) -> Figure:
-    """Plot the largest distance by pair, in the order of computation.
-
-    Parameters
-    ----------
-    rows
-        Of a certificate: ``quantity, step, pair, dtype, distance, noise, bound, ok``.
-    """
     # Statistics and optimizer state accompany the updates: one position for all steps.
-    is_state = rows["quantity"].isin(["statistics", "optimizer"])
-    rows = rows.assign(step=rows["step"].where(~is_state, 0))
-    with book_style():
-        plot = new_figure(3.9)
-        panels = plot.subplots(1, 2, sharey=True)
-        for axes, dtype in zip(panels, ("float64", "float32"), strict=True):
-            _plot_distance_panel(axes, rows[rows["dtype"] == dtype])
-            axes.set_title(dtype)
-        panels[0].set_ylabel("distance, relative")
-        panels[0].set_ylim(_PLOTTED_ZERO / 4, 10)
-        powers = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3]
-        ticks = [f"{power:.0e}".replace("e-0", "e-") for power in powers]
-        panels[0].set_yticks([_PLOTTED_ZERO, *powers, 1], labels=["equal", *ticks, "1"])
-        panels[0].minorticks_off()
-        plot.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=5)
-    return plot
+    is_state = distances["quantity"].isin(["statistics", "optimizer"])
+    plotted = distances.assign(step=distances["step"].where(~is_state, 0))
+    plot = style.new_figure(3.9)
+    panels = plot.subplots(1, 2, sharey=True)
+    for axes, dtype in zip(panels, ("float64", "float32"), strict=True):
+        _plot_distance_panel(axes, plotted[plotted["dtype"] == dtype])
+        axes.set_title(dtype)
+    panels[0].set_ylabel("distance, relative")
+    panels[0].set_ylim(_PLOTTED_ZERO / 4, 10)
+    powers = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3]
+    ticks = [f"{power:.0e}".replace("e-0", "e-") for power in powers]
+    panels[0].set_yticks([_PLOTTED_ZERO, *powers, 1], labels=["equal", *ticks, "1"])
+    panels[0].minorticks_off()
+    plot.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=5)
+    return Drawing(plot, distances)
 
 
 def _plot_distance_panel(axes: Axes, rows: pd.DataFrame) -> None:
+    """Plot the largest distance by pair, in the order of computation."""
     axes.set_yscale("log")
-    grid_axis(axes, "y")
-    worst = rows.groupby(["quantity", "step", "pair"], sort=False, as_index=False).agg(
-        distance=("distance", "max"),
-        noise=("noise", "max"),
-        bound=("bound", "max"),
-        ok=("ok", "all"),
-    )
-    stages = list(zip(worst["quantity"], worst["step"], strict=True))
-    positions = {stage: position for position, stage in enumerate(dict.fromkeys(stages))}
-    worst["position"] = [positions[stage] for stage in stages]
+    style.grid_axis(axes, "y")
+    stages = rows.groupby(["quantity", "step"], sort=False)
+    rows = rows.assign(position=stages.ngroup())
+    columns = {"distance": "max", "ok": "all"}
+    worst = rows.groupby(["pair", "position"], as_index=False).agg(columns)
     pairs = list(worst.groupby("pair"))
     for number, (pair, own) in enumerate(pairs):
         _plot_pair(axes, own, str(pair), number, 0.22 * (number - (len(pairs) - 1) / 2))
-    for position in positions.values():
-        limits = worst[worst["position"] == position]
+    limits = stages[["bound", "noise"]].max().astype(float)
+    for position, (bound, noise) in enumerate(limits.to_numpy()):
         ends = [position - 0.42, position + 0.42]
-        bound = max(float(limits["bound"].max()), _PLOTTED_ZERO)
-        axes.plot(ends, [bound, bound], color=FOREGROUND, linewidth=1.4)
-        noise = float(limits["noise"].astype(float).max())
+        axes.plot(ends, [max(bound, _PLOTTED_ZERO)] * 2, color=style.FOREGROUND, linewidth=1.4)
         if noise > 0:
-            axes.fill_between(ends, _PLOTTED_ZERO / 10, noise, color=GRID, linewidth=0)
-    axes.plot([], [], color=FOREGROUND, linewidth=1.4, label="bound")
-    axes.fill_between([], [], [], color=GRID, linewidth=0, label="noise")
-    axes.set_xticks(range(len(positions)), labels=[_stage_label(*stage) for stage in positions])
+            axes.fill_between(ends, _PLOTTED_ZERO / 10, noise, color=style.GRID, linewidth=0)
+    axes.plot([], [], color=style.FOREGROUND, linewidth=1.4, label="bound")
+    axes.fill_between([], [], [], color=style.GRID, linewidth=0, label="noise")
+    axes.set_xticks(range(len(limits)), labels=[_stage_label(*stage) for stage in limits.index])
     axes.tick_params(axis="x", labelsize=7.5, labelrotation=0)
-    axes.set_xlim(-0.6, max(len(positions) - 0.4, 0.6))
+    axes.set_xlim(-0.6, max(len(limits) - 0.4, 0.6))
 
 
 def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: float) -> None:
@@ -101,8 +73,8 @@ def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: fl
     axes.plot(
         rows["position"] + shift,
         heights,
-        PAIR_MARKERS[number % len(PAIR_MARKERS)],
-        color=PAIR_COLOURS[number % len(PAIR_COLOURS)],
+        style.PAIR_MARKERS[number % len(style.PAIR_MARKERS)],
+        color=style.PAIR_COLOURS[number % len(style.PAIR_COLOURS)],
         markersize=5,
         label=labels.pair_label(pair),
     )
@@ -127,21 +99,16 @@ def _stage_label(quantity: str, step: int) -> str:
 
 @table("worst_distances", title="The largest distances")
 def worst_distance_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
-    """Build the table of the rows that come closest to their bounds."""
-    return format_table(worst_distances(rows))
-
-
-def worst_distances(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Select the row closest to its bound, for each quantity, step and precision."""
+    """Build the table of the rows closest to their bounds, by quantity, step and precision."""
     frame = pd.DataFrame(list(rows))
     if frame.empty:
-        return frame
+        return format_table(frame)
     # The bound of an exact quantity is 0; a distance of 0 from it is as good as possible.
     used = frame["distance"] / frame["bound"].where(frame["bound"] > 0, np.inf)
     used = used.where(frame["ok"], np.inf)
     keys = ["dtype", "quantity", "step"]
     worst = frame.assign(used=used).groupby(keys, sort=False)["used"].idxmax()
-    return frame.loc[worst, [*keys, "tensor", "pair", "distance", "bound"]].reset_index(drop=True)
+    return format_table(frame.loc[worst], [*keys, "tensor", "pair", "distance", "bound"])
 
 
 @table("mutations", title="Seeded defects")
@@ -156,8 +123,6 @@ def mutation_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Messag
     if not results:
         return Message("No defects were seeded on this workload; see equivalence.mutations.")
     frame = pd.DataFrame(results)
-    frame["framework"] = frame["framework"].map(labels.framework_label)
-    frame["detected"] = frame["detected"].map({True: "yes", False: "no"})
     columns = ["description", "framework", "detected", "quantity", "step", "tensor", "distance"]
     return format_table(frame, columns)
 
@@ -174,6 +139,5 @@ def replay_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
     if not results:
         return Message("No run was replayed on this workload; see equivalence.replay.")
     frame = pd.DataFrame(results)
-    frame["replayed"] = frame["replayed"].map({True: "yes", False: "no"})
     columns = ["system", "replayed", "updates", "tensor", "distance", "bound", "reason"]
     return format_table(frame.reindex(columns=columns))

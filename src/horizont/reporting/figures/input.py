@@ -17,28 +17,21 @@ from horizont.config.experiment import Experiment
 from horizont.config.framework import ReaderInfo
 from horizont.config.system import FRAMEWORKS, framework_info, parse_system
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.throughput import annotate_missing, legend_above, set_log_scale
+from horizont.reporting import labels, style
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    BACKGROUND,
-    FOREGROUND,
-    MUTED,
-    PHASE_COLOURS,
-    book_style,
-    grid_axis,
-    message_figure,
-    new_figure,
-    system_colour,
-    system_marker,
-)
 from horizont.reporting.tables import shorten, text_table
 
 #: Height of a row in inches; labels of input pipelines have one line.
 INPUT_ROW_HEIGHT = 0.27
 
 _INPUT_BAR_HEIGHT = 0.62
+_WAIT: dict[str, Any] = {
+    "facecolor": style.PHASE_COLOURS["load"],
+    "edgecolor": style.FOREGROUND,
+    "linewidth": 0.5,
+}
+_REST: dict[str, Any] = {"facecolor": style.PHASE_COLOURS["other"], "alpha": 0.55}
 
 
 @figure("input", title="Input pipelines")
@@ -49,50 +42,35 @@ def input_figure(records: Sequence[Record]) -> Drawing:
     the runs.
     """
     rows = input_pipelines(records)
-    return Drawing(input_chart(rows), rows)
-
-
-def input_chart(rows: pd.DataFrame) -> Figure:
-    """Plot a row per input pipeline, under a heading per system."""
     if rows.empty:
-        return message_figure("no run succeeded")
-    positions, headings = _row_positions(rows)
-    with book_style():
-        plot = new_figure(INPUT_ROW_HEIGHT * (len(rows) + len(headings)) + 1.1)
-        alone, training = plot.subplots(1, 2, sharey=True)
-        _label_rows(alone, rows, positions, headings)
-        for position, (_, row) in zip(positions, rows.iterrows(), strict=True):
-            _plot_input_only(alone, position, row)
-            _plot_training(training, position, row)
-        grid_axis(alone, "x")
-        grid_axis(training, "x")
-        set_log_scale(alone, "x")
-        alone.set_xlabel("pipeline alone, ms per batch")
-        longest = (rows["wait_s"] / rows["wait_fraction"]).max() * 1e3
-        training.set_xlim(0, longest * 1.2 if longest > 0 else 1)
-        training.set_xlabel("instrumented step, ms")
-        training.tick_params(axis="y", labelleft=False)
-        _input_legend(plot)
-    return plot
+        return Drawing(style.message_figure("no run succeeded"), rows)
+    # Each system has a row for its name above those of its pipelines.
+    is_first = ~rows["system"].duplicated()
+    positions = np.arange(len(rows)) + is_first.cumsum()
+    headings = rows.loc[is_first, "system"]
+    plot = style.new_figure(INPUT_ROW_HEIGHT * (len(rows) + len(headings)) + 1.1)
+    alone, training = plot.subplots(1, 2, sharey=True)
+    _label_rows(alone, rows, positions, headings)
+    for position, (_, row) in zip(positions, rows.iterrows(), strict=True):
+        _plot_input_only(alone, position, row)
+        _plot_training(training, position, row)
+    style.grid_axis(alone, "x")
+    style.grid_axis(training, "x")
+    style.set_log_scale(alone, "x")
+    alone.set_xlabel("pipeline alone, ms per batch")
+    longest = (rows["wait_s"] / rows["wait_fraction"]).max() * 1e3
+    training.set_xlim(0, longest * 1.2 if longest > 0 else 1)
+    training.set_xlabel("instrumented step, ms")
+    training.tick_params(axis="y", labelleft=False)
+    _input_legend(plot)
+    return Drawing(plot, rows)
 
 
-def _row_positions(rows: pd.DataFrame) -> tuple[list[int], dict[int, str]]:
-    """Return the position of each row, and of the heading of each system."""
-    positions: list[int] = []
-    headings: dict[int, str] = {}
-    for system in rows["system"]:
-        if system not in headings.values():
-            headings[len(positions) + len(headings)] = system
-        positions.append(len(positions) + len(headings))
-    return positions, headings
-
-
-def _label_rows(
-    axes: Axes, rows: pd.DataFrame, positions: list[int], headings: dict[int, str]
-) -> None:
-    stars = np.where(rows["shared_order"], "", " *")
-    frameworks = [labels.framework_label(labels.framework_of(name)) for name in headings.values()]
-    axes.set_yticks([*positions, *headings], labels=[*(rows["input"] + stars), *frameworks])
+def _label_rows(axes: Axes, rows: pd.DataFrame, positions: pd.Series, headings: pd.Series) -> None:
+    names = rows["input"] + np.where(rows["shared_order"], "", " *")
+    frameworks = headings.map(labels.framework_of).map(labels.framework_label)
+    ticks = [*positions, *(positions[headings.index] - 1)]
+    axes.set_yticks(ticks, labels=[*names, *frameworks])
     axes.set_ylim(max(positions) + 0.6, -0.7)
     axes.tick_params(axis="y", length=0, pad=6, labelsize=8)
     for label in axes.get_yticklabels()[len(positions) :]:
@@ -101,47 +79,34 @@ def _label_rows(
 
 def _plot_input_only(axes: Axes, position: int, row: pd.Series) -> None:
     first, later = row["first_epoch_s"] * 1e3, row["later_epochs_s"] * 1e3
-    colour, marker = system_colour(row["system"]), system_marker(row["system"])
+    colour, marker = style.system_colour(row["system"]), style.system_marker(row["system"])
     axes.plot([first, later], [position, position], color=colour, linewidth=1, alpha=0.5)
-    axes.plot(first, position, marker, color=BACKGROUND, markeredgecolor=colour, markersize=6)
+    hollow: dict[str, Any] = {"color": style.BACKGROUND, "markeredgecolor": colour}
+    axes.plot(first, position, marker, markersize=6, **hollow)
     axes.plot(later, position, marker, color=colour, markersize=5)
 
 
 def _plot_training(axes: Axes, position: int, row: pd.Series) -> None:
     wait, fraction = row["wait_s"] * 1e3, row["wait_fraction"]
     if np.isnan(wait):
-        annotate_missing(axes, position, str(row["reason"]))
+        style.annotate_missing(axes, position, str(row["reason"]))
         return
     step = wait / fraction if fraction else row["step_s"] * 1e3
-    height = _INPUT_BAR_HEIGHT
-    waiting: dict[str, Any] = {
-        "color": PHASE_COLOURS["load"],
-        "edgecolor": FOREGROUND,
-        "linewidth": 0.5,
-    }
-    axes.barh(position, wait, height=height, **waiting)
-    rest: dict[str, Any] = {"color": PHASE_COLOURS["other"], "alpha": 0.55, "edgecolor": BACKGROUND}
-    axes.barh(position, step - wait, left=wait, height=height, **rest)
-    axes.annotate(
-        f"{fraction:.1%}",
-        (step, position),
-        xytext=(3, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=7.5,
-        color=MUTED,
-    )
+    axes.barh(position, wait, _INPUT_BAR_HEIGHT, **_WAIT)
+    axes.barh(position, step - wait, _INPUT_BAR_HEIGHT, wait, edgecolor=style.BACKGROUND, **_REST)
+    font: dict[str, Any] = {"fontsize": 7.5, "color": style.MUTED}
+    style.annotate(axes, f"{fraction:.1%}", (step, position), (3, 0), **font)
 
 
 def _input_legend(plot: Figure) -> None:
-    dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": FOREGROUND}
+    dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": style.FOREGROUND}
     handles = [
-        Line2D([], [], markerfacecolor=BACKGROUND, label="first epoch", **dots),
-        Line2D([], [], markerfacecolor=FOREGROUND, label="later epochs", **dots),
-        Patch(facecolor=PHASE_COLOURS["load"], edgecolor=FOREGROUND, linewidth=0.5, label="wait"),
-        Patch(facecolor=PHASE_COLOURS["other"], alpha=0.55, label="rest of the step"),
+        Line2D([], [], markerfacecolor=style.BACKGROUND, label="first epoch", **dots),
+        Line2D([], [], markerfacecolor=style.FOREGROUND, label="later epochs", **dots),
+        Patch(label="wait", **_WAIT),
+        Patch(label="rest of the step", **_REST),
     ]
-    legend_above(plot, handles, 4)
+    style.legend_above(plot, handles, 4)
 
 
 @table("input_table", title="Input pipelines")
@@ -149,7 +114,7 @@ def input_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of input pipelines, grouped by system; times in milliseconds."""
     rows = [_input_row(row) for _, row in input_pipelines(records).iterrows()]
     numbers = set(rows[0]) - {"system", "input", "note"} if rows else ()
-    return text_table(pd.DataFrame(rows), numbers, group_by="system" if rows else None)
+    return text_table(rows, numbers, group_by="system")
 
 
 def _input_row(row: pd.Series) -> dict[str, str]:
@@ -185,7 +150,7 @@ def reader_table(settings: Experiment) -> TableOutput:
         if framework in used
         for name, info in framework_info(framework).readers.items()
     ]
-    return text_table(pd.DataFrame(rows), group_by="framework", measured=False)
+    return text_table(rows, group_by="framework", measured=False)
 
 
 def _reader_row(framework: str, name: str, info: ReaderInfo) -> dict[str, str]:

@@ -18,30 +18,16 @@ from horizont.analysis.learning import (
 )
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.throughput import legend_above, set_log_scale, system_legend_line
+from horizont.reporting import labels, style
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    FOREGROUND,
-    book_style,
-    grid_axis,
-    line_style,
-    marker_style,
-    message_figure,
-    new_figure,
-    system_colour,
-)
 from horizont.reporting.tables import format_table
 
 #: Points of a curve; more cannot be seen and enlarge the page.
 MAX_POINTS = 100
 
-#: Seaborn's dashes of the line styles, in line widths.
-DASHES = {"-": "", "--": (4, 1.6), "-.": (4, 1.6, 1, 1.6), ":": (1, 1.6)}
-
-METRIC_LABELS = {"accuracy": "test accuracy, %", "perplexity": "test perplexity"}
-METRIC_SCALES = {"accuracy": 100.0, "perplexity": 1.0}
+#: Label of the axis of a metric, and the factor of its values.
+_METRIC_AXES = {"accuracy": ("test accuracy, %", 100.0), "perplexity": ("test perplexity", 1.0)}
 
 
 @figure("loss", title="Training loss")
@@ -52,7 +38,7 @@ def loss_figure(records: Sequence[Record]) -> Drawing:
     """
     curves = losses(records)
     if curves.empty:
-        return Drawing(message_figure("no loss was measured"), curves)
+        return Drawing(style.message_figure("no loss was measured"), curves)
     plot = learning_curves(smoothed(curves), "smoothed_loss")
     plot.axes[0].set_ylabel("training loss")
     return Drawing(plot, curves)
@@ -85,50 +71,45 @@ def learning_curves(curves: pd.DataFrame, value: str, marker: str | None = None)
         for _, run in curves.groupby(["system", "block"], sort=False)
     )
     systems = list(dict.fromkeys(curves["system"]))
-    with book_style():
-        plot = new_figure(3.1)
-        panels = plot.subplots(1, 2, sharey=True)
-        for axes, column in zip(panels, ("examples", "time_s"), strict=True):
-            sns.lineplot(
-                thinned,
-                x=column,
-                y=value,
-                hue="system",
-                style="system",
-                units="block",
-                estimator=None,
-                sort=False,
-                palette={system: system_colour(system) for system in systems},
-                dashes={system: DASHES[line_style(system)] for system in systems},
-                marker=marker,
-                markeredgewidth=0,
-                linewidth=1,
-                alpha=0.75,
-                legend=False,
-                ax=axes,
-            )
-            grid_axis(axes, "y")
-            axes.set_xlim(left=0)
-        panels[0].set_xlabel("examples seen")
-        panels[0].xaxis.set_major_formatter("{x:,.0f}")
-        panels[0].xaxis.set_major_locator(MaxNLocator(5))
-        panels[1].set_xlabel("seconds from the first step")
-        lines = [system_legend_line(system, marker=False) for system in systems]
-        legend_above(plot, lines, 2, handlelength=2.2)
+    plot = style.new_figure(3.1)
+    panels = plot.subplots(1, 2, sharey=True)
+    for axes, column in zip(panels, ("examples", "time_s"), strict=True):
+        sns.lineplot(
+            thinned,
+            x=column,
+            y=value,
+            units="block",
+            estimator=None,
+            sort=False,
+            marker=marker,
+            markeredgewidth=0,
+            linewidth=1,
+            alpha=0.75,
+            ax=axes,
+            **style.system_line_style(systems),
+        )
+        style.grid_axis(axes, "y")
+        axes.set_xlim(left=0)
+    panels[0].set_xlabel("examples seen")
+    panels[0].xaxis.set_major_formatter("{x:,.0f}")
+    panels[0].xaxis.set_major_locator(MaxNLocator(5))
+    panels[1].set_xlabel("seconds from the first step")
+    lines = [style.system_legend_line(system, marker=False) for system in systems]
+    style.legend_above(plot, lines, 2, handlelength=2.2)
     return plot
 
 
 def evaluation_curves(curves: pd.DataFrame, best: float | None = None) -> Figure:
     """Plot the evaluations during training; `best` is the best value that the data allow."""
     metric = str(curves["metric"].iloc[0])
-    scale = METRIC_SCALES[metric]
+    label, scale = _METRIC_AXES[metric]
     plot = learning_curves(curves.assign(scaled=curves["value"] * scale), "scaled", marker=".")
-    plot.axes[0].set_ylabel(METRIC_LABELS[metric])
+    plot.axes[0].set_ylabel(label)
     if metric == "perplexity":
         plot.axes[0].set_yscale("log")
     if best is not None:
         for axes in plot.axes:
-            axes.axhline(best * scale, color=FOREGROUND, linewidth=1, linestyle=":")
+            axes.axhline(best * scale, color=style.FOREGROUND, linewidth=1, linestyle=":")
     return plot
 
 
@@ -136,31 +117,31 @@ def final_metric_dots(metrics: pd.DataFrame, best: float | None = None) -> Figur
     """Plot the evaluation metric of each run; `best` is the best value that the data allow."""
     systems = list(dict.fromkeys(metrics["system"]))
     metric = str(metrics["metric"].iloc[0]) if len(metrics) else "accuracy"
-    scale = METRIC_SCALES[metric]
-    with book_style():
-        plot = new_figure(0.34 * max(len(systems), 1) + 0.8)
-        axes = plot.subplots()
-        grid_axis(axes, "x")
-        axes.set_ylim(len(systems) - 0.4, -0.6)
-        axes.set_yticks(range(len(systems)), labels=[labels.system_label(name) for name in systems])
-        for row, system in enumerate(systems):
-            values = metrics.loc[metrics["system"] == system, "value"] * scale
-            axes.plot(values, [row] * len(values), markersize=6, alpha=0.8, **marker_style(system))
-        if best is not None:
-            axes.axvline(best * scale, color=FOREGROUND, linewidth=1, linestyle=":")
-            axes.annotate(
-                " best possible ",
-                (best * scale, 1.0),
-                xycoords=axes.get_xaxis_transform(),
-                ha="right" if metric == "accuracy" else "left",
-                va="bottom",
-                fontsize=8.5,
-            )
-        axes.set_xlabel(METRIC_LABELS[metric])
-        if metric == "accuracy":
-            axes.set_xlim(0, 100)
-        else:
-            set_log_scale(axes, "x")
+    label, scale = _METRIC_AXES[metric]
+    plot = style.new_figure(0.34 * max(len(systems), 1) + 0.8)
+    axes = plot.subplots()
+    style.grid_axis(axes, "x")
+    axes.set_ylim(len(systems) - 0.4, -0.6)
+    axes.set_yticks(range(len(systems)), labels=map(labels.system_label, systems))
+    for row, system in enumerate(systems):
+        values = metrics.loc[metrics["system"] == system, "value"] * scale
+        properties = style.marker_style(system)
+        axes.plot(values, [row] * len(values), markersize=6, alpha=0.8, **properties)
+    if best is not None:
+        axes.axvline(best * scale, color=style.FOREGROUND, linewidth=1, linestyle=":")
+        axes.annotate(
+            " best possible ",
+            (best * scale, 1.0),
+            xycoords=axes.get_xaxis_transform(),
+            ha="right" if metric == "accuracy" else "left",
+            va="bottom",
+            fontsize=8.5,
+        )
+    axes.set_xlabel(label)
+    if metric == "accuracy":
+        axes.set_xlim(0, 100)
+    else:
+        style.set_log_scale(axes, "x")
     return plot
 
 

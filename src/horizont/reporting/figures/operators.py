@@ -16,12 +16,10 @@ from horizont.analysis.operators import (
 )
 from horizont.errors import UserError
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.phases import BarStyle, legend_patch, stacked_bar
-from horizont.reporting.figures.throughput import ROW_HEIGHT, legend_above, row_axes
+from horizont.reporting import labels, style
+from horizont.reporting.figures.phases import legend_patch, stacked_bar
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import book_style, new_figure, operator_class_style
 from horizont.reporting.tables import format_table, format_wide, text_table
 
 _BAR_HEIGHT = 0.6
@@ -41,23 +39,18 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     if classes.empty:
         raise UserError("steps.profiled", 0, "at least 1, and a run that succeeded")
     systems = list(dict.fromkeys(classes["system"]))
-    with book_style():
-        plot = new_figure(ROW_HEIGHT * len(systems) + 1.75)
-        axes = row_axes(plot, systems)
-        for row, system in enumerate(systems):
-            own = classes[classes["system"] == system]
-            styles = own["operator_class"].map(_class_style)
-            stacked_bar(axes, row, zip(own["self_s"] * 1e3, styles, strict=True), _BAR_HEIGHT)
-        axes.set_xlabel("milliseconds per step")
-        axes.set_xlim(left=0)
-        names = dict.fromkeys(classes["operator_class"])
-        handles = [legend_patch(_class_style(name), name) for name in names]
-        legend_above(plot, handles, 3, columnspacing=1.4)
+    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 1.75)
+    axes = style.row_axes(plot, systems)
+    for row, system in enumerate(systems):
+        own = classes[classes["system"] == system]
+        fills = own["operator_class"].map(style.operator_class_style)
+        stacked_bar(axes, row, zip(own["self_s"] * 1e3, fills, strict=True), _BAR_HEIGHT)
+    axes.set_xlabel("milliseconds per step")
+    axes.set_xlim(left=0)
+    names = dict.fromkeys(classes["operator_class"])
+    handles = [legend_patch(style.operator_class_style(name), name) for name in names]
+    style.legend_above(plot, handles, 3, columnspacing=1.4)
     return Drawing(plot, classes)
-
-
-def _class_style(name: str) -> BarStyle:
-    return BarStyle(*operator_class_style(name))
 
 
 @table("operator_classes", title="Operator classes", needs=_is_profiled)

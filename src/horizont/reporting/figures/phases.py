@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,28 +18,10 @@ from horizont.analysis.runs import PHASES_AND_OTHER, startup_times, systems_of
 from horizont.analysis.steps import instrumentation_overhead, phases
 from horizont.analysis.throughput import throughput_by_system
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.throughput import (
-    ROW_HEIGHT,
-    annotate_missing,
-    interval_description,
-    label_rows,
-    legend_above,
-    row_axes,
-)
+from horizont.reporting import labels, style
+from horizont.reporting.figures.throughput import interval_description
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    BACKGROUND,
-    FOREGROUND,
-    MUTED,
-    PHASE_COLOURS,
-    PHASE_HATCHES,
-    STARTUP_COLOURS,
-    book_style,
-    grid_axis,
-    new_figure,
-)
 from horizont.reporting.tables import format_table, format_wide
 
 _PHASE_BAR_HEIGHT = 0.56
@@ -51,20 +33,16 @@ _COMPARISON_ROW_HEIGHT = 0.62
 _COMPARISON_BARS = {"published": (-0.19, "published"), "measured": (0.19, "here")}
 
 
-class BarStyle(NamedTuple):
-    """The fill of a bar."""
-
-    colour: str
-    hatch: str | None = None
+#: Colour and hatch of a bar.
+Fill = tuple[str, str | None]
 
 
-def phase_style(phase: str) -> BarStyle:
-    """Return the fill of a phase."""
-    return BarStyle(PHASE_COLOURS[phase], PHASE_HATCHES.get(phase))
+def _phase_fill(phase: str) -> Fill:
+    return style.PHASE_COLOURS[phase], style.PHASE_HATCHES.get(phase)
 
 
 def stacked_bar(
-    axes: Axes, row: float, segments: Iterable[tuple[float, BarStyle]], height: float
+    axes: Axes, row: float, segments: Iterable[tuple[float, Fill]], height: float
 ) -> float:
     """Plot the segments of a bar from left to right; return the position of its end.
 
@@ -76,26 +54,18 @@ def stacked_bar(
         In rows.
     """
     left = 0.0
-    for width, style in segments:
-        if not width > 0:
-            continue
-        axes.barh(
-            row,
-            width,
-            left=left,
-            height=height,
-            color=style.colour,
-            hatch=style.hatch,
-            edgecolor=BACKGROUND,
-            linewidth=0.8,
-        )
-        left += width
+    outline: dict[str, Any] = {"edgecolor": style.BACKGROUND, "linewidth": 0.8}
+    for width, (colour, hatch) in segments:
+        if width > 0:
+            axes.barh(row, width, height, left, color=colour, hatch=hatch, **outline)
+            left += width
     return left
 
 
-def legend_patch(style: BarStyle, label: str) -> Patch:
+def legend_patch(fill: Fill, label: str) -> Patch:
     """Create the legend entry of a fill."""
-    return Patch(facecolor=style.colour, hatch=style.hatch, edgecolor=BACKGROUND, label=label)
+    colour, hatch = fill
+    return Patch(facecolor=colour, hatch=hatch, edgecolor=style.BACKGROUND, label=label)
 
 
 @figure("phases", title="Phases of a step")
@@ -140,17 +110,15 @@ def phase_panels(panels: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> Fig
         By title, the results of `horizont.analysis.steps.phases` and of
         `instrumentation_overhead`, with a column ``reason`` for rows without data.
     """
-    counts = [times["system"].nunique() for _, times in panels.values()]
-    heights = [ROW_HEIGHT * count + 0.45 for count in counts]
-    with book_style():
-        plot = new_figure(sum(heights) + 0.75)
-        all_axes = plot.subplots(len(counts), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, (title, (breakdown, times)) in zip(all_axes, panels.items(), strict=True):
-            _plot_phase_panel(axes, breakdown, times)
-            _title_at_left_edge(axes, title)
-        all_axes[-1].set_xlabel("milliseconds for one step of a worker")
-        everything = pd.concat([breakdown for breakdown, _ in panels.values()])
-        _phase_legend(plot, set(everything.loc[everything["mean_s"] > 0, "phase"]))
+    heights = [style.ROW_HEIGHT * times["system"].nunique() + 0.45 for _, times in panels.values()]
+    plot = style.new_figure(sum(heights) + 0.75)
+    all_axes = plot.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (title, (breakdown, times)) in zip(all_axes, panels.items(), strict=True):
+        _plot_phase_panel(axes, breakdown, times)
+        _title_at_left_edge(axes, title)
+    all_axes[-1].set_xlabel("milliseconds for one step of a worker")
+    everything = pd.concat([breakdown for breakdown, _ in panels.values()])
+    _phase_legend(plot, set(everything.loc[everything["mean_s"] > 0, "phase"]))
     return plot
 
 
@@ -166,8 +134,8 @@ def _title_at_left_edge(axes: Axes, title: str) -> None:
 
 def _plot_phase_panel(axes: Axes, breakdown: pd.DataFrame, times: pd.DataFrame) -> None:
     means = breakdown.pivot(index="system", columns="phase", values="mean_s") * 1e3
-    grid_axis(axes, "x")
-    label_rows(axes, list(times["system"]))
+    style.grid_axis(axes, "x")
+    style.label_rows(axes, list(times["system"]))
     longest_timed = (times[["timed_s", "timed_high_s"]] * 1e3).max(axis=None)
     longest = np.nanmax([means.sum(axis="columns").max(), longest_timed, 1e-3])
     axes.set_xlim(0, longest * 1.1)
@@ -178,13 +146,13 @@ def _plot_phase_panel(axes: Axes, breakdown: pd.DataFrame, times: pd.DataFrame) 
         elif time["timed_s"] > 0:
             _plot_total_only(axes, row, time["timed_s"] * 1e3)
         else:
-            annotate_missing(axes, row, str(time.get("reason", "")))
+            style.annotate_missing(axes, row, str(time.get("reason", "")))
         _plot_timed_step(axes, row, time)
 
 
 def _plot_phases(axes: Axes, row: int, means: pd.Series) -> None:
     """Plot the measured phases, and name those that cannot be measured separately."""
-    segments = [(means[phase], phase_style(phase)) for phase in PHASES_AND_OTHER]
+    segments = [(means[phase], _phase_fill(phase)) for phase in PHASES_AND_OTHER]
     end = stacked_bar(axes, row, segments, _PHASE_BAR_HEIGHT)
     missing = [phase for phase in PHASES_AND_OTHER if np.isnan(means[phase])]
     # A system of one process has no communication, which then is no gap in the measurement.
@@ -194,53 +162,41 @@ def _plot_phases(axes: Axes, row: int, means: pd.Series) -> None:
 
 def _plot_total_only(axes: Axes, row: int, width: float) -> None:
     """Plot the outline of a step that was timed but not instrumented."""
-    outline: dict[str, Any] = {"fill": False, "edgecolor": MUTED, "linewidth": 1, "linestyle": "--"}
-    axes.barh(row, width, height=_PHASE_BAR_HEIGHT, **outline)
+    outline: dict[str, Any] = {"fill": False, "linewidth": 1, "linestyle": "--"}
+    axes.barh(row, width, height=_PHASE_BAR_HEIGHT, edgecolor=style.MUTED, **outline)
     _annotate_below(axes, row, "phases not measured")
 
 
 def _annotate_below(axes: Axes, row: int, text: str) -> None:
-    axes.annotate(
-        text,
-        (0.0, row + _PHASE_BAR_HEIGHT / 2),
-        xytext=(1, -1.5),
-        textcoords="offset points",
-        va="top",
-        color=MUTED,
-        style="italic",
-        fontsize=7.5,
-    )
+    position = (0.0, row + _PHASE_BAR_HEIGHT / 2)
+    font: dict[str, Any] = {"color": style.MUTED, "style": "italic", "fontsize": 7.5}
+    style.annotate(axes, text, position, (1, -1.5), va="top", **font)
 
 
 def _plot_timed_step(axes: Axes, row: int, time: pd.Series) -> None:
     """Plot the marker of the timed step with its interval."""
     if not time["timed_s"] > 0:
         return
+    line: dict[str, Any] = {"color": style.FOREGROUND, "linewidth": 1.4}
     ends = (time["timed_low_s"] * 1e3, time["timed_high_s"] * 1e3)
-    axes.plot(ends, [row, row], color=FOREGROUND, linewidth=1.4, solid_capstyle="butt")
+    axes.plot(ends, [row, row], solid_capstyle="butt", **line)
     for end in ends:
-        axes.plot([end, end], [row - 0.13, row + 0.13], color=FOREGROUND, linewidth=1.4)
-    hollow: dict[str, Any] = {
-        "color": BACKGROUND,
-        "markeredgecolor": FOREGROUND,
-        "markersize": 6,
-        "zorder": 5,
-    }
-    axes.plot(time["timed_s"] * 1e3, row, "d", **hollow)
+        axes.plot([end, end], [row - 0.13, row + 0.13], **line)
+    hollow: dict[str, Any] = {"color": style.BACKGROUND, "markeredgecolor": style.FOREGROUND}
+    axes.plot(time["timed_s"] * 1e3, row, "d", markersize=6, zorder=5, **hollow)
 
 
 def _phase_legend(plot: Figure, present: set[str]) -> None:
     handles: list[Artist] = [
-        legend_patch(phase_style(phase), phase) for phase in PHASES_AND_OTHER if phase in present
+        legend_patch(_phase_fill(phase), phase) for phase in PHASES_AND_OTHER if phase in present
     ]
-    handles.append(
-        Line2D([], [], color=FOREGROUND, marker="d", markerfacecolor=BACKGROUND, label="timed step")
-    )
+    hollow: dict[str, Any] = {"marker": "d", "markerfacecolor": style.BACKGROUND}
+    handles.append(Line2D([], [], color=style.FOREGROUND, label="timed step", **hollow))
     columns = 4
     rows = -(-len(handles) // columns)
     if rows * columns == len(handles):  # Matplotlib fills columns first, but readers read rows
         handles = [handle for start in range(columns) for handle in handles[start::columns]]
-    legend_above(plot, handles, columns, columnspacing=1.4)
+    style.legend_above(plot, handles, columns, columnspacing=1.4)
 
 
 @figure("startup", title="Start-up")
@@ -250,22 +206,20 @@ def startup_figure(records: Sequence[Record]) -> Drawing:
     """
     times = startup_times(records)
     systems = systems_of(records)
-    parts = [str(part) for part in dict.fromkeys(times["phase"])]
-    styles = dict(zip(parts, map(BarStyle, STARTUP_COLOURS * 2), strict=False))
-    with book_style():
-        plot = new_figure(ROW_HEIGHT * len(systems) + 0.95)
-        axes = row_axes(plot, systems)
-        for row, system in enumerate(systems):
-            own = times[times["system"] == system]
-            segments = zip(own["mean_s"], own["phase"].map(styles), strict=True)
-            if not stacked_bar(axes, row, segments, _STARTUP_BAR_HEIGHT):
-                annotate_missing(axes, row, "did not start")
-        axes.set_xlabel("seconds from the start of a process, mean over processes and runs")
-        handles = [
-            legend_patch(style, labels.STARTUP_PHASES.get(part, part))
-            for part, style in styles.items()
-        ]
-        legend_above(plot, handles, 5)
+    colours = dict(zip(dict.fromkeys(times["phase"]), style.STARTUP_COLOURS, strict=False))
+    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.95)
+    axes = style.row_axes(plot, systems)
+    for row, system in enumerate(systems):
+        own = times[times["system"] == system]
+        segments = [(part.mean_s, (colours[part.phase], None)) for part in own.itertuples()]
+        if not stacked_bar(axes, row, segments, _STARTUP_BAR_HEIGHT):
+            style.annotate_missing(axes, row, "did not start")
+    axes.set_xlabel("seconds from the start of a process, mean over processes and runs")
+    handles = [
+        legend_patch((colour, None), labels.STARTUP_PHASES.get(phase, phase))
+        for phase, colour in colours.items()
+    ]
+    style.legend_above(plot, handles, 5)
     return Drawing(plot, times)
 
 
@@ -278,25 +232,24 @@ def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Dr
     """
     times = published_vs_measured(workload, records)
     systems = list(dict.fromkeys(times["system"]))
-    with book_style():
-        plot = new_figure(_COMPARISON_ROW_HEIGHT * len(systems) + 1.2)
-        axes = row_axes(plot, systems)
-        ends = times.groupby(["system", "origin"])["fraction"].sum()
-        axes.set_xlim(0, (float(ends.max()) if len(ends) else 1.0) * 1.22)
-        axes.axvline(1.0, color=FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
-        for row, system in enumerate(systems):
-            for origin in _COMPARISON_BARS:
-                own = times[(times["system"] == system) & (times["origin"] == origin)]
-                _plot_comparison_bar(axes, row, origin, own)
-        axes.set_xlabel(f"training time relative to {labels.system_label(REFERENCE)}")
-        present = set(times.loc[times["fraction"] > 0, "phase"])
-        names = {"communication": "network (including waiting)"}
-        handles = [
-            legend_patch(BarStyle(PHASE_COLOURS[phase]), names.get(phase, phase))
-            for phase in PHASES_AND_OTHER
-            if phase in present
-        ]
-        legend_above(plot, handles, 3, columnspacing=1.4)
+    plot = style.new_figure(_COMPARISON_ROW_HEIGHT * len(systems) + 1.2)
+    axes = style.row_axes(plot, systems)
+    ends = times.groupby(["system", "origin"])["fraction"].sum()
+    axes.set_xlim(0, (float(ends.max()) if len(ends) else 1.0) * 1.22)
+    axes.axvline(1.0, color=style.FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    for row, system in enumerate(systems):
+        for origin in _COMPARISON_BARS:
+            own = times[(times["system"] == system) & (times["origin"] == origin)]
+            _plot_comparison_bar(axes, row, origin, own)
+    axes.set_xlabel(f"training time relative to {labels.system_label(REFERENCE)}")
+    present = set(times.loc[times["fraction"] > 0, "phase"])
+    names = {"communication": "network (including waiting)"}
+    handles = [
+        legend_patch((style.PHASE_COLOURS[phase], None), names.get(phase, phase))
+        for phase in PHASES_AND_OTHER
+        if phase in present
+    ]
+    style.legend_above(plot, handles, 3, columnspacing=1.4)
     values = {
         "workload": workload,
         "label": labels.workload_label_from_name(workload),
@@ -307,19 +260,11 @@ def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Dr
 
 def _plot_comparison_bar(axes: Axes, row: int, origin: str, times: pd.DataFrame) -> None:
     offset, label = _COMPARISON_BARS[origin]
-    fractions = times.set_index("phase")["fraction"]
-    segments = [
-        (float(fractions.get(phase, 0.0)), BarStyle(PHASE_COLOURS[phase]))
-        for phase in PHASES_AND_OTHER
-    ]
+    fractions = times.set_index("phase")["fraction"].reindex(PHASES_AND_OTHER)
+    segments = [(value, (style.PHASE_COLOURS[phase], None)) for phase, value in fractions.items()]
     end = stacked_bar(axes, row + offset, segments, _COMPARISON_BAR_HEIGHT)
-    axes.annotate(
-        f"{label}: {end:.2f}" if end else f"{label}: no value",
-        (end, row + offset),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        color=FOREGROUND if end else MUTED,
-        style="normal" if end else "italic",
-        fontsize=8,
-    )
+    font: dict[str, Any] = {"color": style.FOREGROUND, "fontsize": 8}
+    if not end:
+        font |= {"color": style.MUTED, "style": "italic"}
+    text = f"{label}: {end:.2f}" if end else f"{label}: no value"
+    style.annotate(axes, text, (end, row + offset), (4, 0), **font)

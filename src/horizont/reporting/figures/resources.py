@@ -5,41 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis.resources import (
-    RESOURCES,
-    TOTAL,
-    label_processes,
-    resource_series,
-    resource_totals,
-    run_resource_series,
-    segments,
-)
+from horizont.analysis import resources
 from horizont.analysis.runs import systems_of
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.figures.throughput import legend_above
+from horizont.reporting import labels, style
 from horizont.reporting.output import Stack, TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    FOREGROUND,
-    MUTED,
-    SEGMENT_COLOURS,
-    UNKNOWN_COLOUR,
-    LineStyle,
-    book_style,
-    grid_axis,
-    new_figure,
-    process_colour,
-)
 from horizont.reporting.tables import format_table
 
 _CHART_TITLES = {
@@ -48,15 +27,13 @@ _CHART_TITLES = {
     "network": "network, MiB/s",
     "processes": "processes",
 }
-_NETWORK_STYLES: dict[str, tuple[str, LineStyle]] = {
+_NETWORK_STYLES: dict[str, tuple[str, style.LineStyle]] = {
     "sent": ("#3f9c7c", "-"),
     "received": ("#8a6d3b", "--"),
 }
 
 #: Fraction of a chart's height.
 _SEGMENT_STRIP_HEIGHT = 0.05
-
-_TOTAL_COLUMNS = ["system", "name", "cpu_mean", "memory_max"]
 
 
 @table("resources", title="Resources over time")
@@ -70,13 +47,10 @@ def resource_figures(records: Sequence[Record]) -> Stack:
 def other_resource_figures(records: Sequence[Record]) -> Stack:
     """Plot the resources of all other runs that were sampled, including failed ones."""
     shown = {record.folder for record in first_successful_runs(records)}
-    others = [
-        record
-        for system in systems_of(records)
-        for record in records
-        if record.run.system.name == system and record.folder not in shown
-    ]
-    sampled = [record for record in others if len(run_resource_series(record))]
+    order = systems_of(records)
+    others = [record for record in records if record.folder not in shown]
+    others.sort(key=lambda record: order.index(record.run.system.name))
+    sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(
         tuple(
             run_resource_figure(record, f"{record.run.system.slug}-{number}")
@@ -88,12 +62,12 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
 @table("resource_table", title="Resources while training")
 def resource_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of CPU and memory of each process, of the first successful runs."""
+    columns = ["system", "name", "cpu_mean", "memory_max"]
     totals = [
-        resource_totals(record).assign(system=record.run.system.name)
+        resources.resource_totals(record).assign(system=record.run.system.name)
         for record in first_successful_runs(records)
     ]
-    frame = pd.concat(totals) if totals else pd.DataFrame(columns=_TOTAL_COLUMNS)
-    return format_table(frame, _TOTAL_COLUMNS)
+    return format_table(pd.concat(totals) if totals else pd.DataFrame(columns=columns), columns)
 
 
 def first_successful_runs(records: Sequence[Record]) -> list[Record]:
@@ -112,7 +86,7 @@ def run_resource_figure(record: Record, name: str) -> Drawing:
     run, each until the slowest worker has finished it{failure}.
     """
     run = record.run
-    series = run_resource_series(record)
+    series = resources.run_resource_series(record)
     values = {
         "name": name,
         "system": labels.system_label(run.system.name),
@@ -121,7 +95,7 @@ def run_resource_figure(record: Record, name: str) -> Drawing:
         "rate": f"{run.sampler_hz:g}",
         "failure": "" if record.ok else f"; the run failed: {record.result.reason}",
     }
-    return Drawing(resource_charts(series, segments(record)), _to_wide(series), values)
+    return Drawing(resource_charts(series, resources.segments(record)), _to_wide(series), values)
 
 
 @figure("resources-command")
@@ -130,7 +104,7 @@ def command_figure(samples: pd.DataFrame, command: str) -> Drawing:
     (right).
     """
     zero_s = float(samples["time_s"].min()) if len(samples) else 0.0
-    series = resource_series(label_processes(samples), zero_s)
+    series = resources.resource_series(resources.label_processes(samples), zero_s)
     no_segments = pd.DataFrame(columns=["kind", "start_s", "end_s"])
     plot = resource_charts(series, no_segments, total_label="all together")
     return Drawing(plot, _to_wide(series), {"command": command})
@@ -163,19 +137,26 @@ def resource_charts(
     total_label
         Title of the charts of all processes together.
     """
-    is_total = series["name"].isin([TOTAL, *_NETWORK_STYLES])
-    with book_style():
-        plot = new_figure(7.0)
-        panels = plot.subplots(len(RESOURCES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
-        sides = (("each process", series[~is_total]), (total_label, series[is_total]))
-        for column, (side, own) in enumerate(sides):
-            for axes, quantity in zip(panels[:, column], RESOURCES, strict=True):
-                _plot_chart(axes, quantity, side, own[own["quantity"] == quantity])
-                _plot_segments(axes, run_segments)
-            unit = "seconds from the first step" if len(run_segments) else "seconds"
-            panels[-1, column].set_xlabel(unit)
-        names = sorted(series.loc[~is_total, "name"].unique())
-        _resource_legends(plot, names, run_segments)
+    is_total = series["name"].isin([resources.TOTAL, *_NETWORK_STYLES])
+    plot = style.new_figure(7.0)
+    panels = plot.subplots(len(resources.RESOURCES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
+    sides = (("each process", series[~is_total]), (total_label, series[is_total]))
+    for column, (side, own) in enumerate(sides):
+        for axes, quantity in zip(panels[:, column], resources.RESOURCES, strict=True):
+            _plot_chart(axes, quantity, side, own[own["quantity"] == quantity])
+            _plot_segments(axes, run_segments)
+        unit = "seconds from the first step" if len(run_segments) else "seconds"
+        panels[-1, column].set_xlabel(unit)
+    names = [*sorted(series.loc[~is_total, "name"].unique()), resources.TOTAL]
+    lines = [Line2D([], [], color=style.process_colour(name), label=name) for name in names]
+    style.legend_above(plot, lines, 6)
+    kinds = list(dict.fromkeys(run_segments["kind"]))
+    patches = [
+        Patch(color=style.SEGMENT_COLOURS[kind], label=labels.SEGMENTS.get(kind, kind))
+        for kind in kinds
+    ]
+    if patches:
+        plot.legend(handles=patches, loc="outside lower left", ncols=6)
     return plot
 
 
@@ -183,10 +164,12 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
     names = sorted(series["name"].unique(), reverse=quantity == "network")
     is_machine = bool(set(names) & set(_NETWORK_STYLES))
     is_by_host = quantity == "network" and side == "each process"
-    grid_axis(axes, "y")
+    style.grid_axis(axes, "y")
     if series.empty:
         text = "Linux does not count it\nby process" if is_by_host else "not measured"
-        _annotate_empty(axes, text)
+        axes.set_yticks([])
+        middle = {"ha": "center", "va": "center", "transform": axes.transAxes}
+        axes.text(0.5, 0.45, text, color=style.MUTED, **middle)
     elif is_by_host:
         side = "each host"
     title = f"{_CHART_TITLES[quantity]}: {'this machine' if is_machine else side}"
@@ -194,12 +177,12 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
     # On a loopback link both directions are equal; the dashed line is plotted over the solid one.
     for name in names:
         own = series[series["name"] == name]
-        colour, style = _NETWORK_STYLES.get(name, (process_colour(name), "-"))
-        axes.plot(own["time_s"], own["value"], color=colour, linestyle=style, linewidth=1.3)
+        colour, line = _NETWORK_STYLES.get(name, (style.process_colour(name), "-"))
+        axes.plot(own["time_s"], own["value"], color=colour, linestyle=line, linewidth=1.3)
     if is_machine:
         handles = [
-            Line2D([], [], color=colour, linestyle=style, label=name)
-            for name, (colour, style) in _NETWORK_STYLES.items()
+            Line2D([], [], color=colour, linestyle=line, label=name)
+            for name, (colour, line) in _NETWORK_STYLES.items()
         ]
         axes.legend(handles=handles, loc="upper right", ncols=2, fontsize=8, borderaxespad=0.6)
     if quantity == "processes" and len(series):
@@ -208,29 +191,10 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
     axes.set_ylim(0, 1.2 * highest if highest > 0 else 1.0)
 
 
-def _annotate_empty(axes: Axes, text: str) -> None:
-    axes.set_yticks([])
-    axes.text(0.5, 0.45, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
-
-
 def _plot_segments(axes: Axes, run_segments: pd.DataFrame) -> None:
     """Plot the segments as tinted areas, with a strip of the full colour along the top."""
     for _, segment in run_segments.iterrows():
-        colour = SEGMENT_COLOURS.get(segment["kind"], UNKNOWN_COLOUR)
+        colour = style.SEGMENT_COLOURS[segment["kind"]]
         span = (segment["start_s"], segment["end_s"])
         axes.axvspan(*span, color=colour, alpha=0.10, linewidth=0, zorder=0)
         axes.axvspan(*span, ymin=1 - _SEGMENT_STRIP_HEIGHT, color=colour, linewidth=0, zorder=0)
-
-
-def _resource_legends(plot: Figure, names: Sequence[str], run_segments: pd.DataFrame) -> None:
-    lines: list[Artist] = [Line2D([], [], color=process_colour(name), label=name) for name in names]
-    lines.append(Line2D([], [], color=FOREGROUND, label="all"))
-    legend_above(plot, lines, 6)
-    patches = [
-        Patch(
-            color=SEGMENT_COLOURS.get(kind, UNKNOWN_COLOUR), label=labels.SEGMENTS.get(kind, kind)
-        )
-        for kind in dict.fromkeys(run_segments["kind"])
-    ]
-    if patches:
-        plot.legend(handles=patches, loc="outside lower left", ncols=6)

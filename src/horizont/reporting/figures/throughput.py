@@ -1,42 +1,22 @@
-"""Throughput by system; rows, legends and axes that figures share."""
+"""Throughput by system, and by number of workers."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 
+from horizont.analysis.scaling import is_strong_scaling, scaling
 from horizont.analysis.throughput import throughput_by_run, throughput_by_system
 from horizont.records.record import Record
-from horizont.reporting import labels
-from horizont.reporting.registry import Drawing, figure
-from horizont.reporting.style import (
-    FOREGROUND,
-    MUTED,
-    LineStyle,
-    book_style,
-    grid_axis,
-    line_style,
-    marker_style,
-    new_figure,
-    system_colour,
-    system_marker,
-)
-
-#: Height of a row in inches.
-ROW_HEIGHT = 0.52
-
-#: A logarithmic axis with a larger ratio of its limits has labels at powers of ten only.
-MAX_SPAN_FOR_DENSE_TICKS = 100
+from horizont.reporting import style
+from horizont.reporting.output import TableOutput
+from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.tables import format_table
 
 
 @figure("throughput", title="Throughput")
@@ -45,8 +25,32 @@ def throughput_figure(records: Sequence[Record]) -> Drawing:
     {interval}; short strokes: single runs. A filled marker stands for a system whose workers wait
     for each other at every step, a hollow one for one whose workers do not.
     """
+    import seaborn as sns
+
     runs, estimates = throughput_by_run(records), throughput_by_system(records)
-    plot = throughput_chart(runs, estimates)
+    systems = list(estimates["system"])
+    rows = {system: row for row, system in enumerate(systems)}
+    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.6)
+    axes = style.row_axes(plot, systems)
+    highest = np.nanmax([runs["examples_per_s"].max(), estimates["high"].max(), 0.0])
+    axes.set_xlim(0, highest * 1.15 or 1.0)
+    sns.scatterplot(
+        runs.assign(row=runs["system"].map(rows) + 0.22),
+        x="examples_per_s",
+        y="row",
+        hue="system",
+        palette={system: style.system_colour(system) for system in systems},
+        marker="|",
+        s=50,
+        linewidth=1.2,
+        legend=False,
+        ax=axes,
+    )
+    for row, (_, estimate) in enumerate(estimates.iterrows()):
+        _plot_estimate(axes, row, estimate)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("examples per second, all workers together (longer is better)")
+    axes.set_ylabel("")
     data = pd.concat([runs, estimates])
     return Drawing(plot, data, {"interval": interval_description(records)})
 
@@ -59,121 +63,124 @@ def interval_description(records: Sequence[Record]) -> str:
     return f"{runs} with a {level:.0%} interval" if level > 0 else runs
 
 
-def throughput_chart(runs: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
-    """Plot the estimate of each system with its interval, over the throughput of its runs."""
-    import seaborn as sns
+def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
+    rate, system = estimate["examples_per_s"], estimate["system"]
+    if not rate > 0:
+        style.annotate_missing(axes, row, estimate["reason"])
+        return
+    axes.plot([0, rate], [row, row], color=style.system_colour(system), alpha=0.35, linewidth=3)
+    interval = [estimate["low"], estimate["high"]]
+    axes.plot(interval, [row, row], color=style.FOREGROUND, linewidth=1.8)
+    axes.plot(rate, row, markeredgewidth=1.8, markersize=8, **style.marker_style(system))
+    style.annotate(axes, f"{rate:,.0f}", (rate, row), (0, 7), ha="center", va="bottom")
 
-    systems = list(estimates["system"])
-    rows = {system: row for row, system in enumerate(systems)}
-    with book_style():
-        plot = new_figure(ROW_HEIGHT * len(systems) + 0.6)
-        axes = row_axes(plot, systems)
-        highest = np.nanmax([runs["examples_per_s"].max(), estimates["high"].max(), 0.0])
-        axes.set_xlim(0, highest * 1.15 or 1.0)
-        sns.scatterplot(
-            runs.assign(row=runs["system"].map(rows) + 0.22),
-            x="examples_per_s",
-            y="row",
-            hue="system",
-            palette={system: system_colour(system) for system in systems},
-            marker="|",
-            s=50,
-            linewidth=1.2,
-            legend=False,
-            ax=axes,
-        )
-        for row, (_, estimate) in enumerate(estimates.iterrows()):
-            _plot_estimate(axes, row, estimate)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlabel("examples per second, all workers together (longer is better)")
-        axes.set_ylabel("")
+
+def _varies_in_workers(records: Sequence[Record]) -> bool:
+    """Whether some system ran with several numbers of workers."""
+    topologies = {(record.run.system.name, record.run.topology.workers) for record in records}
+    return len(topologies) > len({system for system, _ in topologies})
+
+
+@figure("scaling", title="Throughput and speedup", needs=_varies_in_workers)
+def scaling_figure(records: Sequence[Record]) -> Drawing:
+    """Throughput of all workers together (above) and speedup over one worker (below; dotted: the
+    ideal), medians over the runs with their intervals. A hollow marker: the hosts together request
+    more CPU time than the machine has, so that they compete for it.
+    """
+    points = scaling(records)
+    strong = is_strong_scaling([record.run for record in records])
+    return Drawing(scaling_chart(points, strong=strong), points)
+
+
+@table("scaling_table", title="Scaling", needs=_varies_in_workers)
+def scaling_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of throughput, speedup and efficiency by number of workers."""
+    columns = ["system", "servers", "batch", "workers", "batches_per_s", "examples_per_s"]
+    columns += ["low", "high", "speedup", "efficiency", "oversubscribed", "reason"]
+    return format_table(scaling(records), columns)
+
+
+def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
+    """Plot throughput (above) and speedup (below), one column per batch.
+
+    Parameters
+    ----------
+    strong
+        Whether the batch is the global one, rather than that of each worker.
+    """
+    if points.empty:
+        return style.message_figure("no run succeeded")
+    points = points.assign(curve=list(zip(points["system"], points["servers"], strict=True)))
+    # Line styles stand for the number of servers if it varies, else for the system.
+    servers_vary = points.loc[points["servers"] > 0, "servers"].nunique() > 1
+    styles: dict[tuple[str, int], style.LineStyle] = {
+        (system, servers): ("-" if servers <= 1 else "--")
+        if servers_vary
+        else style.line_style(system)
+        for system, servers in points["curve"].unique()
+    }
+    batches, workers = sorted(points["batch"].unique()), sorted(points["workers"].unique())
+    plot = style.new_figure(5.0)
+    panels = plot.subplots(2, len(batches), squeeze=False, sharex=True, sharey="row")
+    for (upper, lower), batch in zip(panels.T, batches, strict=True):
+        own = points[points["batch"] == batch]
+        upper.set_title(f"{'global batch' if strong else 'batch per worker'}: {batch:,}")
+        _plot_scaling_curves(upper, own, styles, ("examples_per_s", "low", "high"))
+        _plot_scaling_curves(lower, own, styles, ("speedup", "speedup_low", "speedup_high"))
+        ideal = np.sort(own["workers"].unique())
+        lower.plot(ideal, ideal, color=style.FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)))
+        lower.set_xlabel("workers")
+    panels[0, 0].set_ylabel("examples per second")
+    panels[0, 0].yaxis.set_major_formatter("{x:,.0f}")
+    panels[1, 0].set_ylabel("speedup")
+    for axes in panels.flat:
+        style.grid_axis(axes, "y")
+        axes.set_ylim(bottom=0)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(workers))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:.0f}")
+    handles = []
+    for (system, servers), line in styles.items():
+        count = f", {servers} server{'s' if servers > 1 else ''}"
+        suffix = count if servers_vary and servers > 0 else ""
+        handles.append(style.system_legend_line(system, marker=True, style=line, suffix=suffix))
+    style.legend_above(plot, handles, 2, handlelength=2.4)
     return plot
 
 
-def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
-    rate = estimate["examples_per_s"]
-    if not rate > 0:
-        annotate_missing(axes, row, estimate["reason"])
-        return
-    colour = system_colour(estimate["system"])
-    axes.plot([0, rate], [row, row], color=colour, alpha=0.35, linewidth=3)
-    axes.plot([estimate["low"], estimate["high"]], [row, row], color=FOREGROUND, linewidth=1.8)
-    style = marker_style(estimate["system"])
-    axes.plot(rate, row, markeredgewidth=1.8, markersize=8, **style)
-    axes.annotate(
-        f"{rate:,.0f}",
-        (rate, row),
-        xytext=(0, 7),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=8.5,
+def _plot_scaling_curves(
+    axes: Axes,
+    points: pd.DataFrame,
+    styles: Mapping[tuple[str, int], style.LineStyle],
+    columns: tuple[str, str, str],
+) -> None:
+    """Plot a quantity, of which the columns are the value and the ends of its interval."""
+    import seaborn as sns
+
+    value, low, high = columns
+    colours = {curve: style.system_colour(curve[0]) for curve in styles}
+    sns.lineplot(
+        points,
+        x="workers",
+        y=value,
+        hue="curve",
+        style="curve",
+        palette=colours,
+        dashes={curve: style.DASHES[line] for curve, line in styles.items()},
+        errorbar=None,
+        linewidth=1.2,
+        legend=False,
+        ax=axes,
     )
-
-
-def row_axes(plot: Figure, systems: Sequence[str]) -> Axes:
-    """Create the axes of a chart with a row per system."""
-    axes = plot.subplots()
-    grid_axis(axes, "x")
-    label_rows(axes, systems)
-    return axes
-
-
-def label_rows(axes: Axes, systems: Sequence[str]) -> None:
-    """Set the labels of the rows 0, 1, ..., which run from top to bottom."""
-    axes.set_ylim(len(systems) - 0.4, -0.6)
-    names = [labels.two_line_label(system) for system in systems]
-    axes.set_yticks(np.arange(len(systems)), labels=names)
-    axes.tick_params(axis="y", length=0, pad=6)
-    for label in axes.get_yticklabels():
-        label.set_linespacing(1.25)
-
-
-def annotate_missing(axes: Axes, row: int, reason: str) -> None:
-    """Annotate a row without data with the reason."""
-    text = textwrap.shorten(reason or "not measured", 90, placeholder=" …")
-    axes.annotate(
-        textwrap.fill(text, 52),
-        (0.0, row),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        color=MUTED,
-        style="italic",
-        fontsize=8.5,
-    )
-
-
-def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Set a logarithmic scale with few labels, which do not overlap.
-
-    To be called after plotting, since the limits of the axis decide which ticks are labelled.
-    """
-    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
-    scaled: Axis = axes.xaxis if axis == "x" else axes.yaxis
-    low, high = axes.get_xlim() if axis == "x" else axes.get_ylim()
-    is_dense = high < MAX_SPAN_FOR_DENSE_TICKS * low
-    scaled.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_dense else (1.0,)))
-    scaled.set_major_formatter("{x:,g}")
-    scaled.set_minor_formatter(NullFormatter())
-
-
-def legend_above(plot: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
-    """Add a legend above all axes of a figure."""
-    plot.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
-
-
-def system_legend_line(
-    system: str, *, marker: bool, style: LineStyle | None = None, suffix: str = ""
-) -> Line2D:
-    """Create the legend entry of a system, with or without its marker."""
-    return Line2D(
-        [],
-        [],
-        color=system_colour(system),
-        linestyle=style or line_style(system),
-        marker=system_marker(system) if marker else None,
-        markersize=5,
-        label=labels.system_label(system) + suffix,
-    )
+    for _, point in points.iterrows():
+        workers, colour = point["workers"], colours[point["curve"]]
+        axes.vlines(workers, point[low], point[high], color=colour, linewidth=1)
+        axes.plot(
+            workers,
+            point[value],
+            style.system_marker(point["system"]),
+            color=style.BACKGROUND if point["oversubscribed"] else colour,
+            markeredgecolor=colour,
+            markersize=5,
+        )

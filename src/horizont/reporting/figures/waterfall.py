@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from horizont.analysis.drilldown import LOCAL, Difference, Drilldown
 from horizont.analysis.steps import GROUP_SEPARATOR
-from horizont.reporting import labels
+from horizont.config.system import parse_system
+from horizont.reporting import labels, style
 from horizont.reporting.output import Stack
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import (
-    BACKGROUND,
-    FOREGROUND,
-    MUTED,
-    PHASE_COLOURS,
-    PHASE_HATCHES,
-    UNKNOWN_COLOUR,
-    book_style,
-    grid_axis,
-    new_figure,
-    system_colour,
-)
 
 #: Operator classes of a waterfall; smaller ones are combined into one row.
 MAX_OPERATOR_CLASSES = 8
@@ -36,49 +23,7 @@ MIN_VISIBLE_FRACTION = 0.001
 
 #: Height of a row in inches.
 _ROW_HEIGHT = 0.36
-_BAR_HEIGHT = 0.62
-
-
-@dataclass(frozen=True)
-class WaterfallStep:
-    """The contribution of a part.
-
-    Attributes
-    ----------
-    added_s, low_s, high_s
-        Negative if the part is shorter in the slower system; the interval may be NaN.
-    fraction
-        Of the whole difference.
-    colour_of
-        The phase that gives its colour.
-    """
-
-    part: str
-    added_s: float
-    low_s: float
-    high_s: float
-    fraction: float
-    is_dominant: bool
-    colour_of: str
-
-
-@dataclass(frozen=True)
-class Waterfall:
-    """The steps from the time of the faster system to that of the slower one."""
-
-    title: str
-    start_s: float
-    end_s: float
-    steps: Sequence[WaterfallStep]
-
-    def plotted_times_ms(self) -> list[float]:
-        """List the positions of all bars and intervals."""
-        times_s, position_s = [self.start_s, self.end_s], self.start_s
-        for step in self.steps:
-            ends = (step.added_s, step.low_s, step.high_s)
-            times_s += [position_s + end for end in ends if not math.isnan(end)]
-            position_s += step.added_s
-        return [time_s * 1e3 for time_s in times_s]
+_BAR: dict[str, Any] = {"height": 0.62, "edgecolor": style.BACKGROUND, "linewidth": 0.8}
 
 
 @table("waterfalls", title="From the fastest system to the others")
@@ -110,38 +55,46 @@ def waterfall_figure(drilldown: Drilldown) -> Drawing:
     its fraction of the difference. Means over the blocks; the line in a bar is the 95 % interval of
     the difference. Bold: dominant parts.
     """
+    a, b = drilldown.pair.a, drilldown.pair.b
     is_swapped = drilldown.timed is not None and drilldown.timed.difference_s < 0
-    systems = (drilldown.pair.a, drilldown.pair.b)
-    faster, slower = reversed(systems) if is_swapped else systems
+    faster, slower = (b, a) if is_swapped else (a, b)
     values = {
-        "a": _slug(drilldown.pair.a),
-        "b": _slug(drilldown.pair.b),
+        "a": parse_system(a).slug,
+        "b": parse_system(b).slug,
         "faster": labels.system_label(faster),
         "slower": labels.system_label(slower),
     }
-    waterfalls = _waterfalls(drilldown, is_swapped)
-    return Drawing(waterfall_chart(faster, slower, waterfalls), drilldown.table(), values)
+    charts = _charts(drilldown)
+    heights = [_ROW_HEIGHT * (len(parts) + 2) + 0.55 for _, _, parts in charts]
+    plot = style.new_figure(sum(heights) + 0.25)
+    panels = plot.subplots(len(charts), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (title, total, parts) in zip(panels, charts, strict=True):
+        axes.set_title(title, pad=6)
+        ends_s = (total.b_s, total.a_s) if is_swapped else (total.a_s, total.b_s)
+        _plot_total(axes, 0, faster, ends_s[0])
+        _plot_total(axes, len(parts) + 1, slower, ends_s[1])
+        _plot_parts(axes, drilldown, parts, ends_s, -1 if is_swapped else 1)
+        _label_rows(axes, drilldown, parts, faster, slower)
+    panels[-1].set_xlabel("milliseconds")
+    return Drawing(plot, drilldown.table(), values)
 
 
-def _slug(system: str) -> str:
-    return system.replace("/", "-").replace("_", "-").replace("+", "-")
-
-
-def _waterfalls(drilldown: Drilldown, is_swapped: bool) -> list[Waterfall]:
-    """Build the waterfall of the step, and that of the operator classes if there are any."""
+def _charts(drilldown: Drilldown) -> list[tuple[str, Difference, list[Difference]]]:
+    """Return title, whole and visible parts: of the step, and of the operator classes if any."""
     kinds, phases = drilldown.children("step"), drilldown.children(LOCAL)
     parts = [part for part in phases if part.level == "phase"]
     parts += [part for part in kinds if part.part != LOCAL]
-    title = "one step of a worker"
-    waterfalls = [_waterfall(title, drilldown.parts[0], parts, drilldown, is_swapped)]
+    charts = [("one step of a worker", drilldown.parts[0], parts)]
     classes = [part for part in drilldown.parts if part.level == "class"]
     if classes:
         parent = next(part for part in drilldown.parts if part.part == classes[0].parent)
         if len(classes) > MAX_OPERATOR_CLASSES:
             classes = _combine_smaller(classes)
-        title = f"{parent.part}, by operators"
-        waterfalls.append(_waterfall(title, parent, classes, drilldown, is_swapped))
-    return waterfalls
+        charts.append((f"{parent.part}, by operators", parent, classes))
+    return [
+        (title, whole, [part for part in parts if _is_visible(part, whole)])
+        for title, whole, parts in charts
+    ]
 
 
 def _combine_smaller(classes: Sequence[Difference]) -> list[Difference]:
@@ -151,111 +104,71 @@ def _combine_smaller(classes: Sequence[Difference]) -> list[Difference]:
     return [*first, others]
 
 
-def _waterfall(
-    title: str,
-    total: Difference,
-    parts: Sequence[Difference],
+def _is_visible(part: Difference, whole: Difference) -> bool:
+    return abs(part.difference_s) >= MIN_VISIBLE_FRACTION * max(whole.a_s, whole.b_s)
+
+
+def _plot_total(axes: Axes, row: int, system: str, time_s: float) -> None:
+    axes.barh(row, time_s * 1e3, color=style.system_colour(system), **_BAR)
+    style.annotate(axes, f"{time_s * 1e3:.2f}", (time_s * 1e3, row), (5, 0))
+
+
+def _plot_parts(
+    axes: Axes,
     drilldown: Drilldown,
-    is_swapped: bool,
-) -> Waterfall:
-    ends = (total.b_s, total.a_s) if is_swapped else (total.a_s, total.b_s)
-    steps = [_waterfall_step(part, drilldown, -1 if is_swapped else 1) for part in parts]
-    visible = [step for step in steps if abs(step.added_s) >= MIN_VISIBLE_FRACTION * max(ends)]
-    return Waterfall(title, *ends, visible)
+    parts: Sequence[Difference],
+    ends_s: tuple[float, float],
+    sign: int,
+) -> None:
+    """Plot the contribution of each part, from the end of the part above it.
 
-
-def _waterfall_step(part: Difference, drilldown: Drilldown, sign: int) -> WaterfallStep:
+    Parameters
+    ----------
+    sign
+        -1 if A is the slower system, since differences are B - A.
+    """
+    style.grid_axis(axes, "x")
+    position = ends_s[0] * 1e3
+    plotted = [0.0, *(end_s * 1e3 for end_s in ends_s)]
     whole_s = drilldown.parts[0].difference_s
-    low_s, high_s = sorted((sign * part.low_s, sign * part.high_s))
+    for row, part in enumerate(parts, start=1):
+        added = sign * part.difference_s * 1e3
+        phase = _phase_of(part)
+        colour = style.PHASE_COLOURS.get(phase, style.UNKNOWN_COLOUR)
+        hatch = style.PHASE_HATCHES.get(phase)
+        axes.barh(row, added, left=position, color=colour, hatch=hatch, **_BAR)
+        ends = [position, position + added]
+        interval = sorted(position + sign * end_s * 1e3 for end_s in (part.low_s, part.high_s))
+        if not math.isnan(part.low_s):
+            line: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt"}
+            axes.plot(interval, [row, row], color=style.FOREGROUND, **line)
+            ends += interval
+        fraction = f" ({part.difference_s / whole_s:.0%})" if drilldown.is_explained else ""
+        text = f"{added:+.2f}{fraction}".replace("-", "−")
+        weight = "bold" if part in drilldown.path else "normal"
+        style.annotate(axes, text, (max(ends), row), (5, 0), fontweight=weight)
+        plotted += ends
+        position += added
+        axes.plot([position] * 2, [row, row + 1], color=style.MUTED, linewidth=0.8, linestyle=":")
+    axes.set_xlim(min(plotted), max(plotted) * 1.27)
+    axes.set_ylim(len(parts) + 1.6, -0.6)
+
+
+def _phase_of(part: Difference) -> str:
+    """Return the phase that gives a part its colour."""
     phases = (part.parent if part.level == "class" else part.part).split(GROUP_SEPARATOR)
-    return WaterfallStep(
-        part=part.part,
-        added_s=sign * part.difference_s,
-        low_s=low_s,
-        high_s=high_s,
-        fraction=part.difference_s / whole_s if drilldown.is_explained else math.nan,
-        is_dominant=part in drilldown.path,
-        colour_of="communication" if "communication" in phases else phases[0],
-    )
+    return "communication" if "communication" in phases else phases[0]
 
 
-def waterfall_chart(faster: str, slower: str, waterfalls: Sequence[Waterfall]) -> Figure:
-    """Plot waterfalls between two systems below each other."""
-    heights = [_ROW_HEIGHT * (len(waterfall.steps) + 2) + 0.55 for waterfall in waterfalls]
-    with book_style():
-        plot = new_figure(sum(heights) + 0.25)
-        panels = plot.subplots(len(waterfalls), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, waterfall in zip(panels, waterfalls, strict=True):
-            _plot_waterfall(axes, faster, slower, waterfall)
-        panels[-1].set_xlabel("milliseconds")
-    return plot
-
-
-def _plot_waterfall(axes: Axes, faster: str, slower: str, waterfall: Waterfall) -> None:
-    grid_axis(axes, "x")
-    axes.set_title(waterfall.title, pad=6)
-    last = len(waterfall.steps) + 1
-    for row, time_s, system in ((0, waterfall.start_s, faster), (last, waterfall.end_s, slower)):
-        style: dict[str, Any] = {
-            "color": system_colour(system),
-            "edgecolor": BACKGROUND,
-            "linewidth": 0.8,
-        }
-        axes.barh(row, time_s * 1e3, height=_BAR_HEIGHT, **style)
-        _annotate_bar(axes, row, time_s * 1e3, f"{time_s * 1e3:.2f}")
-    position_s = waterfall.start_s
-    for row, step in enumerate(waterfall.steps, start=1):
-        _plot_step(axes, row, position_s, step)
-        position_s += step.added_s
-        axes.plot([position_s * 1e3] * 2, [row, row + 1], color=MUTED, linewidth=0.8, linestyle=":")
-    _label_rows(axes, faster, slower, waterfall)
-    times_ms = waterfall.plotted_times_ms()
-    axes.set_xlim(min(0.0, *times_ms), max(times_ms) * 1.27)
-    axes.set_ylim(last + 0.6, -0.6)
-
-
-def _label_rows(axes: Axes, faster: str, slower: str, waterfall: Waterfall) -> None:
-    ends = (labels.two_line_label(faster), labels.two_line_label(slower))
+def _label_rows(
+    axes: Axes, drilldown: Drilldown, parts: Sequence[Difference], faster: str, slower: str
+) -> None:
     # Groups of phases are wrapped where they would be too long for one line.
-    parts = [
-        step.part.replace(" + ", " +\n", 1) if len(step.part) > 20 else step.part
-        for step in waterfall.steps
+    names = [
+        part.part.replace(" + ", " +\n", 1) if len(part.part) > 20 else part.part for part in parts
     ]
-    names = [ends[0], *parts, ends[1]]
+    names = [labels.two_line_label(faster), *names, labels.two_line_label(slower)]
     axes.set_yticks(range(len(names)), labels=names)
     axes.tick_params(axis="y", length=0, pad=6)
-    for label, step in zip(axes.get_yticklabels()[1:-1], waterfall.steps, strict=True):
-        label.set_fontweight("bold" if step.is_dominant else "normal")
-
-
-def _plot_step(axes: Axes, row: int, start_s: float, step: WaterfallStep) -> None:
-    axes.barh(
-        row,
-        step.added_s * 1e3,
-        left=start_s * 1e3,
-        height=_BAR_HEIGHT,
-        color=PHASE_COLOURS.get(step.colour_of, UNKNOWN_COLOUR),
-        hatch=PHASE_HATCHES.get(step.colour_of),
-        edgecolor=BACKGROUND,
-        linewidth=0.8,
-    )
-    ends = [start_s, start_s + step.added_s]
-    if not math.isnan(step.low_s):
-        interval = [(start_s + step.low_s) * 1e3, (start_s + step.high_s) * 1e3]
-        axes.plot(interval, [row, row], color=FOREGROUND, linewidth=1.2, solid_capstyle="butt")
-        ends += [start_s + step.high_s]
-    fraction = "" if math.isnan(step.fraction) else f" ({step.fraction:.0%})"
-    text = f"{step.added_s * 1e3:+.2f}{fraction}".replace("-", "−")
-    _annotate_bar(axes, row, max(ends) * 1e3, text, weight="bold" if step.is_dominant else "normal")
-
-
-def _annotate_bar(axes: Axes, row: int, end: float, text: str, weight: str = "normal") -> None:
-    axes.annotate(
-        text,
-        (end, row),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-        fontweight=weight,
-    )
+    for label, part in zip(axes.get_yticklabels()[1:-1], parts, strict=True):
+        label.set_fontweight("bold" if part in drilldown.path else "normal")

@@ -14,10 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from horizont.data.prepared import ImageData, TextData
-from horizont.reporting import labels
+from horizont.reporting import labels, style
 from horizont.reporting.output import FigureOutput, Message
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import FOREGROUND, MUTED, book_style, grid_axis, new_figure
 
 #: Colour and label of the kinds of layers; the others have no weights and are plotted small.
 LAYER_STYLES = {
@@ -50,44 +49,31 @@ def network_figure(name: str, layers: Sequence[Mapping[str, Any]]) -> Drawing:
     """{label}: {layers} layers, {weights} weights. Each marker is a layer; its input is the output
     of the layer before, unless an arc leads to it. The lower charts are logarithmic.
     """
-    # `layers`: of `horizont.networks.network.summary`.
-    rows = pd.DataFrame(list(layers))
+    rows = pd.DataFrame(list(layers))  # of `horizont.networks.network.summary`
+    max_span = max(
+        (number - min(source) for number, source in enumerate(rows["sources"])), default=1
+    )
+    is_chain = max_span == 1
+    plot = style.new_figure(3.6 if is_chain else 4.4)
+    heights = [0.25 if is_chain else 1.0, 1.0, 1.0]
+    connections, outputs, weights = plot.subplots(3, 1, sharex=True, height_ratios=heights)
+    _plot_connections(connections, rows, max_span)
+    _plot_layer_bars(outputs, rows, "outputs", "outputs\nper example")
+    _plot_layer_bars(weights, rows, "weights", "weights")
+    weights.set_xlabel("layer, in the order of computation")
+    weights.set_xlim(-1.5, len(rows) + 0.5)
+    weights.xaxis.set_major_locator(MaxNLocator(integer=True))
+    weights.xaxis.set_major_formatter(
+        lambda position, _: f"{position + 1:.0f}" if 0 <= position < len(rows) else ""
+    )
+    legend = connections.get_legend_handles_labels()
+    plot.legend(*legend, loc="outside upper left", ncols=3, markerscale=1.4)
     values = {
         "label": labels.network_label(name),
         "layers": len(rows),
         "weights": f"{rows['weights'].sum():,}",
     }
-    return Drawing(architecture_chart(rows), rows, values)
-
-
-def architecture_chart(rows: pd.DataFrame) -> Figure:
-    """Plot the layers of a network, their connections, outputs and weights.
-
-    Parameters
-    ----------
-    rows
-        One per layer: ``layer, kind, sources, outputs, weights``.
-    """
-    max_span = max(
-        (number - min(source) for number, source in enumerate(rows["sources"])), default=1
-    )
-    is_chain = max_span == 1
-    with book_style():
-        plot = new_figure(3.6 if is_chain else 4.4)
-        heights = [0.25 if is_chain else 1.0, 1.0, 1.0]
-        connections, outputs, weights = plot.subplots(3, 1, sharex=True, height_ratios=heights)
-        _plot_connections(connections, rows, max_span)
-        _plot_layer_bars(outputs, rows, "outputs", "outputs\nper example")
-        _plot_layer_bars(weights, rows, "weights", "weights")
-        weights.set_xlabel("layer, in the order of computation")
-        weights.set_xlim(-1.5, len(rows) + 0.5)
-        weights.xaxis.set_major_locator(MaxNLocator(integer=True))
-        weights.xaxis.set_major_formatter(
-            lambda position, _: f"{position + 1:.0f}" if 0 <= position < len(rows) else ""
-        )
-        legend = connections.get_legend_handles_labels()
-        plot.legend(*legend, loc="outside upper left", ncols=3, markerscale=1.4)
-    return plot
+    return Drawing(plot, rows, values)
 
 
 def _layer_style(kind: str) -> tuple[str, str]:
@@ -95,25 +81,24 @@ def _layer_style(kind: str) -> tuple[str, str]:
 
 
 def _plot_connections(axes: Axes, rows: pd.DataFrame, max_span: int) -> None:
-    axes.plot([-1, len(rows) - 1], [0, 0], color=MUTED, linewidth=0.8, zorder=1)
-    styles = rows["kind"].map(_layer_style)
-    for style in dict.fromkeys(styles):
-        positions = np.flatnonzero([layer_style == style for layer_style in styles])
-        colour, label = style
-        size = 7 if style == OTHER_LAYER_STYLE else 16
-        axes.scatter(positions, 0 * positions, s=size, color=colour, label=label, zorder=3)
+    axes.plot([-1, len(rows) - 1], [0, 0], color=style.MUTED, linewidth=0.8, zorder=1)
+    for (colour, label), own in rows.groupby(rows["kind"].map(_layer_style), sort=False):
+        size = 7 if (colour, label) == OTHER_LAYER_STYLE else 16
+        axes.scatter(own.index, 0 * own.index, s=size, color=colour, label=label, zorder=3)
     for number, sources in enumerate(rows["sources"]):
         for source in sources:
             if source < number - 1:
                 span, middle = number - source, ((source + number) / 2, 0)
-                arc = Arc(middle, span, span, theta1=0, theta2=180, color=FOREGROUND, linewidth=0.6)
+                arc = Arc(
+                    middle, span, span, theta1=0, theta2=180, color=style.FOREGROUND, linewidth=0.6
+                )
                 axes.add_patch(arc)
     axes.set_ylim(-0.12 * max_span / 2 - 0.3, max_span / 2 + 0.5 if max_span > 1 else 0.5)
     axes.set_axis_off()
 
 
 def _plot_layer_bars(axes: Axes, rows: pd.DataFrame, column: str, label: str) -> None:
-    grid_axis(axes, "y")
+    style.grid_axis(axes, "y")
     positive = rows[rows[column] > 0]
     colours = [_layer_style(kind)[0] for kind in positive["kind"]]
     axes.bar(positive.index, positive[column], color=colours, width=0.85)
@@ -175,24 +160,23 @@ def sample_sheet(
         Whether to add a banner that says so.
     """
     shown = [int(number) for number in np.unique(classes)[:MAX_CLASSES]]
-    with book_style():
-        banner = BANNER_HEIGHT if synthetic else 0.0
-        height = 0.5 * len(shown)
-        plot = new_figure(height + banner, width=0.52 * IMAGES_PER_CLASS + 1.6)
-        plot.set_layout_engine("none")
-        axes = plot.add_axes((0.0, 0.0, 1.0, height / (height + banner)))
-        axes.axis("off")
-        tiles = _tile_images(images, classes, shown)
-        rows, columns = tiles.shape[:2]
-        axes.set_xlim(-0.24 * columns, columns)
-        axes.set_ylim(rows, 0)
-        axes.imshow(tiles, extent=(0, columns, rows, 0), interpolation="none", aspect="equal")
-        for row, number in enumerate(shown):
-            name = class_names[number] if number < len(class_names) else f"class {number}"
-            middle = (row + 0.5) * rows / len(shown)
-            axes.text(-0.015 * columns, middle, name, ha="right", va="center")
-        if synthetic:
-            _add_synthetic_banner(plot)
+    banner = BANNER_HEIGHT if synthetic else 0.0
+    height = 0.5 * len(shown)
+    plot = style.new_figure(height + banner, width=0.52 * IMAGES_PER_CLASS + 1.6)
+    plot.set_layout_engine("none")
+    axes = plot.add_axes((0.0, 0.0, 1.0, height / (height + banner)))
+    axes.axis("off")
+    tiles = _tile_images(images, classes, shown)
+    rows, columns = tiles.shape[:2]
+    axes.set_xlim(-0.24 * columns, columns)
+    axes.set_ylim(rows, 0)
+    axes.imshow(tiles, extent=(0, columns, rows, 0), interpolation="none", aspect="equal")
+    for row, number in enumerate(shown):
+        name = class_names[number] if number < len(class_names) else f"class {number}"
+        middle = (row + 0.5) * rows / len(shown)
+        axes.text(-0.015 * columns, middle, name, ha="right", va="center")
+    if synthetic:
+        _add_synthetic_banner(plot)
     return plot
 
 
