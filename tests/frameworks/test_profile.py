@@ -112,7 +112,9 @@ def test_the_trace_holds_what_the_table_sums_up(profiled: Record) -> None:
 
 def test_self_time_leaves_out_what_is_called() -> None:
     # An outer call from 0 to 10, in it one from 1 to 4 with one from 2 to 3, and one from 5 to 6.
-    assert self_times([1, 0, 5, 2], [4, 10, 6, 3]) == [2, 6, 1, 1]
+    calls = [(0, 1, 4), (0, 0, 10), (0, 5, 6), (0, 2, 3)]
+    assert self_times(calls) == [2, 6, 1, 1]
+    assert self_times([*calls, (1, 2, 3)]) == [2, 6, 1, 1, 1]  # on another thread
 
 
 @pytest.mark.framework
@@ -121,7 +123,7 @@ def test_a_dense_layer_merged_with_its_activation_is_no_activation() -> None:
     kinds = {"fc1": "fully connected", "tanh3": "activation", "conv1": "convolution"}
 
     def found(node: str, kind: str) -> str:
-        return str(names.class_of(f"net/{node}", kind, kinds, "forward"))
+        return str(names.class_of(f"net/{node}", kind, kinds))
 
     assert found("tanh3/Tanh", "_MklNativeFusedMatMul") == "fully connected"
     assert found("tanh3/Tanh", "Tanh") == "activation"

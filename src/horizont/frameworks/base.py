@@ -9,10 +9,11 @@ profiler, and ``adapter`` offers them all as ``ADAPTER``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,68 +209,57 @@ class PhaseMark(Protocol):
 
         The phase began at the previous mark.
         """
-        ...
 
 
-#: Waits for the end of a step and returns its phases in order, each with its end in seconds of
-#: ``time.monotonic``.
-PhaseEnds = Callable[[], list[tuple[str, float]]]
+class Trainer(ABC):
+    """The training of one process, alone or as one of several workers.
 
+    The methods that are not abstract have the defaults of a single process that computes eagerly.
+    """
 
-@runtime_checkable
-class EngineQueuedTrainer(Protocol):
-    """A trainer that can queue an instrumented step before the previous one has finished."""
-
-    def enqueue_instrumented_step(self, batch: Any) -> tuple[Any, PhaseEnds]:
-        """Queue a step whose phases are timed where they run; return the pending loss and ends.
-
-        A phase begins when the previous one has ended, the first one when the previous step has.
-        """
-        ...
-
-
-class Trainer(Protocol):
-    """The training of one process, alone or as one of several workers."""
-
+    @abstractmethod
     def batches(self, data: TrainingData) -> Iterator[Any]:
         """Start the framework's own input pipeline; yield batches in the order of `data`.
 
         A batch begins with inputs and targets. No file is read before the first batch is
         requested.
         """
-        ...
 
     def compile_instrumented_step(self, batch_size: int) -> None:
-        """Trace or compile the instrumented step for this batch size, outside any timing."""
-        ...
+        """Trace or compile the instrumented step for this batch size, outside any timing.
 
+        By default it calls what the uninstrumented one calls, so nothing is left to compile.
+        """
+        del batch_size
+
+    @abstractmethod
     def step(self, batch: Any) -> Any:
         """Run one training step and return its loss.
 
         The loss may be pending: the step has finished when `synchronize` returns.
         """
-        ...
 
+    @abstractmethod
     def instrumented_step(self, batch: Any, mark: PhaseMark) -> Any:
         """Run the same step and mark the end of each phase.
 
         A worker marks its whole exchange as communication; the launcher separates waiting for
         the slowest worker after the run.
         """
-        ...
 
     def synchronize(self, loss: Any) -> None:
-        """Block until the step that produced this loss has finished."""
-        ...
+        """Block until the step that produced this loss has finished, by default at its return."""
+        del loss
 
     def communication_stats(self) -> CommunicationStats | None:
         """Return the exchange so far, if the framework measures it itself."""
-        ...
+        return None
 
     def loss_value(self, loss: Any) -> float:
         """Return a loss as a number."""
-        ...
+        return float(loss)
 
+    @abstractmethod
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return scores in evaluation mode, (examples, [time steps,] classes).
 
@@ -279,86 +269,66 @@ class Trainer(Protocol):
             Images, uint8 (examples, channels, height, width), or texts (examples, time steps),
             which continue where the examples of the previous batch ended.
         """
-        ...
 
+    @abstractmethod
     def forward_backward(self, batch: Any) -> ForwardBackward:
         """Return logits, loss and gradients of a batch; nothing is updated."""
-        ...
 
+    @abstractmethod
     def weights(self) -> Weights:
         """Return the weights."""
-        ...
 
     def running_statistics(self) -> Weights:
         """Return the running statistics of batch norm, which each process tracks itself."""
-        ...
+        return {}
 
     def optimizer_state(self) -> Weights:
         """Return the optimizer's state in this process: ``<weight>.<slot>``.
 
         Slots are ``velocity`` of momentum, ``first`` and ``second`` moment of Adam.
         """
-        ...
+        return {}
 
     def recurrent_state(self) -> Weights:
         """Return the recurrent state carried to the next batch: ``<layer>.<part>``.
 
         Each part is (examples, units); before the first batch there is none.
         """
-        ...
+        return {}
 
-    def reset_recurrent_state(self) -> None:
+    def reset_recurrent_state(self) -> None:  # noqa: B027 - an empty default
         """Zero the recurrent state."""
-        ...
 
     def set_dropout_masks(self, masks: Weights) -> None:
         """Set the external dropout masks of the next step, by layer: (examples, ...)."""
-        ...
-
-    def close(self) -> None:
-        """Leave the group of workers in good order."""
-        ...
-
-
-class BaseTrainer:
-    """Defaults for a trainer of a single process that computes eagerly."""
-
-    def compile_instrumented_step(self, batch_size: int) -> None:
-        """Do nothing: the instrumented step calls what the uninstrumented one calls."""
-
-    def synchronize(self, loss: Any) -> None:
-        """Return at once: the step had finished when it returned."""
-
-    def communication_stats(self) -> CommunicationStats | None:
-        """Return None: the framework does not measure an exchange inside a step."""
-        return None
-
-    def loss_value(self, loss: Any) -> float:
-        """Return a loss as a number."""
-        return float(loss)
-
-    def running_statistics(self) -> Weights:
-        """Return no statistics."""
-        return {}
-
-    def optimizer_state(self) -> Weights:
-        """Return no state."""
-        return {}
-
-    def recurrent_state(self) -> Weights:
-        """Return no state."""
-        return {}
-
-    def reset_recurrent_state(self) -> None:
-        """Do nothing: there is no state."""
-
-    def set_dropout_masks(self, masks: Weights) -> None:
-        """Accept no mask: there is no dropout."""
         if masks:
             raise NotImplementedError(f"external dropout masks: {', '.join(masks)}")
 
-    def close(self) -> None:
-        """Do nothing: there are no other workers."""
+    def close(self) -> None:  # noqa: B027 - an empty default
+        """Leave the group of workers in good order."""
+
+
+#: Waits for the end of a step and returns its phases in order, each with its end in seconds of
+#: ``time.monotonic``.
+PhaseEnds = Callable[[], list[tuple[str, float]]]
+
+
+class EngineQueuedTrainer(Trainer):
+    """A trainer that can queue an instrumented step before the previous one has finished."""
+
+    @abstractmethod
+    def enqueue_instrumented_step(self, batch: Any) -> tuple[Any, PhaseEnds]:
+        """Queue a step whose phases are timed where they run; return the pending loss and ends.
+
+        A phase begins when the previous one has ended, the first one when the previous step has.
+        """
+
+    def instrumented_step(self, batch: Any, mark: PhaseMark) -> Any:
+        """Run one training step, each phase after the end of the previous one."""
+        loss, phase_ends = self.enqueue_instrumented_step(batch)
+        for phase, end_s in phase_ends():
+            mark(phase, end_s)
+        return loss
 
 
 @dataclass(frozen=True)
@@ -380,58 +350,73 @@ class RemoteStep:
     loss: float
 
 
-class Coordinator(Protocol):
+class Coordinator(ABC):
     """The process that schedules steps on workers that only serve."""
 
+    @abstractmethod
     def run(self, kind: str, steps: int, on_progress: Callable[[int], None]) -> list[RemoteStep]:
         """Run `steps` steps per worker on average; `on_progress` receives the steps so far.
 
         `kind` is a segment of `horizont.config.run.StepCounts`; instrumented steps have phases.
         """
-        ...
 
+    @abstractmethod
     def weights(self) -> Weights:
         """Return the weights."""
-        ...
 
+    @abstractmethod
     def running_statistics(self) -> Weights:
         """Return the running statistics of batch norm."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Wait for pending steps and release workers and servers."""
-        ...
 
 
-class FrameworkAdapter(Protocol):
-    """Everything that Horizont needs from a framework; a process loads one adapter."""
+class FrameworkAdapter(ABC):
+    """Everything that Horizont needs from a framework; a process loads one adapter.
 
+    The methods that are not abstract have the defaults of a framework without distributed systems
+    and without a profiler.
+
+    Attributes
+    ----------
+    framework
+        The name in the registry.
+    """
+
+    framework: str
+
+    @abstractmethod
     def configure(self, threads: int) -> None:
         """Set the number of threads; called before everything else."""
-        ...
 
+    @abstractmethod
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
-        ...
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the other processes of the job and return the trainer of a worker."""
-        ...
+        raise self._role_error(job)
 
     def coordinator(self, setup: TrainingSetup, job: WorkerJob, data: TrainingData) -> Coordinator:
         """Return the coordinator of workers that only serve."""
-        ...
+        raise self._role_error(job)
 
     def serve(self, job: WorkerJob) -> None:
         """Run a service role until the job is over: server, scheduler or remote-controlled worker.
 
         It may not return; the launcher then terminates it.
         """
-        ...
+        raise self._role_error(job)
+
+    def _role_error(self, job: WorkerJob) -> UserError:
+        infos = [info for name, info in SYSTEMS.items() if name.startswith(f"{self.framework}/")]
+        return UserError("role", job.role, sorted({"worker", *(r for i in infos for r in i.roles)}))
 
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Return a trainer of a single process that runs its operators one by one."""
-        ...
+        """Return a new trainer of a single process that runs its operators one by one."""
+        return self.trainer(setup)
 
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
@@ -448,46 +433,12 @@ class FrameworkAdapter(Protocol):
         ProfileError
             If the profile cannot be read.
         """
-        ...
+        raise ProfileError(f"{self.framework} has no profiler")
 
+    @abstractmethod
     def features(self) -> dict[str, Any]:
         """Return what the installed framework offers; see `horizont.frameworks.features`.
 
         It also trains a convolution for a step, so that a library below the framework can report
         what it computes.
         """
-        ...
-
-
-class BaseAdapter:
-    """Defaults for a framework without distributed systems and without a profiler.
-
-    Attributes
-    ----------
-    framework
-        The name in the registry.
-    """
-
-    framework: str
-
-    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
-        """Raise a `UserError`: the framework has no distributed system."""
-        raise self._role_error(job)
-
-    def coordinator(self, setup: TrainingSetup, job: WorkerJob, data: TrainingData) -> Coordinator:
-        """Raise a `UserError`: the framework has no coordinator."""
-        raise self._role_error(job)
-
-    def serve(self, job: WorkerJob) -> None:
-        """Raise a `UserError`: the framework has no service role."""
-        raise self._role_error(job)
-
-    def _role_error(self, job: WorkerJob) -> UserError:
-        infos = [info for name, info in SYSTEMS.items() if name.startswith(f"{self.framework}/")]
-        return UserError("role", job.role, sorted({"worker", *(r for i in infos for r in i.roles)}))
-
-    def profile(
-        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
-    ) -> list[OperatorCall]:
-        """Raise a `ProfileError`: the framework has no profiler."""
-        raise ProfileError(f"{self.framework} has no profiler")

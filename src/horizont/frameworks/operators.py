@@ -107,22 +107,26 @@ def name_classifier(table: Sequence[tuple[str, str]]) -> Callable[[str], str]:
     return class_by_name
 
 
-def self_times(starts: Sequence[float], ends: Sequence[float]) -> list[float]:
-    """Return the duration of each nested interval without the intervals inside it.
+def self_times(intervals: Sequence[tuple[int, float, float]]) -> list[float]:
+    """Return the duration of each interval without the intervals inside it.
 
     Parameters
     ----------
-    starts, ends
-        Of the calls of one thread, in any order.
+    intervals
+        Thread, start and end of each call, in any order; the calls of a thread are nested.
     """
-    order = sorted(range(len(starts)), key=lambda index: (starts[index], -ends[index]))
-    durations = [end - start for start, end in zip(starts, ends, strict=True)]
+    order = sorted(
+        range(len(intervals)),
+        key=lambda index: (*intervals[index][:2], -intervals[index][2]),
+    )
+    durations = [end - start for _, start, end in intervals]
     open_calls: list[int] = []
     for index in order:
-        while open_calls and ends[open_calls[-1]] <= starts[index]:
-            open_calls.pop()
+        thread, start, end = intervals[index]
+        while open_calls and intervals[open_calls[-1]][::2] <= (thread, start):
+            open_calls.pop()  # it ended before this one, or was of another thread
         if open_calls:
-            durations[open_calls[-1]] -= ends[index] - starts[index]
+            durations[open_calls[-1]] -= end - start
         open_calls.append(index)
     return durations
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.networks.layers import Shape
+from horizont.networks.layers import GATES, LSTM, Shape
 from horizont.networks.network import Network
 
 Weights = dict[str, NDArray[Any]]
@@ -79,6 +79,27 @@ def _draw_initial_weight(name: str, shape: Shape, seed: int, limit: float | None
         field = math.prod(shape[2:])
         limit = math.sqrt(6.0 / (field * (shape[0] + shape[1])))
     return np.random.default_rng([seed, zlib.crc32(name.encode())]).uniform(-limit, limit, shape)
+
+
+def to_native_gates(network: Network, weights: Weights) -> Weights:
+    """Return the weights with the gates of each LSTM in the order of every framework, `GATES`."""
+    return _reorder_all_gates(network, weights, to_native=True)
+
+
+def to_canonical_gates(network: Network, weights: Weights) -> Weights:
+    """Return native weights with the gates of each LSTM in the order of the network."""
+    return _reorder_all_gates(network, weights, to_native=False)
+
+
+def _reorder_all_gates(network: Network, weights: Weights, to_native: bool) -> Weights:
+    gates = {layer.name: layer.gates for layer in network.layers if isinstance(layer, LSTM)}
+    reordered = dict(weights)
+    for name, value in weights.items():
+        own_order = gates.get(name.split(".")[0], GATES)
+        orders = (own_order, GATES) if to_native else (GATES, own_order)
+        if own_order != GATES:
+            reordered[name] = reorder_gates(value, *orders)
+    return reordered
 
 
 def reorder_gates(value: NDArray[Any], current_order: str, target_order: str) -> NDArray[Any]:

@@ -64,7 +64,12 @@ OTHER_CLASS = "other"
 
 
 def directed_class(operator_class: str, phase: str) -> str:
-    """Return the operator class in a phase: its backward form, if it has one, in ``backward``."""
+    """Return the operator class in a phase: its backward form, if it has one, in ``backward``.
+
+    All operators of an update are one class; "" is a class that no rule matches.
+    """
+    if phase == "update":
+        return "weight update"
     if phase == "backward" and operator_class in FORWARD_BACKWARD_CLASSES:
         return f"{operator_class} backward"
-    return operator_class
+    return operator_class or OTHER_CLASS

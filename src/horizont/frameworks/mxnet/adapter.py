@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from horizont.config.jobs import WorkerJob
-from horizont.frameworks.base import BaseAdapter, FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
 
 
-class MXNetAdapter(BaseAdapter):
+class MXNetAdapter(FrameworkAdapter):
     """MXNet."""
 
     framework = "mxnet"
@@ -52,8 +52,6 @@ class MXNetAdapter(BaseAdapter):
         """Run the scheduler or a server until the workers have left."""
         from horizont.frameworks.mxnet.kvstore import serve
 
-        if job.role not in ("scheduler", "server"):
-            raise self._role_error(job)
         serve(job)
 
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
@@ -155,4 +153,4 @@ def _split_endpoint(endpoint: str) -> tuple[str, str]:
     return socket.gethostbyname(host), port
 
 
-ADAPTER: FrameworkAdapter = MXNetAdapter()
+ADAPTER = MXNetAdapter()

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from horizont.data.files import DecodedImageCache, ImageFiles, ImageReader
 from horizont.frameworks.base import (
     ImagesOnDisk,
-    InMemoryImages,
     Normalisation,
     TextWindows,
     TrainingData,
@@ -29,26 +28,21 @@ Batch = tuple[Any, Any]
 Convert = Callable[[npt.NDArray[Any]], Any]
 
 
-class BatchDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
-    """Images in memory; an item is the batch of the given indices, normalised.
+class ImageDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
+    """Images in memory or files; an item is the batch of the given indices, read and normalised.
 
     Normalising in NumPy ends before the batch is returned. With MXNet's operators it would only be
     queued, and its time would be part of the forward pass.
     """
 
-    def __init__(self, data: InMemoryImages, convert: Convert) -> None:
-        self.images = data.images
-        self.labels = data.labels
+    def __init__(self, labels: npt.NDArray[np.int64], read: ImageReader, convert: Convert) -> None:
+        self.labels = labels
+        self.read = read
         self.convert = convert
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.labels)
 
     def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
         """Return a batch at once, without Python code per example."""
-        images = self.convert(self.images[indices])
-        return images, to_index_tensor(self.labels[indices])
+        return self.convert(self.read(indices)), to_index_tensor(self.labels[indices])
 
 
 class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
@@ -56,10 +50,6 @@ class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
 
     def __init__(self, windows: TextWindows) -> None:
         self.windows = windows
-
-    def __len__(self) -> int:
-        """Return the number of positions where a window can start."""
-        return len(self.windows.tokens) - self.windows.time_steps
 
     def __getitem__(self, starts: npt.NDArray[np.int64]) -> Batch:
         """Return a batch at once."""
@@ -117,7 +107,11 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
         if data.reader == "NDArrayIter":
             return _epoch_batches(data, convert)
         return lazily(_load_batches(_file_dataset(data, convert), data))
-    dataset = WindowDataset(data) if isinstance(data, TextWindows) else BatchDataset(data, convert)
+    dataset = (
+        WindowDataset(data)
+        if isinstance(data, TextWindows)
+        else ImageDataset(data.labels, data.images.__getitem__, convert)
+    )
     loader = mx.gluon.data.DataLoader(
         dataset,
         batch_sampler=[[indices] for indices in data.order],
@@ -174,34 +168,17 @@ def open_records(path: Path, shape: tuple[int, ...]) -> ImageReader:
     return read
 
 
-class FileDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
-    """Images in files; an item is the batch of the given indices, read and normalised."""
-
-    def __init__(self, labels: npt.NDArray[np.int64], read: ImageReader, convert: Convert) -> None:
-        self.labels = labels
-        self.read = read
-        self.convert = convert
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.labels)
-
-    def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
-        """Return a batch at once."""
-        return self.convert(self.read(indices)), to_index_tensor(self.labels[indices])
-
-
-def _file_dataset(data: ImagesOnDisk, convert: Convert) -> FileDataset:
+def _file_dataset(data: ImagesOnDisk, convert: Convert) -> ImageDataset:
     files = data.files
     read: ImageReader = files.read
     if data.reader == "RecordIO":
         read = open_records(write_recordio(files), files.shape)
     if data.input.cache:
         read = DecodedImageCache(len(files), files.shape, read)
-    return FileDataset(files.labels, read, convert)
+    return ImageDataset(files.labels, read, convert)
 
 
-def _load_batches(dataset: FileDataset, data: ImagesOnDisk) -> Iterator[Batch]:
+def _load_batches(dataset: ImageDataset, data: ImagesOnDisk) -> Iterator[Batch]:
     """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
     loader = mx.gluon.data.DataLoader(
         dataset,

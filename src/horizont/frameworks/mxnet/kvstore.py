@@ -10,11 +10,10 @@ import mxnet as mx
 
 from horizont.config.jobs import WorkerJob
 from horizont.errors import UserError
-from horizont.frameworks.base import PhaseEnds, TrainingSetup, Weights
+from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.mxnet.adapter import set_role
-from horizont.frameworks.mxnet.input import Batch
 from horizont.frameworks.mxnet.optimizer import build_optimizer
-from horizont.frameworks.mxnet.train import EngineTimestamps, LocalTrainer, PendingLoss
+from horizont.frameworks.mxnet.train import EngineTimestamps, LocalTrainer
 from horizont.frameworks.updates import push_recorder, record_applied
 
 
@@ -22,18 +21,13 @@ def connect(job: WorkerJob) -> Any:
     """Wait for all processes of the job and return their KVStore.
 
     A worker that fails must not wait for the others while its interpreter exits: they wait for its
-    gradients, and the failure would never be reported. So the barrier at exit is disabled until
-    `wait_for_workers_at_exit`.
+    gradients, and the failure would never be reported. So the barrier at exit is disabled until the
+    trainer is closed.
     """
     set_role(job)
     store = mx.kv.create("dist_sync" if job.run.system.sync == "sync" else "dist_async")
     _set_barrier_before_exit(store, False)
     return store
-
-
-def wait_for_workers_at_exit(store: Any) -> None:
-    """Make the store wait for the other workers, and stop the servers, when it is freed."""
-    _set_barrier_before_exit(store, True)
 
 
 def _set_barrier_before_exit(store: Any, enabled: bool) -> None:
@@ -96,6 +90,8 @@ def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:
 class ParameterServerTrainer(LocalTrainer):
     """A worker whose weights are held and updated by servers."""
 
+    update_phase = "communication"
+
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         if setup.dtype != "float32":
             # The servers accept float64 silently and return it rounded to float32.
@@ -131,34 +127,22 @@ class ParameterServerTrainer(LocalTrainer):
         worker clips its own gradients: a server receives one weight at a time.
         """
         self.clip_gradients()
-        if self.recorder is not None:
-            self._record_push()
+        if self.recorder is not None:  # reading the gradients waits for the engine
+            named = zip(self.parameters, self.gradients, self.weight_arrays, strict=True)
+            for name, gradient, weight in named:
+                self.recorder.record(name, weight.asnumpy(), gradient.asnumpy())
         for key, (gradient, weight) in enumerate(
             zip(self.gradients, self.weight_arrays, strict=True)
         ):
             self.store.pushpull(key, gradient, out=weight, priority=-key)
 
-    def _record_push(self) -> None:
-        """Record the gradients before they are sent. Reading them waits for the engine."""
-        assert self.recorder is not None
-        for name, gradient, weight in zip(
-            self.parameters, self.gradients, self.weight_arrays, strict=True
-        ):
-            self.recorder.record(name, weight.asnumpy(), gradient.asnumpy())
-
-    def enqueue_instrumented_step(self, batch: Batch) -> tuple[PendingLoss, PhaseEnds]:
-        """Queue one training step with timestamps.
+    def end_backward_phase(self, timestamps: EngineTimestamps) -> None:
+        """Queue the end of the backward pass.
 
         As in an uninstrumented step, each gradient is sent as soon as it is available; the backward
         pass ends when all are.
         """
-        timestamps = EngineTimestamps()
-        losses = self.enqueue_forward(batch, timestamps)
-        self.backward(losses)
         timestamps.end_phase("backward", after=self.gradients)
-        self.update()
-        timestamps.end_phase("communication", blocking=self.weight_arrays)
-        return PendingLoss(losses, []), timestamps.phase_ends
 
     def optimizer_state(self) -> Weights:
         """Return no state: the servers hold it."""
@@ -169,7 +153,7 @@ class ParameterServerTrainer(LocalTrainer):
         mx.nd.waitall()
         if self.recorder is not None:
             self.recorder.write(self._pull_server_weights())
-        wait_for_workers_at_exit(self.store)
+        _set_barrier_before_exit(self.store, True)
         self.store = None  # the last reference: MXNet disconnects when it frees the store
 
     def _pull_server_weights(self) -> Weights:

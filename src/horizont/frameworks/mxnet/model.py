@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 import mxnet as mx
 
 from horizont.frameworks.base import TrainingSetup, Weights
-from horizont.networks.layers import (
-    GATES,
-    LSTM,
-    Activation,
-    Add,
-    BatchNorm,
-    Concat,
-    Conv,
-    Dense,
-    Dropout,
-    Embedding,
-    Flatten,
-    GlobalAveragePool,
-    Layer,
-    MaxPool,
-    Shape,
-)
+from horizont.networks import layers
 from horizont.networks.network import INPUT, Network
-from horizont.networks.weights import reorder_gates
+from horizont.networks.weights import to_native_gates
 
 nn = mx.gluon.nn
 
@@ -39,18 +24,10 @@ HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
 }
 
 
-class FlattenChannelsLast(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Flatten with the channels varying fastest, as frameworks with channels last do."""
-
-    def hybrid_forward(self, F: Any, images: Any) -> Any:
-        """Flatten (examples, channels, height, width) to (examples, features)."""
-        return F.flatten(F.transpose(images, axes=(0, 2, 3, 1)))
-
-
 class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
     """A dropout whose mask is set from outside."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: layers.Shape) -> None:
         super().__init__()
         self.mask = self.params.get("mask", shape=(1, *shape), grad_req="null", init="ones")
 
@@ -59,41 +36,14 @@ class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.broadcast_mul(values, mask)
 
 
-class GlobalAverage(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The mean of each channel."""
-
-    def hybrid_forward(self, F: Any, images: Any) -> Any:
-        """Average (examples, channels, height, width) to (examples, channels)."""
-        return F.mean(images, axis=(2, 3))
-
-
-class Addition(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The sum of several inputs."""
-
-    def hybrid_forward(self, F: Any, value: Any, *others: Any) -> Any:
-        """Add up."""
-        for other in others:
-            value = F.elemwise_add(value, other)
-        return value
-
-
-class Concatenation(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """The channels of several inputs, concatenated."""
-
-    def hybrid_forward(self, F: Any, *images: Any) -> Any:
-        """Concatenate."""
-        return F.concat(*images, dim=1)
-
-
 class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
     """An LSTM layer that takes and returns a state, (1, examples, units) per part.
 
     MXNet adds two biases; the second stays zero.
     """
 
-    def __init__(self, features: int, layer: LSTM) -> None:
-        super().__init__(layer.units, layout="NTC", input_size=features)
-        self.gates = layer.gates
+    def __init__(self, features: int, units: int) -> None:
+        super().__init__(units, layout="NTC", input_size=features)
         self.l0_h2h_bias.grad_req = "null"
 
 
@@ -146,7 +96,8 @@ def build_net(setup: TrainingSetup) -> Any:
     net = NetworkModule(setup.network)
     net.cast(setup.dtype)
     net.initialize(mx.init.Zero())
-    set_parameters(named_parameters(setup.weights, net), to_native(net, setup.weights))
+    native = to_native_gates(setup.network, setup.weights)
+    set_parameters(named_parameters(setup.weights, net), native)
     set_parameters(named_parameters(setup.running_statistics, net), setup.running_statistics)
     net.hybridize(**HYBRIDIZE_OPTIONS[setup.variant])
     return net
@@ -163,48 +114,21 @@ def named_parameters(names: Iterable[str], net: Any) -> dict[str, Any]:
     return parameters
 
 
-def to_native(net: Any, weights: Weights) -> Weights:
-    """Convert canonical weights to MXNet's layout."""
-    return {
-        name: reorder_gates(value, *_gate_orders(net, name, GATES))
-        for name, value in weights.items()
-    }
-
-
-def to_canonical(net: Any, weights: Weights) -> Weights:
-    """Convert weights in MXNet's layout to the canonical one."""
-    return {
-        name: reorder_gates(value, *reversed(_gate_orders(net, name, GATES)))
-        for name, value in weights.items()
-    }
-
-
-def _gate_orders(net: Any, weight: str, native: str) -> tuple[str, str]:
-    """Return the canonical and native gate order of a weight; "*" for a weight without gates."""
-    block = net.blocks[weight.rsplit(".", 1)[0]]
-    return (block.gates, native) if isinstance(block, StatefulLSTM) else ("*", "*")
-
-
 def set_parameters(parameters: dict[str, Any], values: Weights) -> None:
     """Set the values of parameters."""
     for name, parameter in parameters.items():
         parameter.set_data(mx.nd.array(values[name], dtype=parameter.dtype))
 
 
-def read_weights(parameters: dict[str, Any]) -> Weights:
+def read_parameters(parameters: dict[str, Any]) -> Weights:
     """Return copies of parameters, after all queued steps."""
     return {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
 
 
-def read_gradients(parameters: dict[str, Any]) -> Weights:
-    """Return copies of the gradients by the names of their weights."""
-    return {name: parameter.grad().asnumpy() for name, parameter in parameters.items()}
-
-
-def _block(layer: Layer, shape: Shape) -> Any:
+def _block(layer: layers.Layer, shape: layers.Shape) -> Any:
     block: Any
     match layer:
-        case Conv():
+        case layers.Conv():
             block = nn.Conv2D(
                 layer.channels,
                 layer.kernel,
@@ -213,33 +137,38 @@ def _block(layer: Layer, shape: Shape) -> Any:
                 in_channels=shape[0],
                 use_bias=layer.bias,
             )
-        case MaxPool():
+        case layers.MaxPool():
             kind = nn.MaxPool2D if layer.mode == "max" else nn.AvgPool2D
             block = kind(layer.kernel, layer.stride, layer.padding)
-        case BatchNorm():
+        case layers.BatchNorm():
             block = nn.BatchNorm(
                 momentum=layer.momentum_float32, epsilon=layer.epsilon, in_channels=shape[0]
             )
-        case Activation():
+        case layers.Activation():
             block = nn.Activation(layer.function)
-        case Dropout():
+        case layers.Dropout():
             block = ExternalDropout(shape) if layer.external_mask else nn.Dropout(layer.rate)
-        case Flatten():
-            block = nn.Flatten() if layer.order == "chw" else FlattenChannelsLast()
-        case Dense():
+        case layers.Flatten():
+            block = nn.Flatten() if layer.order == "chw" else nn.HybridLambda(_flatten_last)
+        case layers.Dense():
             block = nn.Dense(layer.features, in_units=shape[-1], flatten=False)
-        case Embedding():
+        case layers.Embedding():
             block = nn.Embedding(layer.words, layer.features)
-        case LSTM():
-            block = StatefulLSTM(shape[-1], layer)
+        case layers.LSTM():
+            block = StatefulLSTM(shape[-1], layer.units)
         case _:
-            block = PARAMETERLESS_LAYERS[type(layer)]()
+            block = nn.HybridLambda(FUNCTIONS[type(layer)])
     return block
 
 
-#: Layers without parameters.
-PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
-    GlobalAveragePool: GlobalAverage,
-    Add: Addition,
-    Concat: Concatenation,
+def _flatten_last(F: Any, images: Any) -> Any:
+    """Flatten with the channels varying fastest, as frameworks with channels last do."""
+    return F.flatten(F.transpose(images, axes=(0, 2, 3, 1)))
+
+
+#: Layers that are a function of their inputs: (examples, channels, height, width).
+FUNCTIONS: dict[type[layers.Layer], Callable[..., Any]] = {
+    layers.GlobalAveragePool: lambda F, images: F.mean(images, axis=(2, 3)),
+    layers.Add: lambda F, *values: reduce(F.elemwise_add, values),
+    layers.Concat: lambda F, *images: F.concat(*images, dim=1),
 }

@@ -92,28 +92,19 @@ def disable_operator_bulking(trainer: LocalTrainer) -> None:
 def operator_calls(events: Iterable[dict[str, Any]]) -> list[OperatorCall]:
     """Convert the begin and end events of the engine's threads to operator calls, by time."""
     calls = sorted(_calls(events))
-    by_thread: dict[int, list[int]] = defaultdict(list)
-    for index, (_, _, thread, _) in enumerate(calls):
-        by_thread[thread].append(index)
-    own_times = [0.0] * len(calls)
-    for indices in by_thread.values():
-        times = self_times([calls[i][0] for i in indices], [calls[i][1] for i in indices])
-        for index, self_s in zip(indices, times, strict=True):
-            own_times[index] = self_s
+    selves = self_times([(thread, start, end) for start, end, thread, _ in calls])
     phases = phases_of([name for _, _, _, name in calls])
     return [
         OperatorCall(
             name=name,
-            operator_class="weight update"
-            if phase == "update"
-            else directed_class(class_of(name), phase),
+            operator_class=directed_class(_class_by_name(name), phase),
             phase=phase,
             start_s=start,
             total_s=end - start,
             self_s=self_s,
             thread=thread,
         )
-        for (start, end, thread, name), phase, self_s in zip(calls, phases, own_times, strict=True)
+        for (start, end, thread, name), phase, self_s in zip(calls, phases, selves, strict=True)
     ]
 
 
@@ -145,7 +136,7 @@ def phases_of(names: Iterable[str]) -> list[str]:
             phase = "backward" if forward_name in run_forward else phase
             phases.append("backward")
             continue
-        if class_of(name) == "weight update":
+        if _class_by_name(name) == "weight update":
             phase = "update"
         elif phase == "backward" and name in _CLIPPING_OPERATORS:
             phases.append("update")
@@ -156,8 +147,3 @@ def phases_of(names: Iterable[str]) -> list[str]:
         run_forward.add(name)
         phases.append(phase)
     return phases
-
-
-def class_of(name: str) -> str:
-    """Return the class of an operator."""
-    return _class_by_name(name) or "other"

@@ -18,33 +18,10 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
-from horizont.frameworks.base import (
-    BaseTrainer,
-    ForwardBackward,
-    PhaseEnds,
-    PhaseMark,
-    TrainingData,
-    TrainingSetup,
-    Weights,
-)
+from horizont.frameworks import base
+from horizont.frameworks.mxnet import model, optimizer
 from horizont.frameworks.mxnet.input import Batch, batches, input_converter
-from horizont.frameworks.mxnet.model import (
-    HYBRIDIZE_OPTIONS,
-    build_net,
-    named_parameters,
-    read_gradients,
-    read_weights,
-    set_parameters,
-    to_canonical,
-)
-from horizont.frameworks.mxnet.optimizer import (
-    MAX_AGGREGATED_WEIGHTS,
-    build_optimizer,
-    canonical_state,
-    clip_gradients,
-    is_aggregated,
-)
-from horizont.networks.weights import statistic_shapes
+from horizont.networks.weights import statistic_shapes, to_canonical_gates
 
 #: Clock readings by their id, until `EngineTimestamps.phase_ends` returns them.
 _readings_s: dict[int, float] = {}
@@ -135,17 +112,27 @@ class PendingLoss(NamedTuple):
     completion_markers: list[Any]
 
 
-class LocalTrainer(BaseTrainer):
-    """A network with its loss and update rule, whose steps are queued on MXNet's engine."""
+class LocalTrainer(base.EngineQueuedTrainer):
+    """A network with its loss and update rule, whose steps are queued on MXNet's engine.
 
-    def __init__(self, setup: TrainingSetup) -> None:
+    Attributes
+    ----------
+    update_phase
+        The phase of an instrumented step in which `update` runs.
+    """
+
+    update_phase = "update"
+
+    def __init__(self, setup: base.TrainingSetup) -> None:
         mx.random.seed(setup.seed)
         self.setup = setup
-        self.net = build_net(setup)
+        self.net = model.build_net(setup)
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        self.loss.hybridize(**HYBRIDIZE_OPTIONS[setup.variant])
-        self.parameters = named_parameters(setup.weights, self.net)
-        self.statistic_parameters = named_parameters(statistic_shapes(setup.network), self.net)
+        self.loss.hybridize(**model.HYBRIDIZE_OPTIONS[setup.variant])
+        self.parameters = model.named_parameters(setup.weights, self.net)
+        self.statistic_parameters = model.named_parameters(
+            statistic_shapes(setup.network), self.net
+        )
         self.weight_arrays = [parameter.data() for parameter in self.parameters.values()]
         self.gradients = [parameter.grad() for parameter in self.parameters.values()]
         self.states: list[Any] = []
@@ -155,17 +142,17 @@ class LocalTrainer(BaseTrainer):
 
     def _prepare_update(self) -> None:
         """Set up the update of the weights in this process."""
-        optimizer = build_optimizer(self.setup)
+        rule = optimizer.build_optimizer(self.setup)
         # Gluon reads the weight decay from the parameters instead of the optimizer.
         for name, parameter in self.parameters.items():
             parameter.wd_mult = 1.0 if self.setup.weight_decay_of(name) else 0.0
-        self.updater = mx.gluon.Trainer(list(self.parameters.values()), optimizer, kvstore=None)
+        self.updater = mx.gluon.Trainer(list(self.parameters.values()), rule, kvstore=None)
         # One completion marker for each queued update operation.
         self.marked_weights = self.weight_arrays[
-            :: MAX_AGGREGATED_WEIGHTS if is_aggregated(optimizer) else 1
+            :: optimizer.MAX_AGGREGATED_WEIGHTS if optimizer.is_aggregated(rule) else 1
         ]
 
-    def batches(self, data: TrainingData) -> Iterator[Batch]:
+    def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
         return batches(data, self.convert)
 
@@ -217,7 +204,7 @@ class LocalTrainer(BaseTrainer):
     def clip_gradients(self) -> None:
         """Queue the clipping of the gradients if the optimizer is configured to."""
         if self.setup.optimizer.clip_norm:
-            clip_gradients(self.gradients, self.setup.optimizer.clip_norm)
+            optimizer.clip_gradients(self.gradients, self.setup.optimizer.clip_norm)
 
     def update(self) -> None:
         """Queue the update of the weights."""
@@ -231,32 +218,22 @@ class LocalTrainer(BaseTrainer):
         self.update()
         return PendingLoss(losses, self._completion_markers())
 
-    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> PendingLoss:
-        """Run one training step, each phase after the end of the previous one."""
-        loss, phase_ends = self.enqueue_instrumented_step(batch)
-        for phase, end_s in phase_ends():
-            mark(phase, end_s)
-        return loss
-
-    def enqueue_instrumented_step(self, batch: Batch) -> tuple[PendingLoss, PhaseEnds]:
+    def enqueue_instrumented_step(self, batch: Batch) -> tuple[PendingLoss, base.PhaseEnds]:
         """Queue the same step; as without timestamps, the engine does not idle between steps."""
         timestamps = EngineTimestamps()
-        losses = self.enqueue_forward(batch, timestamps)
+        losses = self.forward(batch)
+        # The backward pass could start before the last losses are available; so the timestamp
+        # blocks the array with which it starts.
+        timestamps.end_phase("forward", after=[losses], blocking=[self._loss_gradient(len(losses))])
         self.backward(losses)
-        timestamps.end_phase("backward", blocking=self.gradients)  # the update waits for all
+        self.end_backward_phase(timestamps)
         self.update()
-        timestamps.end_phase("update", blocking=self.weight_arrays)
+        timestamps.end_phase(self.update_phase, blocking=self.weight_arrays)
         return PendingLoss(losses, []), timestamps.phase_ends
 
-    def enqueue_forward(self, batch: Batch, timestamps: EngineTimestamps) -> Any:
-        """Queue the forward pass with its end and return the pending losses.
-
-        The backward pass could start before the last losses are available; so the timestamp blocks
-        the array with which it starts.
-        """
-        losses = self.forward(batch)
-        timestamps.end_phase("forward", after=[losses], blocking=[self._loss_gradient(len(losses))])
-        return losses
+    def end_backward_phase(self, timestamps: EngineTimestamps) -> None:
+        """Queue the end of the backward pass, for all of which the update waits."""
+        timestamps.end_phase("backward", blocking=self.gradients)
 
     def _completion_markers(self) -> list[Any]:
         """Queue the smallest operation that reads the updated weights.
@@ -281,7 +258,7 @@ class LocalTrainer(BaseTrainer):
         """Return scores of images or texts."""
         return np.asarray(self.score(self.convert(inputs)).asnumpy())
 
-    def forward_backward(self, batch: Batch) -> ForwardBackward:
+    def forward_backward(self, batch: Batch) -> base.ForwardBackward:
         """Return logits, loss and gradients; restore statistics and recurrent state."""
         inputs, labels = batch
         statistics, states = self.running_statistics(), self.states
@@ -290,20 +267,21 @@ class LocalTrainer(BaseTrainer):
             losses = self.loss(logits, labels)
         self.backward(losses)
         loss = self.loss_value(PendingLoss(losses, []))
-        set_parameters(self.statistic_parameters, statistics)
+        model.set_parameters(self.statistic_parameters, statistics)
         self.states = states
-        gradients = to_canonical(self.net, read_gradients(self.parameters))
-        return ForwardBackward(logits.asnumpy(), loss, gradients)
+        gradients = {name: value.grad().asnumpy() for name, value in self.parameters.items()}
+        named = to_canonical_gates(self.setup.network, gradients)
+        return base.ForwardBackward(logits.asnumpy(), loss, named)
 
-    def weights(self) -> Weights:
+    def weights(self) -> base.Weights:
         """Return the weights."""
-        return to_canonical(self.net, read_weights(self.parameters))
+        return to_canonical_gates(self.setup.network, model.read_parameters(self.parameters))
 
-    def running_statistics(self) -> Weights:
+    def running_statistics(self) -> base.Weights:
         """Return the running statistics."""
-        return read_weights(self.statistic_parameters)
+        return model.read_parameters(self.statistic_parameters)
 
-    def optimizer_state(self) -> Weights:
+    def optimizer_state(self) -> base.Weights:
         """Return the state of the optimizer."""
         config = self.setup.optimizer
         states = self.updater._updaters[0].states if config.slots else {}
@@ -312,11 +290,11 @@ class LocalTrainer(BaseTrainer):
             for index, name in enumerate(self.parameters)
             if index in states
             for slot, value in zip(
-                config.slots, canonical_state(config, states[index]), strict=True
+                config.slots, optimizer.canonical_state(config, states[index]), strict=True
             )
         }
 
-    def recurrent_state(self) -> Weights:
+    def recurrent_state(self) -> base.Weights:
         """Return the state of the recurrent layers."""
         names = self.setup.network.state_shapes()
         return {name: state.asnumpy()[0] for name, state in zip(names, self.states, strict=False)}
@@ -325,7 +303,7 @@ class LocalTrainer(BaseTrainer):
         """Zero the state of the recurrent layers."""
         self.states = []
 
-    def set_dropout_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: base.Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
             parameter = self.net.blocks[name].mask
@@ -333,5 +311,5 @@ class LocalTrainer(BaseTrainer):
                 # The first mask sets the batch size, for which the block plans its memory again.
                 parameter._shape = mask.shape
                 parameter.initialize(mx.init.One(), force_reinit=True)
-                self.net.hybridize(**HYBRIDIZE_OPTIONS[self.setup.variant])
+                self.net.hybridize(**model.HYBRIDIZE_OPTIONS[self.setup.variant])
             parameter.set_data(mx.nd.array(mask, dtype=self.setup.dtype))

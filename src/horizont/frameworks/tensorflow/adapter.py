@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import (
-    BaseAdapter,
     Coordinator,
     FrameworkAdapter,
     Trainer,
@@ -34,7 +33,7 @@ from horizont.frameworks.tensorflow.profiler import profile_operators
 from horizont.frameworks.tensorflow.train import LocalTrainer
 
 
-class TensorFlowAdapter(BaseAdapter):
+class TensorFlowAdapter(FrameworkAdapter):
     """TensorFlow."""
 
     framework = "tensorflow"
@@ -66,14 +65,10 @@ class TensorFlowAdapter(BaseAdapter):
         """Serve as a worker or a parameter server that a coordinator controls."""
         serve(job)
 
-    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Return a newly traced trainer: after a while the profiler drops short operators."""
-        return LocalTrainer(setup)
-
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
-        """Run steps under TensorFlow's profiler."""
+        """Run steps under TensorFlow's profiler, which drops short operators of an old trainer."""
         assert isinstance(trainer, LocalTrainer)
         return profile_operators(run_steps, folder, setup.network, trainer.step_graph())
 
@@ -103,4 +98,4 @@ def _convolution_step(images: Any, kernel: Any) -> Any:
     return tape.gradient(loss, kernel)
 
 
-ADAPTER: FrameworkAdapter = TensorFlowAdapter()
+ADAPTER = TensorFlowAdapter()

@@ -17,7 +17,7 @@ import tensorflow as tf
 from horizont.config.jobs import WorkerJob
 from horizont.data.prepared import read_description
 from horizont.data.sharding import example_order
-from horizont.frameworks.base import RemoteStep, TrainingSetup, Weights
+from horizont.frameworks.base import Coordinator, RemoteStep, TrainingSetup, Weights
 from horizont.frameworks.tensorflow.input import (
     Convert,
     fetcher,
@@ -26,7 +26,7 @@ from horizont.frameworks.tensorflow.input import (
     window_fetcher,
 )
 from horizont.frameworks.tensorflow.layers import ServerRecurrentStates
-from horizont.frameworks.tensorflow.model import FusedCrossEntropy, build_model
+from horizont.frameworks.tensorflow.model import build_model
 from horizont.frameworks.tensorflow.optimizer import Optimizer
 from horizont.frameworks.tensorflow.train import LocalTrainer, after_last_timestamp, timestamp_after
 
@@ -223,7 +223,7 @@ def serve(job: WorkerJob) -> None:
 PROGRESS_REPORTS = 20
 
 
-class ParameterServerCoordinator:
+class ParameterServerCoordinator(Coordinator):
     """The coordinator of ParameterServerStrategy; the servers hold the weights."""
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
@@ -232,14 +232,13 @@ class ParameterServerCoordinator:
         self.cluster = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with strategy.scope():
             self.model = build_model(setup)
-            self.optimizer = Optimizer(setup, self.model)
+            self.optimizer = Optimizer(self.model)
             self.states = ServerRecurrentStates(
                 setup.network.state_shapes(),
                 setup.dtype,
                 job.run.topology.workers,
                 job.run.local_batch,
             )
-        self.loss = FusedCrossEntropy(setup.loss_reduction)
         self.workers = job.run.topology.workers
         convert = input_converter(setup)
         dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, convert))
@@ -281,7 +280,7 @@ class ParameterServerCoordinator:
                 scores, states, _ = self.model.stateless_score(values, inputs, states)
             else:
                 scores, states = self.model.score(inputs, states, training=True)
-            loss = self.loss(scores, labels)
+            loss = self.model.loss(scores, labels)
         gradients = _to_dense(tape.gradient(loss, values or self.model.variables))
         self.states.assign(rank, states)
         return pack_report(rank, loss, [start, timestamp_after(self.optimizer.apply(gradients))])
@@ -306,7 +305,7 @@ class ParameterServerCoordinator:
         with tf.GradientTape() as tape, after_last_timestamp(times):
             tape.watch(values)
             logits, states, statistics = self.model.stateless_score(values, inputs, states)
-            loss = self.loss(logits, labels)
+            loss = self.model.loss(logits, labels)
             self.model.assign_non_trainable(statistics)
         times.append(timestamp_after([loss]))
         with after_last_timestamp(times):

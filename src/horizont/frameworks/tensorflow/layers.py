@@ -11,22 +11,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from horizont.frameworks.base import Weights
-from horizont.networks.layers import (
-    LSTM,
-    Activation,
-    Add,
-    BatchNorm,
-    Concat,
-    Conv,
-    Dense,
-    Dropout,
-    Embedding,
-    Flatten,
-    GlobalAveragePool,
-    Layer,
-    MaxPool,
-    Shape,
-)
+from horizont.networks import layers
+from horizont.networks.layers import Shape
 from horizont.networks.network import INPUT, Network
 
 
@@ -37,7 +23,7 @@ class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
     explicit padding, so the image is padded with the smallest number before.
     """
 
-    def __init__(self, layer: MaxPool, **kwargs: Any) -> None:
+    def __init__(self, layer: layers.MaxPool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.window, self.stride = layer.kernel, layer.stride
         self.paddings = [[0, 0], [layer.padding] * 2, [layer.padding] * 2, [0, 0]]
@@ -76,26 +62,30 @@ class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
         return tf.ensure_shape(values * self.mask, values.shape)
 
 
-def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
+def build_keras_model(network: Network, dtype: str, seed: int) -> Any:
     """Build the network as a Keras model.
 
     Its weights are zero until the caller sets them. A recurrent network takes the states of its
     layers after the input, and returns the new ones after the scores.
     """
     keras.utils.set_random_seed(seed)
-    values = {INPUT: _input(network, dtype)}
+    if network.reads_text:
+        values = {INPUT: keras.Input(network.input_shape, dtype="int64")}
+    else:
+        channels, *sides = network.input_shape
+        values = {INPUT: keras.Input((*sides, channels), dtype=dtype)}
     initial = [keras.Input(shape, dtype=dtype) for shape in network.state_shapes().values()]
     remaining, final = iter(initial), []
     image: Shape | None = None
     for context in network.layer_contexts:
         layer = context.layer
-        if isinstance(layer, Flatten):
+        if isinstance(layer, layers.Flatten):
             image = context.shape
-        elif isinstance(layer, Dense):
+        elif isinstance(layer, layers.Dense):
             image = None
         apply = _layer(layer, dtype, image)
         inputs = [values[source] for source in context.sources]
-        if isinstance(layer, LSTM):
+        if isinstance(layer, layers.LSTM):
             state = [next(remaining), next(remaining)]
             values[layer.name], *new_state = apply(inputs[0], initial_state=state)
             final += new_state
@@ -107,37 +97,30 @@ def build_network(network: Network, dtype: str, seed: int = 0) -> Any:
     return keras.Model([values[INPUT], *initial], [scores, *final])
 
 
-def _input(network: Network, dtype: str) -> Any:
-    if network.reads_text:
-        return keras.Input(network.input_shape, dtype="int64")
-    channels, *sides = network.input_shape
-    return keras.Input((*sides, channels), dtype=dtype)
-
-
-def _layer(layer: Layer, dtype: str, image_shape: Shape | None) -> Callable[..., Any]:
+def _layer(layer: layers.Layer, dtype: str, image_shape: Shape | None) -> Callable[..., Any]:
     """Return the Keras layer of a layer."""
     options: dict[str, Any] = {"name": layer.name, "dtype": dtype}
     apply: Callable[..., Any]
     match layer:
-        case Conv():
+        case layers.Conv():
             apply = _convolution(layer, options)
-        case MaxPool():
+        case layers.MaxPool():
             apply = _pool(layer, options)
-        case Activation():
+        case layers.Activation():
             apply = keras.layers.Activation(layer.function, **options)
-        case Dense():
+        case layers.Dense():
             apply = keras.layers.Dense(layer.features, kernel_initializer="zeros", **options)
-        case Embedding():
+        case layers.Embedding():
             apply = keras.layers.Embedding(layer.words, layer.features, **options)
-        case LSTM():
+        case layers.LSTM():
             apply = keras.layers.LSTM(
                 layer.units, return_sequences=True, return_state=True, **options
             )
-        case BatchNorm():
+        case layers.BatchNorm():
             apply = keras.layers.BatchNormalization(
                 momentum=layer.momentum_float32, epsilon=layer.epsilon, **options
             )
-        case Dropout():
+        case layers.Dropout():
             apply = (
                 ExternalDropout(image_shape, **options)
                 if layer.external_mask
@@ -149,39 +132,44 @@ def _layer(layer: Layer, dtype: str, image_shape: Shape | None) -> Callable[...,
 
 
 #: Layers without parameters.
-PARAMETERLESS_LAYERS: dict[type[Layer], Any] = {
-    Flatten: keras.layers.Flatten,
-    GlobalAveragePool: keras.layers.GlobalAveragePooling2D,
-    Add: keras.layers.Add,
-    Concat: keras.layers.Concatenate,
+PARAMETERLESS_LAYERS: dict[type[layers.Layer], Any] = {
+    layers.Flatten: keras.layers.Flatten,
+    layers.GlobalAveragePool: keras.layers.GlobalAveragePooling2D,
+    layers.Add: keras.layers.Add,
+    layers.Concat: keras.layers.Concatenate,
 }
 
 
-def _pool(layer: MaxPool, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return the Keras layer of a pooling; with stride 1, Keras' "same" pads all sides equally."""
-    same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
-    if layer.padding and not same:
+def _keras_padding(layer: layers.Conv | layers.MaxPool) -> str:
+    """Return Keras' name of a padding; "" for one that it does not offer.
+
+    Only with stride 1 does "same" pad all sides equally.
+    """
+    if layer.stride == 1 and 2 * layer.padding == layer.kernel - 1:
+        return "same"
+    return "" if layer.padding else "valid"
+
+
+def _pool(layer: layers.MaxPool, options: dict[str, Any]) -> Callable[..., Any]:
+    padding = _keras_padding(layer)
+    if not padding:
         return PaddedMaxPool(layer, **options)
     kind = keras.layers.MaxPooling2D if layer.mode == "max" else keras.layers.AveragePooling2D
-    return kind(  # type: ignore[no-any-return]
-        layer.kernel, layer.stride, padding="same" if same else "valid", **options
-    )
+    return kind(layer.kernel, layer.stride, padding=padding, **options)  # type: ignore[no-any-return]
 
 
-def _convolution(layer: Conv, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return the Keras layer of a convolution; Keras offers no padding by a number."""
-    # With a stride, "same" would pad one side more than the other.
-    same = layer.stride == 1 and 2 * layer.padding == layer.kernel - 1
+def _convolution(layer: layers.Conv, options: dict[str, Any]) -> Callable[..., Any]:
+    padding = _keras_padding(layer)
     convolution = keras.layers.Conv2D(
         layer.channels,
         layer.kernel,
         strides=layer.stride,
-        padding="same" if same else "valid",
+        padding=padding or "valid",
         use_bias=layer.bias,
         kernel_initializer="zeros",
         **options,
     )
-    if same or not layer.padding:
+    if padding:
         return convolution  # type: ignore[no-any-return]
     pad = keras.layers.ZeroPadding2D(layer.padding, **{**options, "name": f"{layer.name}_padding"})
     return lambda images: convolution(pad(images))
@@ -212,13 +200,11 @@ class RecurrentState:
         for state in self.variables:
             state.assign(tf.zeros((1, state.shape[1]), state.dtype))
 
-    def to_numpy(self) -> list[Any]:
-        """Return copies of the states."""
-        return [state.numpy() for state in self.variables]
-
     def to_named_arrays(self) -> Weights:
         """Return copies of the states by canonical name."""
-        return dict(zip(self.shapes, self.to_numpy(), strict=True))
+        return {
+            name: state.numpy() for name, state in zip(self.shapes, self.variables, strict=True)
+        }
 
 
 class ServerRecurrentStates:

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from horizont.frameworks.base import TrainingSetup, Weights
-from horizont.frameworks.tensorflow.layers import ExternalDropout, build_network
-from horizont.networks.layers import GATES, LSTM, Conv, Dense, Embedding, Flatten, Shape
+from horizont.frameworks.tensorflow.layers import ExternalDropout, build_keras_model
+from horizont.networks.layers import Conv, Dense, Embedding, Flatten, Shape
 from horizont.networks.network import Network
-from horizont.networks.weights import reorder_gates, statistic_shapes, weight_shapes
+from horizont.networks.weights import (
+    statistic_shapes,
+    to_canonical_gates,
+    to_native_gates,
+    weight_shapes,
+)
 
 #: Name scopes of the graph of a training step, which identify its parts in a profile.
 GRADIENTS_SCOPE = "gradients"
 LOSS_SCOPE = "loss"
 UPDATE_SCOPE = "update"
-
-
-class FusedCrossEntropy:
-    """Cross entropy of scores and class indices, by TensorFlow's fused operator."""
-
-    def __init__(self, reduction: Literal["mean", "sum"]) -> None:
-        self.reduce = tf.reduce_mean if reduction == "mean" else tf.reduce_sum
-
-    def __call__(self, logits: Any, labels: Any) -> Any:
-        """Compute the loss of a batch; the loss of a text is the sum over its time steps.
-
-        Parameters
-        ----------
-        logits
-            Scores, (examples, classes) or (examples, time steps, classes).
-        labels
-            Class indices, int64, (examples,) or (examples, time steps).
-        """
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        if len(losses.shape) > 1:
-            losses = tf.reduce_sum(losses, axis=1)
-        return self.reduce(losses)
 
 
 @dataclass(frozen=True)
@@ -55,8 +38,6 @@ class VariableLayout:
         layer after a flattened image is a convolution whose window is the whole image.
     keras_variable, variable
         Keras' variable, and TensorFlow's inside it.
-    gates
-        The order of the gates in the canonical weight; "*" for a weight without gates.
     """
 
     name: str
@@ -64,11 +45,9 @@ class VariableLayout:
     window: Shape
     keras_variable: Any
     variable: Any
-    gates: str = "*"
 
     def to_native(self, value: NDArray[Any]) -> NDArray[Any]:
         """Convert a canonical value to TensorFlow's layout: (height, width, channels, out)."""
-        value = reorder_gates(value, self.gates, self._native_gates)
         native = value.reshape(self.window).transpose(2, 3, 1, 0)
         return native.reshape(self.variable.shape.as_list())
 
@@ -76,18 +55,14 @@ class VariableLayout:
         """Convert a value in TensorFlow's layout to the canonical one."""
         out, channels, height, width = self.window
         native = value.reshape(height, width, channels, out)
-        value = np.ascontiguousarray(native.transpose(3, 2, 0, 1)).reshape(self.canonical_shape)
-        return reorder_gates(value, self._native_gates, self.gates)
-
-    @property
-    def _native_gates(self) -> str:
-        return "*" if self.gates == "*" else GATES
+        return np.ascontiguousarray(native.transpose(3, 2, 0, 1)).reshape(self.canonical_shape)
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network of Keras layers, with its weights in the order of the layers."""
+    """A network of Keras layers with its loss, and its weights in the order of the layers."""
 
+    setup: TrainingSetup
     network: Any
     layouts: tuple[VariableLayout, ...]
     statistic_layouts: tuple[VariableLayout, ...]
@@ -100,14 +75,31 @@ class Model:
 
     def weights(self) -> Weights:
         """Return the weights by canonical name and in canonical layout."""
-        return self.to_named_weights([variable.numpy() for variable in self.variables])
+        return self.to_named_weights(self.variables)
 
-    def to_named_weights(self, values: Sequence[NDArray[Any]]) -> Weights:
-        """Return values of the variables by canonical name and in canonical layout."""
-        return {
-            layout.name: layout.to_canonical(value)
+    def to_named_weights(self, values: Sequence[Any]) -> Weights:
+        """Return variables or tensors like them by canonical name and in canonical layout."""
+        named = {
+            layout.name: layout.to_canonical(value.numpy())
             for layout, value in zip(self.layouts, values, strict=True)
         }
+        return to_canonical_gates(self.setup.network, named)
+
+    def loss(self, logits: Any, labels: Any) -> Any:
+        """Compute the loss of a batch; the loss of a text is the sum over its time steps.
+
+        Parameters
+        ----------
+        logits
+            Scores, (examples, classes) or (examples, time steps, classes).
+        labels
+            Class indices, int64, (examples,) or (examples, time steps).
+        """
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        if len(losses.shape) > 1:
+            losses = tf.reduce_sum(losses, axis=1)
+        reduce = tf.reduce_mean if self.setup.loss_reduction == "mean" else tf.reduce_sum
+        return reduce(losses)
 
     def score(self, inputs: Any, states: Sequence[Any], *, training: bool) -> tuple[Any, list[Any]]:
         """Compute scores, and the recurrent states after the batch."""
@@ -156,16 +148,18 @@ class Model:
 
 def build_model(setup: TrainingSetup) -> Model:
     """Build the network under the current strategy, with its initial weights and statistics."""
-    network, dtype = setup.network, setup.dtype
-    built = build_network(network, dtype, setup.seed)
+    network = setup.network
+    built = build_keras_model(network, setup.dtype, setup.seed)
     model = Model(
+        setup,
         built,
         tuple(_variable_layouts(built, network, weight_shapes(network))),
         tuple(_variable_layouts(built, network, statistic_shapes(network))),
         {layer.name: layer for layer in built.layers if isinstance(layer, ExternalDropout)},
     )
+    native = to_native_gates(network, setup.weights)
     for layout in model.layouts:
-        layout.variable.assign(layout.to_native(setup.weights[layout.name]).astype(dtype))
+        layout.variable.assign(layout.to_native(native[layout.name]).astype(setup.dtype))
     model.set_running_statistics(setup.running_statistics)
     return model
 
@@ -186,7 +180,6 @@ def _variable_layouts(
 ) -> list[VariableLayout]:
     """Return variable and layout of each weight or statistic."""
     windows = _kernel_windows(network)
-    gates = {layer.name: layer.gates for layer in network.layers if isinstance(layer, LSTM)}
     # Under a strategy a variable is a container; the local one inside it is trained.
     strategy = tf.distribute.get_strategy()
     layouts = []
@@ -201,8 +194,7 @@ def _variable_layouts(
         window = (*shape, 1, 1, 1)[:4]
         if len(shape) > 1:
             window = windows.get(layer_name, window)
-        order = gates.get(layer_name, "*")
-        layouts.append(VariableLayout(name, shape, window, keras_variable, variable, order))
+        layouts.append(VariableLayout(name, shape, window, keras_variable, variable))
     return layouts
 
 

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from horizont.frameworks.base import TrainingSetup, Weights
+from horizont.frameworks.base import Weights
 from horizont.frameworks.tensorflow.model import Model
+from horizont.networks.weights import to_canonical_gates
 
 
 class Optimizer:
     """An update rule with its state of each weight."""
 
-    def __init__(self, setup: TrainingSetup, model: Model) -> None:
+    def __init__(self, model: Model) -> None:
+        setup = model.setup
         self.config = setup.optimizer
         self.model = model
         self.weight_decays = [setup.weight_decay_of(layout.name) for layout in model.layouts]
@@ -54,11 +56,13 @@ class Optimizer:
         if self.config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.config.clip_norm)
         updates = [
-            self._apply_one(
-                layout.variable, self._add_weight_decay(layout.variable, gradient, decay), slots
-            )
-            for layout, gradient, decay, slots in zip(
-                self.model.layouts, gradients, self.weight_decays, self.slot_variables, strict=True
+            self._apply_one(variable, gradient + decay * variable if decay else gradient, slots)
+            for variable, gradient, decay, slots in zip(
+                self.model.variables,
+                gradients,
+                self.weight_decays,
+                self.slot_variables,
+                strict=True,
             )
         ]
         if not self.beta_powers:
@@ -69,9 +73,6 @@ class Optimizer:
                 power.assign(power * tf.constant(beta, power.dtype))
                 for power, beta in zip(self.beta_powers, betas, strict=True)
             ]
-
-    def _add_weight_decay(self, variable: Any, gradient: Any, decay: float) -> Any:
-        return gradient + decay * variable if decay else gradient
 
     def _apply_one(self, variable: Any, gradient: Any, slots: Sequence[Any]) -> Any:
         config = self.config
@@ -114,11 +115,12 @@ class Optimizer:
 
     def state(self) -> Weights:
         """Return the state of each weight as ``<weight>.<slot>``, in canonical layout."""
-        return {
+        named = {
             f"{layout.name}.{slot}": layout.to_canonical(_local_variable(variable).numpy())
             for layout, variables in zip(self.model.layouts, self.slot_variables, strict=True)
             for slot, variable in zip(self.config.slots, variables, strict=True)
         }
+        return to_canonical_gates(self.model.setup.network, named)
 
 
 def _local_variable(variable: Any) -> Any:

@@ -89,7 +89,17 @@ def profile_operators(
     kinds = {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
     nodes = {node.name: node for node in graph.get_operations()} if graph is not None else {}
     return [
-        _operator_call(call, phase, kinds, shapes_of(nodes.get(call.node), call.kind))
+        OperatorCall(
+            name=call.kind,
+            operator_class=directed_class(class_of(call.node, call.kind, kinds), phase),
+            phase=phase,
+            start_s=call.start_s,
+            total_s=call.total_s,
+            self_s=call.self_s,
+            thread=call.thread,
+            node=call.node,
+            shapes=shapes_of(nodes.get(call.node), call.kind),
+        )
         for call, phase in zip(calls, phases, strict=True)
     ]
 
@@ -141,7 +151,7 @@ def _line_calls(plane: Any, line: Any, thread: int) -> Iterator[Call]:
     events.sort(key=lambda event: event.offset_ps)
     starts = [line.timestamp_ns / 1e9 + event.offset_ps / 1e12 for event in events]
     totals = [event.duration_ps / 1e12 for event in events]
-    selves = self_times(starts, [a + b for a, b in zip(starts, totals, strict=True)])
+    selves = self_times([(thread, a, a + b) for a, b in zip(starts, totals, strict=True)])
     for event, start, total_s, self_s in zip(events, starts, totals, selves, strict=True):
         node, kind = names[event.metadata_id]
         yield Call(start, total_s, self_s, thread, node, kind)
@@ -153,20 +163,6 @@ def _split_name(name: str) -> tuple[str, ...]:
         return "", name.removeprefix(_EAGER_PREFIX)
     node, _, kind = name.rpartition(":")
     return (node, kind) if node and kind and "::" not in name and " " not in name else ()
-
-
-def _operator_call(call: Call, phase: str, kinds: Mapping[str, str], shapes: str) -> OperatorCall:
-    return OperatorCall(
-        name=call.kind,
-        operator_class=directed_class(class_of(call.node, call.kind, kinds, phase), phase),
-        phase=phase,
-        start_s=call.start_s,
-        total_s=call.total_s,
-        self_s=call.self_s,
-        thread=call.thread,
-        node=call.node,
-        shapes=shapes,
-    )
 
 
 def phases_in_order(kinds: Iterable[str]) -> list[str]:
@@ -195,7 +191,7 @@ def phase_of(node: str) -> str:
     return "backward" if "gradient_tape" in parts or GRADIENTS_SCOPE in parts else "forward"
 
 
-def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
+def class_of(node: str, kind: str, kinds: Mapping[str, str]) -> str:
     """Return the class of an operator.
 
     Parameters
@@ -208,8 +204,6 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
         Classes of the layers by name.
     """
     parts = _path_parts(node)
-    if phase == "update":
-        return "weight update"
     by_type = _class_by_type(kind)
     layer = next((kinds[part] for part in parts if part in kinds), "")
     overrides = by_type == "copy/layout" or by_type in _OVERRIDING_CLASSES.get(layer, ())
@@ -217,7 +211,7 @@ def class_of(node: str, kind: str, kinds: Mapping[str, str], phase: str) -> str:
         return layer
     if not layer and by_type in ("element-wise", "copy/layout", "") and LOSS_SCOPE in parts:
         return "loss"
-    return by_type or layer or "other"
+    return by_type or layer
 
 
 def _path_parts(node: str) -> list[str]:

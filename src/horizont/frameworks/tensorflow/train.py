@@ -14,23 +14,10 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from horizont.frameworks.base import (
-    BaseTrainer,
-    ForwardBackward,
-    PhaseMark,
-    TrainingData,
-    TrainingSetup,
-    Weights,
-)
+from horizont.frameworks import base
+from horizont.frameworks.tensorflow import model
 from horizont.frameworks.tensorflow.input import Batch, batches, input_converter, to_native_layout
 from horizont.frameworks.tensorflow.layers import RecurrentState
-from horizont.frameworks.tensorflow.model import (
-    GRADIENTS_SCOPE,
-    LOSS_SCOPE,
-    UPDATE_SCOPE,
-    FusedCrossEntropy,
-    build_model,
-)
 from horizont.frameworks.tensorflow.optimizer import Optimizer
 
 
@@ -46,7 +33,7 @@ def timestamp_after(tensors: Sequence[Any]) -> Any:
         return tf.timestamp()
 
 
-class LocalTrainer(BaseTrainer):
+class LocalTrainer(base.Trainer):
     """A network with its loss and update rule, compiled in two ways.
 
     A step is one compiled function. An instrumented step is another one, which takes timestamps
@@ -61,17 +48,15 @@ class LocalTrainer(BaseTrainer):
 
     stages: tuple[str, ...] = ("forward", "backward", "update")
 
-    def __init__(self, setup: TrainingSetup) -> None:
-        self.model = build_model(setup)
+    def __init__(self, setup: base.TrainingSetup) -> None:
+        self.model = model.build_model(setup)
         self.variables = self.model.variables
-        self.loss = FusedCrossEntropy(setup.loss_reduction)
-        self.gradient_factors = setup.gradient_factors
         self.states = RecurrentState(setup.network.state_shapes(), setup.dtype)
         self.convert = input_converter(setup)
-        self.optimizer = Optimizer(setup, self.model)
+        self.optimizer = Optimizer(self.model)
         self._compile(setup)
 
-    def _compile(self, setup: TrainingSetup) -> None:
+    def _compile(self, setup: base.TrainingSetup) -> None:
         """Wrap the steps in compiled functions for any batch size.
 
         No Python code here branches on a tensor, so autograph has nothing to rewrite. XLA compiles
@@ -117,15 +102,15 @@ class LocalTrainer(BaseTrainer):
     def forward(self, inputs: Any, labels: Any) -> Any:
         """Compute the loss."""
         scores = self.score(inputs, training=True)
-        with tf.name_scope(LOSS_SCOPE):
-            return self.loss(scores, labels)
+        with tf.name_scope(model.LOSS_SCOPE):
+            return self.model.loss(scores, labels)
 
     def differentiate(self, inputs: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
         """Compute scores, loss and gradients."""
         with tf.GradientTape() as tape:
             logits = self.score(inputs, training=True)
-            with tf.name_scope(LOSS_SCOPE):
-                loss = self.loss(logits, labels)
+            with tf.name_scope(model.LOSS_SCOPE):
+                loss = self.model.loss(logits, labels)
         return logits, loss, self._apply_gradient_factors(tape.gradient(loss, self.variables))
 
     def _apply_gradient_factors(self, gradients: list[Any]) -> list[Any]:
@@ -134,18 +119,20 @@ class LocalTrainer(BaseTrainer):
         The gradient of an embedding table is sparse, the rows that were looked up. It is converted
         to a dense one, as the update rules of the other frameworks receive it.
         """
-        with tf.name_scope(GRADIENTS_SCOPE):
+        with tf.name_scope(model.GRADIENTS_SCOPE):
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        if not self.gradient_factors:
+        factors = self.model.setup.gradient_factors
+        if not factors:
             return gradients
         named = zip(self.model.layouts, gradients, strict=True)
-        return [
-            gradient * self.gradient_factors.get(layout.name, 1.0) for layout, gradient in named
-        ]
+        return [gradient * factors.get(layout.name, 1.0) for layout, gradient in named]
 
     def update(self, gradients: Sequence[Any]) -> Any:
         """Apply the gradients; return a tensor that is available when that is done."""
-        with tf.name_scope(UPDATE_SCOPE), tf.control_dependencies(self.optimizer.apply(gradients)):
+        with (
+            tf.name_scope(model.UPDATE_SCOPE),
+            tf.control_dependencies(self.optimizer.apply(gradients)),
+        ):
             return tf.constant(True)
 
     def train(self, inputs: Any, labels: Any) -> Any:
@@ -193,7 +180,7 @@ class LocalTrainer(BaseTrainer):
         self.model.set_running_statistics(statistics)
         self.reset_recurrent_state()
 
-    def batches(self, data: TrainingData) -> Iterator[Batch]:
+    def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
         return batches(data, self.convert)
 
@@ -201,7 +188,7 @@ class LocalTrainer(BaseTrainer):
         """Run one training step."""
         return self.compiled_step(*batch)
 
-    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> Any:
+    def instrumented_step(self, batch: Batch, mark: base.PhaseMark) -> Any:
         """Run one training step and mark its stages by the timestamps of the graph."""
         loss, ends = self.compiled_instrumented_step(*batch)
         to_monotonic_s = monotonic() - time()
@@ -215,33 +202,33 @@ class LocalTrainer(BaseTrainer):
         scores: NDArray[Any] = self.compiled_scores(native).numpy()
         return scores
 
-    def forward_backward(self, batch: Batch) -> ForwardBackward:
+    def forward_backward(self, batch: Batch) -> base.ForwardBackward:
         """Return logits, loss and gradients; restore statistics and recurrent state.
 
         It runs operator by operator, since compiling takes longer than a single call. Only the XLA
         variant is compiled, for its numbers are those of XLA.
         """
-        statistics, states = self.model.running_statistics(), self.states.to_numpy()
+        statistics, states = self.running_statistics(), list(self.recurrent_state().values())
         differentiate = self.compiled_differentiate if self.jit else self.differentiate
         logits, loss, gradients = differentiate(*batch)
         self.model.set_running_statistics(statistics)
         self.states.assign(states)
-        named = self.model.to_named_weights([gradient.numpy() for gradient in gradients])
-        return ForwardBackward(logits.numpy(), float(loss), named)
+        named = self.model.to_named_weights(gradients)
+        return base.ForwardBackward(logits.numpy(), float(loss), named)
 
-    def weights(self) -> Weights:
+    def weights(self) -> base.Weights:
         """Return the weights."""
         return self.model.weights()
 
-    def running_statistics(self) -> Weights:
+    def running_statistics(self) -> base.Weights:
         """Return the running statistics."""
         return self.model.running_statistics()
 
-    def optimizer_state(self) -> Weights:
+    def optimizer_state(self) -> base.Weights:
         """Return the state of the optimizer."""
         return self.optimizer.state()
 
-    def recurrent_state(self) -> Weights:
+    def recurrent_state(self) -> base.Weights:
         """Return the state of the recurrent layers."""
         return self.states.to_named_arrays()
 
@@ -249,7 +236,7 @@ class LocalTrainer(BaseTrainer):
         """Zero the state of the recurrent layers."""
         self.states.reset()
 
-    def set_dropout_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: base.Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
             self.model.external_dropouts[name].set_mask(mask)

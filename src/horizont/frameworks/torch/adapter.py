@@ -10,20 +10,16 @@ import torch
 import torch.distributed.tensor.parallel
 
 from horizont.config.jobs import WorkerJob
-from horizont.frameworks.base import BaseAdapter, FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
-from horizont.frameworks.torch.distributed import (
-    AllReduceTrainer,
-    LocalSGDTrainer,
-    ParameterServerTrainer,
-)
+from horizont.frameworks.torch import distributed
 from horizont.frameworks.torch.profiler import profile_operators
 from horizont.frameworks.torch.server import serve
 from horizont.frameworks.torch.train import LocalTrainer
 
 
-class TorchAdapter(BaseAdapter):
+class TorchAdapter(FrameworkAdapter):
     """PyTorch."""
 
     framework = "pytorch"
@@ -40,25 +36,19 @@ class TorchAdapter(BaseAdapter):
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the process group of the job and return the trainer of a worker."""
         if job.run.system.architecture == "parameter_server":
-            return ParameterServerTrainer(setup, job)
+            return distributed.ParameterServerTrainer(setup, job)
         if job.run.gradient_exchange.local_steps > 1:
-            return LocalSGDTrainer(setup, job)
-        return AllReduceTrainer(setup, job)
+            return distributed.LocalSGDTrainer(setup, job)
+        return distributed.AllReduceTrainer(setup, job)
 
     def serve(self, job: WorkerJob) -> None:
         """Serve a slice of the weights until the workers have finished."""
-        if job.role != "server":
-            raise self._role_error(job)
         serve(job)
-
-    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Return a usual trainer: PyTorch's operators always run one by one."""
-        return LocalTrainer(setup)
 
     def profile(
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
-        """Run steps under PyTorch's profiler."""
+        """Run steps under PyTorch's profiler; its operators run one by one in any trainer."""
         return profile_operators(run_steps)
 
     def features(self) -> dict[str, Any]:
@@ -80,4 +70,4 @@ class TorchAdapter(BaseAdapter):
         }
 
 
-ADAPTER: FrameworkAdapter = TorchAdapter()
+ADAPTER = TorchAdapter()

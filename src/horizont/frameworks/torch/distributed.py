@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -13,7 +12,6 @@ from time import monotonic
 import psutil
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -22,7 +20,6 @@ from horizont.config.jobs import WorkerJob
 from horizont.config.workload import OptimizerConfig
 from horizont.frameworks.base import CommunicationStats, PhaseMark, TrainingSetup, Weights
 from horizont.frameworks.torch.input import Batch
-from horizont.frameworks.torch.model import named_weights
 from horizont.frameworks.torch.train import LocalTrainer
 from horizont.frameworks.updates import push_recorder
 
@@ -65,7 +62,7 @@ class AllReduceTrainer(LocalTrainer):
         def record_time(_: torch.Tensor) -> None:
             self.last_gradient_s = monotonic()
 
-        for _, weight in named_weights(self.module):
+        for weight in self.parameters.values():
             weight.register_hook(record_time)  # type: ignore[no-untyped-call]
 
     def communication_stats(self) -> CommunicationStats:
@@ -90,7 +87,6 @@ class LocalSGDTrainer(LocalTrainer):
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         super().__init__(setup)
         init_process_group(job)
-        self.parameters = [weight for _, weight in named_weights(self.module)]
         self.workers = job.run.topology.workers
         self.local_steps = job.run.gradient_exchange.local_steps
         self.steps = 0
@@ -115,10 +111,10 @@ class LocalSGDTrainer(LocalTrainer):
         return self.steps % self.local_steps == 0
 
     def _average_weights(self) -> None:
-        flat = parameters_to_vector(self.parameters).detach()
+        flat = parameters_to_vector(self.parameters.values()).detach()
         dist.all_reduce(flat)
         flat /= self.workers
-        vector_to_parameters(flat, self.parameters)
+        vector_to_parameters(flat, self.parameters.values())
 
     def close(self) -> None:
         """Leave the process group together with the other workers."""
@@ -196,39 +192,9 @@ def shard_bounds(length: int, servers: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def shard_specs(setup: TrainingSetup, module: nn.Module, servers: int) -> list[ShardSpec]:
-    """Return the slice of each server."""
-    named = list(named_weights(module))
-    lengths = [(weight.numel(), setup.weight_decay_of(name)) for name, weight in named]
-    total = sum(length for length, _ in lengths)
-    return [
-        ShardSpec(
-            setup.optimizer,
-            named[0][1].dtype,
-            _shard_pieces(lengths, start, stop),
-            shard_name(start, stop),
-        )
-        for start, stop in shard_bounds(total, servers)
-    ]
-
-
 def shard_name(start: int, stop: int) -> str:
     """Return the name of a slice of the vector of all weights."""
     return f"{start}:{stop}"
-
-
-def _shard_pieces(
-    lengths: Sequence[tuple[int, float]], start: int, stop: int
-) -> tuple[tuple[int, float], ...]:
-    """Split a slice at the boundaries of the tensors: length and weight decay of each piece."""
-    pieces = []
-    begin = 0
-    for length, decay in lengths:
-        inside = min(begin + length, stop) - max(begin, start)
-        if inside > 0:
-            pieces.append((inside, decay))
-        begin += length
-    return tuple(pieces)
 
 
 class ParameterServerTrainer(LocalTrainer):
@@ -241,12 +207,13 @@ class ParameterServerTrainer(LocalTrainer):
         of what the servers send.
     """
 
+    update_phase = "communication"
+
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         super().__init__(setup)
         topology = job.run.topology
-        self.parameters = [weight for _, weight in named_weights(self.module)]
-        self.flat_weights = parameters_to_vector(self.parameters).detach()
-        vector_to_parameters(self.flat_weights, self.parameters)
+        self.flat_weights = parameters_to_vector(self.parameters.values()).detach()
+        vector_to_parameters(self.flat_weights, self.parameters.values())
         slices = shard_bounds(len(self.flat_weights), topology.servers)
         self.servers = {topology.workers + rank: bounds for rank, bounds in enumerate(slices)}
         self.recorder = push_recorder(job)
@@ -256,38 +223,41 @@ class ParameterServerTrainer(LocalTrainer):
 
     def _send_initial_weights(self) -> None:
         """Send update rule and initial weights, which all workers share, to the servers."""
-        shards = shard_specs(self.setup, self.module, len(self.servers))
-        for (server, (start, stop)), shard in zip(self.servers.items(), shards, strict=True):
+        for server, (start, stop) in self.servers.items():
+            shard = ShardSpec(
+                self.setup.optimizer,
+                self.flat_weights.dtype,
+                self._shard_pieces(start, stop),
+                shard_name(start, stop),
+            )
             dist.send_object_list([shard], server)
             dist.send(self.flat_weights[start:stop], server)
 
-    def step(self, batch: Batch) -> torch.Tensor:
-        """Run one training step."""
-        loss = self.forward(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.push_and_pull()
-        return loss.detach()
+    def _shard_pieces(self, start: int, stop: int) -> tuple[tuple[int, float], ...]:
+        """Split a slice at the boundaries of the tensors: length and weight decay of each piece."""
+        pieces = []
+        begin = 0
+        for name, weight in self.parameters.items():
+            end = begin + weight.numel()
+            length = min(end, stop) - max(begin, start)
+            if length > 0:
+                pieces.append((length, self.setup.weight_decay_of(name)))
+            begin = end
+        return tuple(pieces)
 
-    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> torch.Tensor:
-        """Run the same step and mark its phases."""
-        loss = self.forward(batch)
-        mark("forward")
-        loss.backward()  # type: ignore[no-untyped-call]
-        mark("backward")
-        self.push_and_pull()
-        mark("communication")
-        return loss.detach()
-
-    def push_and_pull(self) -> None:
+    def update(self) -> None:
         """Send the gradient to the servers and receive the new weights.
 
         Receiving is posted first, so that a server's reply never waits for this worker. A worker
         clips its own gradient, of which each server receives a slice only.
         """
         self.clip_gradients()
-        gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
+        gradients = [weight.grad for weight in self.parameters.values() if weight.grad is not None]
         gradient = parameters_to_vector(gradients)
-        self._record_push(gradient)
+        if self.recorder is not None:
+            for start, stop in self.servers.values():
+                weights = self.flat_weights[start:stop].numpy()
+                self.recorder.record(shard_name(start, stop), weights, gradient[start:stop].numpy())
         transfers = [
             transfer
             for server, (start, stop) in self.servers.items()
@@ -299,14 +269,6 @@ class ParameterServerTrainer(LocalTrainer):
         for transfer in transfers:
             if transfer is not None:
                 transfer.wait()
-
-    def _record_push(self, gradient: torch.Tensor) -> None:
-        """Record the gradient before it is sent, if the run records its updates."""
-        if self.recorder is None:
-            return
-        for start, stop in self.servers.values():
-            weights = self.flat_weights[start:stop].numpy()
-            self.recorder.record(shard_name(start, stop), weights, gradient[start:stop].numpy())
 
     def optimizer_state(self) -> Weights:
         """Return no state: the servers hold it."""

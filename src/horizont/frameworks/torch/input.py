@@ -36,10 +36,6 @@ class ImageDataset(Dataset[Batch]):
         self.labels = torch.from_numpy(np.ascontiguousarray(data.labels))
         self.convert = convert
 
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.labels)
-
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return a batch at once; DataLoader prefers this method to ``__getitem__``."""
         selected = torch.as_tensor(indices)
@@ -52,10 +48,6 @@ class WindowDataset(Dataset[Batch]):
     def __init__(self, windows: TextWindows) -> None:
         self.tokens = torch.from_numpy(np.ascontiguousarray(windows.tokens)).long()
         self.offsets = torch.arange(windows.time_steps + 1)
-
-    def __len__(self) -> int:
-        """Return the number of positions where a window can start."""
-        return len(self.tokens) - len(self.offsets) + 1
 
     def __getitems__(self, starts: Sequence[int]) -> Batch:
         """Return a batch at once."""
@@ -123,10 +115,6 @@ class FileDataset(Dataset[Batch]):
         if data.input.cache:
             self.read = DecodedImageCache(len(files), files.shape, files.read)
         self.convert = convert
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.labels)
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return a batch at once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 import torch
@@ -14,33 +15,9 @@ from horizont.config.system import DEFAULT
 from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.torch.compile import OpaqueMaxPool
 from horizont.frameworks.torch.input import DTYPES
-from horizont.networks.layers import (
-    GATES,
-    LSTM,
-    Activation,
-    Add,
-    BatchNorm,
-    Concat,
-    Conv,
-    Dense,
-    Dropout,
-    Embedding,
-    Flatten,
-    GlobalAveragePool,
-    Layer,
-    MaxPool,
-    Shape,
-)
+from horizont.networks import layers
 from horizont.networks.network import INPUT, Network
-from horizont.networks.weights import reorder_gates, statistic_shapes
-
-
-class FlattenChannelsLast(nn.Module):
-    """Flatten with the channels varying fastest, as frameworks with channels last do."""
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Flatten (examples, channels, height, width) to (examples, features)."""
-        return images.permute(0, 2, 3, 1).flatten(1)
+from horizont.networks.weights import to_canonical_gates, to_native_gates
 
 
 class BiasedVarianceBatchNorm(nn.BatchNorm2d):
@@ -84,31 +61,16 @@ class ExternalDropout(nn.Module):
         return values * self.mask
 
 
-class GlobalAverage(nn.Module):
-    """The mean of each channel."""
+class Function(nn.Module):
+    """A layer without weights and state: a function of the outputs of its sources."""
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Average (examples, channels, height, width) to (examples, channels)."""
-        return images.mean((2, 3))
-
-
-class Addition(nn.Module):
-    """The sum of several inputs."""
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """Add up."""
-        total, *others = values
-        for value in others:
-            total = total + value
-        return total
-
-
-class Concatenation(nn.Module):
-    """The channels of several inputs, concatenated."""
-
-    def forward(self, *images: torch.Tensor) -> torch.Tensor:
-        """Concatenate."""
-        return torch.cat(images, dim=1)
+        """Apply the function."""
+        return self.function(*values)
 
 
 class StatefulLSTM(nn.LSTM):
@@ -125,9 +87,8 @@ class StatefulLSTM(nn.LSTM):
     state: tuple[torch.Tensor, torch.Tensor] | None = None
     bias_hh_l0: nn.Parameter
 
-    def __init__(self, features: int, layer: LSTM) -> None:
-        super().__init__(features, layer.units, batch_first=True)
-        self.gates = layer.gates
+    def __init__(self, features: int, units: int) -> None:
+        super().__init__(features, units, batch_first=True)
         nn.init.zeros_(self.bias_hh_l0).requires_grad_(False)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
@@ -168,19 +129,17 @@ LSTM_WEIGHTS = {
     "bias_ih_l0": "bias",
 }
 
-#: Running statistics: canonical names to PyTorch's names.
-STATISTICS = {"mean": "running_mean", "variance": "running_var"}
+#: Running statistics: PyTorch's names to canonical names.
+STATISTICS = {"running_mean": "mean", "running_var": "variance"}
 
 
 def build_module(setup: TrainingSetup) -> nn.Module:
     """Build the network with its initial weights and statistics."""
     module = NetworkModule(setup.network, setup.variant).to(DTYPES[setup.dtype])
+    native = to_native_gates(setup.network, setup.weights)
     with torch.no_grad():
         for name, parameter in named_weights(module):
-            value = setup.weights[name]
-            gates = _gate_order(module, name)
-            native = reorder_gates(value, gates, GATES) if gates else value
-            parameter.copy_(torch.from_numpy(native))
+            parameter.copy_(torch.from_numpy(native[name]))
     set_running_statistics(module, setup.running_statistics)
     return module
 
@@ -193,54 +152,25 @@ def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
             yield f"{layer}.{LSTM_WEIGHTS.get(short, short)}", parameter
 
 
-def _gate_order(module: nn.Module, weight: str) -> str:
-    """Return the canonical gate order of a weight; "" for a weight without gates."""
-    layer = module.get_submodule(weight.rsplit(".", 1)[0])
-    return layer.gates if isinstance(layer, StatefulLSTM) else ""
-
-
-def recurrent_layers(module: nn.Module) -> dict[str, StatefulLSTM]:
-    """Return the layers that carry a state, by name."""
-    return {
-        name: layer for name, layer in module.named_modules() if isinstance(layer, StatefulLSTM)
-    }
+def named_statistics(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the running statistics by canonical name, in the order of the layers."""
+    for name, buffer in module.named_buffers():
+        layer, short = name.rsplit(".", 1)
+        if short in STATISTICS:
+            yield f"{layer}.{STATISTICS[short]}", buffer
 
 
 def set_running_statistics(module: nn.Module, statistics: Weights) -> None:
     """Set running statistics by canonical name."""
-    buffers = dict(module.named_buffers())
+    buffers = dict(named_statistics(module))
     for name, value in statistics.items():
-        buffers[_native_name(name)].copy_(torch.from_numpy(value))
+        buffers[name].copy_(torch.from_numpy(value))
 
 
-def _native_name(statistic: str) -> str:
-    layer, short = statistic.rsplit(".", 1)
-    return f"{layer}.{STATISTICS[short]}"
-
-
-def read_running_statistics(network: Network, module: nn.Module) -> Weights:
-    """Return copies of the running statistics by canonical name."""
-    buffers = dict(module.named_buffers())
-    return {name: to_numpy(buffers[_native_name(name)]) for name in statistic_shapes(network)}
-
-
-def read_weights(module: nn.Module) -> Weights:
-    """Return copies of the weights by canonical name."""
-    return {name: _to_canonical(module, name, value) for name, value in named_weights(module)}
-
-
-def read_gradients(module: nn.Module) -> Weights:
-    """Return copies of the gradients by canonical name."""
-    return {
-        name: _to_canonical(module, name, value.grad)
-        for name, value in named_weights(module)
-        if value.grad is not None
-    }
-
-
-def _to_canonical(module: nn.Module, name: str, tensor: torch.Tensor) -> NDArray[Any]:
-    gates = _gate_order(module, name)
-    return reorder_gates(to_numpy(tensor), GATES, gates) if gates else to_numpy(tensor)
+def to_canonical(network: Network, tensors: Iterable[tuple[str, torch.Tensor | None]]) -> Weights:
+    """Return copies of named weights or gradients in canonical layout."""
+    arrays = {name: to_numpy(tensor) for name, tensor in tensors if tensor is not None}
+    return to_canonical_gates(network, arrays)
 
 
 def to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
@@ -248,10 +178,10 @@ def to_numpy(tensor: torch.Tensor) -> NDArray[Any]:
     return tensor.detach().cpu().numpy().copy()
 
 
-def _module(layer: Layer, shape: Shape) -> nn.Module:
+def _module(layer: layers.Layer, shape: layers.Shape) -> nn.Module:
     module: nn.Module
     match layer:
-        case Conv():
+        case layers.Conv():
             module = nn.Conv2d(
                 shape[0],
                 layer.channels,
@@ -260,33 +190,38 @@ def _module(layer: Layer, shape: Shape) -> nn.Module:
                 layer.padding,
                 bias=layer.bias,
             )
-        case MaxPool():
+        case layers.MaxPool():
             kind = nn.MaxPool2d if layer.mode == "max" else nn.AvgPool2d
             module = kind(layer.kernel, layer.stride, layer.padding)
-        case BatchNorm():
+        case layers.BatchNorm():
             module = BiasedVarianceBatchNorm(
                 shape[0], eps=layer.epsilon, momentum=1 - layer.momentum_float32
             )
-        case Dropout():
+        case layers.Dropout():
             module = ExternalDropout() if layer.external_mask else nn.Dropout(layer.rate)
-        case Activation():
+        case layers.Activation():
             module = nn.Tanh() if layer.function == "tanh" else nn.ReLU()
-        case Flatten():
-            module = nn.Flatten() if layer.order == "chw" else FlattenChannelsLast()
-        case Dense():
+        case layers.Flatten():
+            module = nn.Flatten() if layer.order == "chw" else Function(_flatten_channels_last)
+        case layers.Dense():
             module = nn.Linear(shape[-1], layer.features)
-        case Embedding():
+        case layers.Embedding():
             module = nn.Embedding(layer.words, layer.features)
-        case LSTM():
-            module = StatefulLSTM(shape[-1], layer)
+        case layers.LSTM():
+            module = StatefulLSTM(shape[-1], layer.units)
         case _:
-            module = PARAMETERLESS_LAYERS[type(layer)]()
+            module = Function(FUNCTIONS[type(layer)])
     return module
 
 
-#: Layers without parameters.
-PARAMETERLESS_LAYERS: dict[type[Layer], type[nn.Module]] = {
-    GlobalAveragePool: GlobalAverage,
-    Add: Addition,
-    Concat: Concatenation,
+def _flatten_channels_last(images: torch.Tensor) -> torch.Tensor:
+    """Flatten with the channels varying fastest, as frameworks with channels last do."""
+    return images.permute(0, 2, 3, 1).flatten(1)
+
+
+#: Layers that are a function of their inputs: (examples, channels, height, width).
+FUNCTIONS: dict[type[layers.Layer], Callable[..., torch.Tensor]] = {
+    layers.GlobalAveragePool: lambda images: images.mean((2, 3)),
+    layers.Add: lambda *values: reduce(torch.add, values),
+    layers.Concat: lambda *images: torch.cat(images, dim=1),
 }

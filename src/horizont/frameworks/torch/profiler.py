@@ -51,10 +51,27 @@ def profile_operators(run_steps: Callable[[], None]) -> list[OperatorCall]:
         for event, chain, phase in zip(events, chains, phases, strict=True)
         if event.sequence_nr >= 0 and phase == "forward"
     }
-    return [
-        _operator_call(event, chain, phase, forward)
-        for event, chain, phase in zip(events, chains, phases, strict=True)
-    ]
+    calls = []
+    for event, chain, phase in zip(events, chains, phases, strict=True):
+        operator_class = class_of(chain)
+        if (
+            phase == "backward"
+            and class_of(forward.get(_sequence_number(event), [])) == "recurrent"
+        ):
+            operator_class = "recurrent"  # as the whole backward pass of an LSTM
+        calls.append(
+            OperatorCall(
+                name=event.name,
+                operator_class=directed_class(operator_class, phase),
+                phase=phase,
+                start_s=event.time_range.start / 1e6,
+                total_s=event.time_range.elapsed_us() / 1e6,
+                self_s=event.self_cpu_time_total / 1e6,
+                thread=int(event.thread),
+                shapes=str(event.input_shapes) if event.input_shapes else "",
+            )
+        )
+    return calls
 
 
 def _is_backward(name: str) -> bool:
@@ -86,30 +103,6 @@ def phases_of(chains: Sequence[Sequence[str]]) -> list[str]:
     return phases
 
 
-def _operator_call(
-    event: Any, chain: list[str], phase: str, forward: dict[int, Any]
-) -> OperatorCall:
-    return OperatorCall(
-        name=event.name,
-        operator_class=directed_class(_operator_class(event, chain, phase, forward), phase),
-        phase=phase,
-        start_s=event.time_range.start / 1e6,
-        total_s=event.time_range.elapsed_us() / 1e6,
-        self_s=event.self_cpu_time_total / 1e6,
-        thread=int(event.thread),
-        shapes=str(event.input_shapes) if event.input_shapes else "",
-    )
-
-
-def _operator_class(event: Any, chain: list[str], phase: str, forward: dict[int, Any]) -> str:
-    """Return the class of a call; the whole backward pass of an LSTM belongs to the LSTM."""
-    if phase == "update":
-        return "weight update"
-    if phase == "backward" and class_of(forward.get(_sequence_number(event), [])) == "recurrent":
-        return "recurrent"
-    return class_of(chain)
-
-
 def _sequence_number(event: Any) -> int:
     """Return the number that a backward call shares with its forward call; -1 without one."""
     while event is not None:
@@ -129,4 +122,4 @@ def class_of(chain: list[str]) -> str:
     if "recurrent" in classes:
         return "recurrent"
     specific = [name for name in classes if name not in _GENERIC_CLASSES]
-    return (specific or classes or ["other"])[0]
+    return (specific or classes or [""])[0]

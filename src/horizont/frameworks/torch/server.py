@@ -20,7 +20,7 @@ from horizont.frameworks.torch.distributed import (
     destroy_process_group,
     init_process_group,
 )
-from horizont.frameworks.torch.optimizer import make_optimizer
+from horizont.frameworks.torch.optimizer import build_optimizer
 from horizont.frameworks.updates import record_applied
 
 
@@ -57,7 +57,7 @@ class WeightShard:
         self.lengths = [length for length, _ in shard.pieces]
         self.parameters = [nn.Parameter(piece) for piece in torch.split(self.flat, self.lengths)]
         decays = [decay for _, decay in shard.pieces]
-        self.optimizer = make_optimizer(shard.optimizer, zip(self.parameters, decays, strict=True))
+        self.optimizer = build_optimizer(shard.optimizer, zip(self.parameters, decays, strict=True))
 
     def update(self, gradient: torch.Tensor) -> None:
         """Apply a gradient."""

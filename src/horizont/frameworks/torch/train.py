@@ -12,52 +12,53 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
-from horizont.frameworks.base import (
-    BaseTrainer,
-    ForwardBackward,
-    PhaseMark,
-    TrainingData,
-    TrainingSetup,
-    Weights,
-)
+from horizont.frameworks import base
+from horizont.frameworks.torch import model
 from horizont.frameworks.torch.compile import apply_variant
 from horizont.frameworks.torch.input import DTYPES, Batch, batches, input_converter
-from horizont.frameworks.torch.model import (
-    build_module,
-    named_weights,
-    read_gradients,
-    read_running_statistics,
-    read_weights,
-    recurrent_layers,
-    set_running_statistics,
-    to_numpy,
-)
-from horizont.frameworks.torch.optimizer import (
-    build_optimizer,
-    clip_gradients,
-    read_optimizer_state,
-)
+from horizont.frameworks.torch.optimizer import build_optimizer, clip_gradients
+
+#: PyTorch's names of the optimizer slots.
+SLOTS = {"velocity": "momentum_buffer", "first": "exp_avg", "second": "exp_avg_sq"}
 
 
-class LocalTrainer(BaseTrainer):
-    """A network with its loss and update rule, trained eagerly."""
+class LocalTrainer(base.Trainer):
+    """A network with its loss and update rule, trained eagerly.
 
-    def __init__(self, setup: TrainingSetup) -> None:
+    Attributes
+    ----------
+    replica
+        What a step calls: the module in its variant; distributed trainers wrap it.
+    parameters
+        The weights by canonical name.
+    update_phase
+        The phase of an instrumented step in which `update` runs.
+    """
+
+    update_phase = "update"
+
+    def __init__(self, setup: base.TrainingSetup) -> None:
         torch.manual_seed(setup.seed)
         self.setup = setup
-        self.module: nn.Module = build_module(setup)
-        weights = dict(named_weights(self.module))
+        self.module: nn.Module = model.build_module(setup)
+        self.parameters = dict(model.named_weights(self.module))
         for name, factor in setup.gradient_factors.items():
-            weight = weights[name]
-            weight.register_hook(partial(torch.mul, other=factor))  # type: ignore[no-untyped-call]
-        # What a step calls: the module in its variant; distributed trainers wrap it.
+            scale = partial(torch.mul, other=factor)
+            self.parameters[name].register_hook(scale)  # type: ignore[no-untyped-call]
         self.replica: nn.Module = apply_variant(self.module, setup.variant)
         self.reduction = setup.loss_reduction
         self.convert = input_converter(setup)
-        self.recurrent = recurrent_layers(self.module)
-        self.optimizer = build_optimizer(setup, self.module)
+        self.recurrent = {
+            name: layer
+            for name, layer in self.module.named_modules()
+            if isinstance(layer, model.StatefulLSTM)
+        }
+        self.optimizer = build_optimizer(
+            setup.optimizer,
+            [(weight, setup.weight_decay_of(name)) for name, weight in self.parameters.items()],
+        )
 
-    def batches(self, data: TrainingData) -> Iterator[Batch]:
+    def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
         return batches(data, self.convert)
 
@@ -77,7 +78,7 @@ class LocalTrainer(BaseTrainer):
     def clip_gradients(self) -> None:
         """Clip the gradients if the optimizer is configured to."""
         if self.setup.optimizer.clip_norm:
-            clip_gradients(self.module, self.setup.optimizer.clip_norm)
+            clip_gradients(self.parameters.values(), self.setup.optimizer.clip_norm)
 
     def update(self) -> None:
         """Apply the gradients."""
@@ -91,25 +92,25 @@ class LocalTrainer(BaseTrainer):
         self.update()
         return loss.detach()
 
-    def instrumented_step(self, batch: Batch, mark: PhaseMark) -> torch.Tensor:
+    def instrumented_step(self, batch: Batch, mark: base.PhaseMark) -> torch.Tensor:
         """Run one training step; on a CPU a phase has finished when PyTorch returns."""
         loss = self.forward(batch)
         mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
         mark("backward")
         self.update()
-        mark("update")
+        mark(self.update_phase)
         return loss.detach()
 
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return scores of images or texts."""
         self.module.eval()
         with torch.no_grad():
-            scores = to_numpy(self.module(self.convert(torch.from_numpy(np.array(inputs)))))
+            scores = model.to_numpy(self.module(self.convert(torch.from_numpy(np.array(inputs)))))
         self.module.train()
         return scores
 
-    def forward_backward(self, batch: Batch) -> ForwardBackward:
+    def forward_backward(self, batch: Batch) -> base.ForwardBackward:
         """Return logits, loss and gradients; restore statistics and recurrent state."""
         inputs, labels = batch
         statistics = self.running_statistics()
@@ -118,27 +119,35 @@ class LocalTrainer(BaseTrainer):
         logits = self.replica(inputs)
         loss = self.loss(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        set_running_statistics(self.module, statistics)
+        model.set_running_statistics(self.module, statistics)
         for name, layer in self.recurrent.items():
             layer.state = states[name]
-        return ForwardBackward(to_numpy(logits), float(loss.detach()), read_gradients(self.module))
+        gradients = ((name, weight.grad) for name, weight in self.parameters.items())
+        named = model.to_canonical(self.setup.network, gradients)
+        return base.ForwardBackward(model.to_numpy(logits), float(loss.detach()), named)
 
-    def weights(self) -> Weights:
+    def weights(self) -> base.Weights:
         """Return the weights."""
-        return read_weights(self.module)
+        return model.to_canonical(self.setup.network, self.parameters.items())
 
-    def running_statistics(self) -> Weights:
+    def running_statistics(self) -> base.Weights:
         """Return the running statistics."""
-        return read_running_statistics(self.setup.network, self.module)
+        statistics = model.named_statistics(self.module)
+        return {name: model.to_numpy(buffer) for name, buffer in statistics}
 
-    def optimizer_state(self) -> Weights:
+    def optimizer_state(self) -> base.Weights:
         """Return the state of the optimizer."""
-        return read_optimizer_state(self.setup, self.module, self.optimizer)
+        state = self.optimizer.state
+        return {
+            f"{name}.{slot}": model.to_numpy(state[weight][SLOTS[slot]])
+            for name, weight in self.parameters.items()
+            for slot in self.setup.optimizer.slots
+        }
 
-    def recurrent_state(self) -> Weights:
+    def recurrent_state(self) -> base.Weights:
         """Return the state of the recurrent layers."""
         return {
-            f"{name}.{part}": to_numpy(state)
+            f"{name}.{part}": model.to_numpy(state)
             for name, layer in self.recurrent.items()
             for part, state in zip(("hidden", "cell"), layer.state or (), strict=False)
         }
@@ -148,7 +157,7 @@ class LocalTrainer(BaseTrainer):
         for layer in self.recurrent.values():
             layer.state = None
 
-    def set_dropout_masks(self, masks: Weights) -> None:
+    def set_dropout_masks(self, masks: base.Weights) -> None:
         """Set the masks of the next step."""
         for name, mask in masks.items():
             dropout = self.module.get_submodule(name)

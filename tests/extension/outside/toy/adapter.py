@@ -10,8 +10,6 @@ import numpy as np
 from horizont.config.workload import OptimizerConfig
 from horizont.errors import UserError
 from horizont.frameworks.base import (
-    BaseAdapter,
-    BaseTrainer,
     ForwardBackward,
     FrameworkAdapter,
     InMemoryImages,
@@ -32,7 +30,7 @@ def windows(x: Array, kernel: int) -> Array:
     return np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), axis=(2, 3))
 
 
-class ToyTrainer(BaseTrainer):
+class ToyTrainer(Trainer):
     """A network trained by gradient descent."""
 
     def __init__(self, setup: TrainingSetup) -> None:
@@ -185,7 +183,7 @@ def _pooling_gradient(layer: MaxPool, x: Array, gradient: Array) -> Array:
     return result[:, :, edge : edge + x.shape[2], edge : edge + x.shape[3]]
 
 
-class ToyAdapter(BaseAdapter):
+class ToyAdapter(FrameworkAdapter):
     """The toy framework."""
 
     framework = "toy"
@@ -197,13 +195,9 @@ class ToyAdapter(BaseAdapter):
         """Return the trainer of a single process."""
         return ToyTrainer(setup)
 
-    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
-        """Return a usual trainer."""
-        return ToyTrainer(setup)
-
     def features(self) -> dict[str, Any]:
         """Return no features."""
         return {}
 
 
-ADAPTER: FrameworkAdapter = ToyAdapter()
+ADAPTER = ToyAdapter()
