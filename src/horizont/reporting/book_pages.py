@@ -103,13 +103,19 @@ def _readable_cells(
         metadata = _output_metadata(cell, path)
         if "title" in metadata:
             title, subtitle = metadata["title"], metadata["facts"]
-        elif not _HIDDEN_TAGS & set(cell["metadata"].get("tags", [])):
+        elif _is_shown(cell):
             shown.append(_readable_cell(cell, files))
     if title:
         rest = re.sub(r"\A# .*\n?", "", shown[0]["source"]).strip()
         line = f"*{subtitle[0].upper()}{subtitle[1:]}.*\n\n" if subtitle else ""
         shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
     return title, shown
+
+
+def _is_shown(cell: Mapping[str, Any]) -> bool:
+    """Whether readers see a cell; folded code without an output would be a line without a use."""
+    tags = set(cell["metadata"].get("tags", []))
+    return not tags & _HIDDEN_TAGS and ("hide-input" not in tags or bool(cell.get("outputs")))
 
 
 def _output_metadata(cell: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _measured_text(finding: JudgedClaim) -> str:
 
 def _threshold_text(finding: JudgedClaim) -> str:
     if finding["expect"] == "equal":
-        return "must be within 10 % of 1"
+        return "must be within 10% of 1"
     return f"must be {finding['expect']} {format_value(finding['threshold'])}"
 
 

@@ -52,7 +52,7 @@ def _pairs_with_fastest(drilldowns: Iterable[Drilldown]) -> list[Drilldown]:
 @figure("why-{a}-{b}")
 def waterfall_figure(drilldown: Drilldown) -> Drawing:
     """From an instrumented step of {faster} to one of {slower}: the contribution of each part, and
-    its fraction of the difference. Means over the blocks; the line in a bar is the 95 % interval of
+    its fraction of the difference. Means over the blocks; the line in a bar is the 95% interval of
     the difference. Bold: dominant parts.
     """
     a, b = drilldown.pair.a, drilldown.pair.b
