@@ -16,7 +16,7 @@ from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont.workflow.paths import Paths
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below, relative_distance
+from horizont_textbook.page import Plotted, columns, relative_distance
 from horizont_textbook.processes import GroupResults, by_rank, run_group
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def summand_names(number: float) -> str:
     return "".join(letter for letter, digit in zip(LETTERS, digits, strict=False) if digit == "1")
 
 
-@page.figure("volumes", height=2.9)
+@page.figure("volumes", height=2.9, legend=4)
 def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
     """What the busiest process sends, in multiples of the N bytes of the array. Lines: the
     formulas. Marks: bytes counted by real processes that summed {size:,} bytes. In a ring it never
@@ -287,11 +287,10 @@ def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
         axes.plot(workers, multiples, mark, color=colour, label=f"{name}, counted")
     axes.set(ylim=(0, 16.5), yticks=range(0, 17, 4), ylabel="sent by the busiest, × N")
     axes.set(xlim=(1.5, 16.5), xticks=[2, 3, 4, 8, 16], xlabel="workers")
-    legend_below(figure, axes, 4)
     return data, {"size": size}
 
 
-@page.figure("wire", height=2.9)
+@page.figure("wire", height=2.9, legend=2)
 def plot_wire_time(
     figure: Figure, workers: int = 8, array_mb: float = 44.0, latency_ms: float = 0.1
 ) -> Plotted:
@@ -320,7 +319,6 @@ def plot_wire_time(
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter("{x:,.7g}")
-    legend_below(figure, left, 2)
     return data, {"messages": 2 * (workers - 1)}
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below
+from horizont_textbook.page import Plotted, columns
 
 Loss = Callable[[Any], Any]
 
@@ -163,7 +163,7 @@ def plot_rates(figure: Figure, steps: int = 12) -> Plotted:
     return data
 
 
-@page.figure("trajectories", height=3.4)
+@page.figure("trajectories", height=3.4, legend=3)
 def plot_trajectories(
     figure: Figure, learning_rate: float = 0.125, momentum: float = 0.7, steps: int = 30
 ) -> Plotted:
@@ -191,7 +191,6 @@ def plot_trajectories(
     above.set(xlabel="direction of curvature 1", ylabel="of curvature 10")
     below.set(yscale="log", xlabel="step", ylabel="loss")
     grid_axis(below, "y")
-    legend_below(figure, below, 3)
     return data
 
 
@@ -221,7 +220,7 @@ def plot_local_minima(
     return data
 
 
-@page.figure("batches", height=3.0)
+@page.figure("batches", height=3.0, legend=3)
 def plot_batches(figure: Figure, rate: float = 0.1, epochs: int = 4) -> Plotted:
     """A line fitted to 256 noisy points in {epochs} epochs: left its two weights (a cross marks
     those that the points were drawn with), right the error. Full batches make {epochs} exact steps;
@@ -241,5 +240,4 @@ def plot_batches(figure: Figure, rate: float = 0.1, epochs: int = 4) -> Plotted:
     left.plot(1.5, -0.5, "+", color=FOREGROUND, markersize=11, zorder=5)
     left.set(xlabel="slope of the line", ylabel="offset")
     right.set(xlabel="epochs", ylabel="mean squared error", ylim=(0, None))
-    legend_below(figure, left, 3)
     return columns(**series), {"noisy": 256 * epochs}

@@ -12,7 +12,7 @@ from scipy.special import entr
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import MUTED, PAIR_COLOURS
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below, power_axis
+from horizont_textbook.page import Plotted, columns, power_axis
 
 WORKERS = np.array([1, 2, 4, 8, 16, 32, 64])
 
@@ -137,7 +137,7 @@ def plot_surprise(figure: Figure) -> Plotted:
     return data
 
 
-@page.figure("laws", height=2.8)
+@page.figure("laws", height=2.8, legend=3)
 def plot_speedup_laws(figure: Figure, serial: float = 0.05) -> Plotted:
     """Speedup and efficiency with a serial fraction of {serial:.0%}. {limit}; if the work grows
     with the workers, so does the speedup.
@@ -156,12 +156,11 @@ def plot_speedup_laws(figure: Figure, serial: float = 0.05) -> Plotted:
     right.set(title="efficiency", xlabel="workers", ylim=(0, 1.05))
     for axes in (left, right):
         power_axis(axes, WORKERS.tolist())
-    legend_below(figure, left, 3)
     bound = f"below {1 / serial:.0f}, however many workers there are" if serial else "ideal"
     return data, {"limit": f"With a fixed amount of work the speedup stays {bound}"}
 
 
-@page.figure("left-out", height=2.8)
+@page.figure("left-out", height=2.8, legend=2)
 def plot_scaling_limits(
     figure: Figure, gradient_mb: float = 44.0, link_mbit: float = 1000.0, compute_s: float = 1.5
 ) -> Plotted:
@@ -185,5 +184,4 @@ def plot_scaling_limits(
     right.set(ylim=(0.9, 1.7), title="time of the slowest / of one", xlabel="workers")
     for axes in (left, right):
         power_axis(axes, WORKERS.tolist())
-    legend_below(figure, left, 2)
     return data

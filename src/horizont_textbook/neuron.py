@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below
+from horizont_textbook.page import Plotted, columns
 
 #: Where the derivative is smaller, a function counts as saturated.
 SATURATION_THRESHOLD = 0.05
@@ -103,7 +103,7 @@ def saturation_point(activation: str) -> float:
     return float(x[is_flat][0]) if is_flat[-1] else float("inf")
 
 
-@page.figure("response", height=2.9)
+@page.figure("response", height=2.9, legend=3)
 def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> Plotted:
     """A neuron with one input, weight {weight:g} and bias {bias:g}. Dotted: the weighted sum before
     the activation function. The weight sets how steep the output is and on which side it rises; the
@@ -121,11 +121,10 @@ def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> Plo
         right.plot(x, data[f"{name} derivative"])
     left.set(ylim=(-1.4, 3), title="output", xlabel="input x")
     right.set(title="derivative with respect to the input", xlabel="input x")
-    legend_below(figure, left, 3)
     return data
 
 
-@page.figure("activations", height=4.4)
+@page.figure("activations", height=4.4, legend=2)
 def plot_activations(figure: Figure) -> Plotted:
     """Six activation functions and their derivatives. Shaded: where the derivative is below
     {threshold:g}. There the neuron is saturated: its output hardly depends on its weights, so that
@@ -139,10 +138,11 @@ def plot_activations(figure: Figure) -> Plotted:
         data[f"{name} derivative"] = derivative
         is_flat = derivative < SATURATION_THRESHOLD
         axes.fill_between(x, -1.5, 3, where=is_flat, color=GRID, alpha=0.6, linewidth=0)
-        axes.plot(x, data[name], label="function")
-        axes.plot(x, derivative, label="derivative")
+        axes.plot(x, data[name])
+        axes.plot(x, derivative)
         axes.set(title=name.replace("_", " "), ylim=(-1.5, 3))
-    legend_below(figure, panels[0, 0], 2)
+    for line, label in zip(panels[0, 0].lines, ("function", "derivative"), strict=True):
+        line.set_label(label)
     return data, {"threshold": SATURATION_THRESHOLD}
 
 

@@ -33,7 +33,7 @@ LINE_CYCLE = cycler(color=PAIR_COLOURS[:4], linestyle=("-", "--", "-.", ":"))
 
 
 def figure(
-    name: str, height: float, width: float = FIGURE_WIDTH
+    name: str, height: float, width: float = FIGURE_WIDTH, legend: int = 0
 ) -> Callable[[Callable[Concatenate[Figure, P], Plotted]], Callable[P, FigureOutput]]:
     """Convert a function that plots on a figure to one that returns the figure with its caption.
 
@@ -45,6 +45,8 @@ def figure(
         Unique on its page; becomes the address of the figure.
     height, width
         In inches.
+    legend
+        Columns of a legend of all panels, below them; none by default.
     """
 
     def decorate(plot: Callable[Concatenate[Figure, P], Plotted]) -> Callable[P, FigureOutput]:
@@ -56,6 +58,8 @@ def figure(
             with book_style(), mpl.rc_context({"axes.prop_cycle": LINE_CYCLE}):
                 panel = new_figure(height, width)
                 result = plot(panel, *args, **kwargs)
+                if legend:
+                    panel.legend(loc="outside lower center", ncols=legend)
             data, values = result if isinstance(result, tuple) else (result, {})
             arguments = signature.bind(panel, *args, **kwargs)
             arguments.apply_defaults()
@@ -71,11 +75,6 @@ def figure(
 def columns(**values: Any) -> pd.DataFrame:
     """Build a data frame of columns that may differ in length."""
     return pd.DataFrame({name: pd.Series(column) for name, column in values.items()})
-
-
-def legend_below(figure: Figure, axes: Axes, ncols: int) -> None:
-    """Add the legend of a panel below all panels."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=ncols)
 
 
 def power_axis(axes: Axes, ticks: Sequence[float]) -> None:

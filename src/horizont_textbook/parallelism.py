@@ -21,7 +21,6 @@ from horizont_textbook.page import (
     Plotted,
     columns,
     format_distance,
-    legend_below,
     power_axis,
     relative_distance,
 )
@@ -184,7 +183,7 @@ def _plot_array(
         axes.add_patch(box)
 
 
-@page.figure("volume", height=3.3)
+@page.figure("volume", height=3.3, legend=2)
 def plot_volume(figure: Figure, inputs: int = 784, hidden: int = 500, classes: int = 10) -> Plotted:
     """What each of two processes sends in a step for a network of {inputs:,} inputs, {hidden:,}
     hidden neurons and {classes:,} classes, in float32. The gradients of its {weights:,} weights do
@@ -202,7 +201,6 @@ def plot_volume(figure: Figure, inputs: int = 784, hidden: int = 500, classes: i
     power_axis(axes, batches[1::2].tolist())
     axes.set(yscale="log", xlabel="examples in the batch", ylabel="kB sent by each process")
     axes.yaxis.set_major_formatter("{x:,g}")
-    legend_below(figure, axes, 2)
     weights = shapes[0].weights
     return data, {
         "weights": weights,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
 from horizont_textbook.neuron import sigmoid
-from horizont_textbook.page import Plotted, columns, legend_below
+from horizont_textbook.page import Plotted, columns
 
 #: The patterns of the memory, 8 by 8.
 LETTERS = {
@@ -197,7 +197,7 @@ def _plot_time_step(axes: Axes, t: int, has_input: bool, has_output: bool) -> No
     axes.plot(t, 0, "o", color=BACKGROUND, markeredgecolor=FOREGROUND, markersize=14)
 
 
-@page.figure("span", height=2.9)
+@page.figure("span", height=2.9, legend=2)
 def plot_memory_span(figure: Figure, steps: int = 40) -> Plotted:
     """How strongly the state after {steps} steps depends on each input, relative to the last one,
     in untrained layers of 32 units with weights of the same size. A plain recurrent layer forgets
@@ -212,5 +212,4 @@ def plot_memory_span(figure: Figure, steps: int = 40) -> Plotted:
     grid_axis(axes, "y")
     axes.plot(data.drop(columns="steps_back"), label=list(data.columns[1:]))
     axes.set(yscale="log", xlabel="time steps back", ylabel="gradient by the input")
-    legend_below(figure, axes, 2)
     return data

@@ -17,7 +17,7 @@ from horizont.reporting.style import FOREGROUND, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
 from horizont_textbook.descent import steps_to_a_millionth
 from horizont_textbook.metrics import cross_entropy
-from horizont_textbook.page import Plotted, columns, legend_below
+from horizont_textbook.page import Plotted, columns
 
 DELAYS = range(17)
 
@@ -106,7 +106,7 @@ def final_losses(x: Array, labels: Array, rate: float, steps: int = 160) -> dict
     }
 
 
-@page.figure("region", height=3.0)
+@page.figure("region", height=3.0, legend=3)
 def plot_stability(figure: Figure) -> Plotted:
     """Gradient descent on a parabola with delayed gradients. Left: below the upper line it
     converges; the dots are computed from the roots of the characteristic polynomial. On the lower
@@ -136,7 +136,6 @@ def plot_stability(figure: Figure) -> Plotted:
     right.plot(delays, data["steps"], "s--", **best)
     right.set(xlabel="delay, steps", title="steps to a millionth, at best")
     grid_axis(right, "y")
-    legend_below(figure, left, 3)
     return data, {"cost": data["steps"].iloc[-1] / 17}
 
 
@@ -166,7 +165,7 @@ def plot_delayed_descent(
     return data, {"contraction": contraction, "limit": limit}
 
 
-@page.figure("delayed-training", height=2.9)
+@page.figure("delayed-training", height=2.9, legend=4)
 def plot_delayed_training(
     figure: Figure, x: Array, labels: Array, source: str, *, rate: float = 0.2, steps: int = 160
 ) -> Plotted:
@@ -181,7 +180,6 @@ def plot_delayed_training(
         axes.plot(np.arange(len(smooth)) + 8, smooth, label=f"delay {delay}")
     axes.set(ylim=(0, 3.2), xlabel="step", ylabel="loss, mean of 8 steps")
     grid_axis(axes, "y")
-    legend_below(figure, axes, 4)
     finals = [f"{data[name].iloc[-20:].mean():.2f}" for name in data.columns[1:]]
     return data, {"finals": ", ".join(finals)}
 

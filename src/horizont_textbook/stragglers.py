@@ -17,7 +17,7 @@ from horizont.records.record import Record
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import FOREGROUND, GRID, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.page import Plotted, columns, legend_below
+from horizont_textbook.page import Plotted, columns
 
 WORKERS = np.arange(1, 33)
 TITLES = ("synchronous: all wait", "asynchronous: none waits")
@@ -118,36 +118,30 @@ def plot_schedules(figure: Figure, workers: int = 3, slower: float = 4.0) -> Plo
     until_s = 2 * slower + 1e-9
     schedules = (synchronous_schedule(times_s, until_s), asynchronous_schedule(times_s, until_s))
     panels, frames = figure.subplots(1, 2, sharey=True), []
-    for axes, title, steps in zip(panels, TITLES, schedules, strict=True):
-        frames.append(pd.DataFrame(steps).assign(schedule=title))
-        for step in steps:
-            _plot_step(axes, step.worker, step.start_s, step.end_s - step.start_s)
-            if title == TITLES[1]:
-                right: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 7}
-                axes.text(step.end_s - 0.06, step.worker, str(step.staleness), **right)
-        axes.grid(visible=False)
+    for axes, title, schedule in zip(panels, TITLES, schedules, strict=True):
+        steps = pd.DataFrame(schedule).assign(schedule=title)
+        frames.append(steps)
+        _plot_steps(axes, steps.assign(step_s=steps["end_s"] - steps["start_s"]), workers)
         axes.set(title=title, xlim=(0, until_s), xlabel="time, in steps of a fast worker")
-    _set_worker_axis(panels[0], workers)
+    right: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 7}
+    for step in schedules[1]:
+        panels[1].text(step.end_s - 0.06, step.worker, str(step.staleness), **right)
     rates = [steps_per_second(times_s, synchronous=synchronous) for synchronous in (True, False)]
     return pd.concat(frames), {"rates": rates}
 
 
-def _plot_step(axes: Axes, worker: int, start_s: float, length_s: float) -> None:
-    style: dict[str, Any] = {"color": _colour(worker), "edgecolor": FOREGROUND, "linewidth": 0.4}
-    axes.barh(worker, length_s, left=start_s, height=0.62, alpha=0.45, **style)
-
-
-def _colour(worker: int) -> str:
-    return PAIR_COLOURS[worker % len(PAIR_COLOURS)]
-
-
-def _set_worker_axis(axes: Axes, workers: int) -> None:
+def _plot_steps(axes: Axes, steps: pd.DataFrame, workers: int) -> None:
+    """Plot a bar for each step, in a row for each worker."""
+    colours = [PAIR_COLOURS[worker] for worker in steps["worker"]]
+    style: dict[str, Any] = {"color": colours, "edgecolor": FOREGROUND, "linewidth": 0.4}
+    bars = steps["worker"], steps["step_s"]
+    axes.barh(*bars, left=steps["start_s"], height=0.62, alpha=0.45, **style)
     axes.set_yticks(range(workers), [f"worker {rank}" for rank in range(workers)])
     axes.set_ylim(workers - 0.5, -0.5)
     axes.grid(visible=False)
 
 
-@page.figure("slowest", height=2.8)
+@page.figure("slowest", height=2.8, legend=2)
 def plot_waiting(figure: Figure, spread: float = 0.2, slower: float = 4.0) -> Plotted:
     """Left: the mean time of the slowest of n equal workers, each 1 plus an exponential time of
     mean {spread:g}; line by the formula, dots simulated. Right: four workers, one of them slower.
@@ -167,7 +161,6 @@ def plot_waiting(figure: Figure, spread: float = 0.2, slower: float = 4.0) -> Pl
     right.axvline(slower, color=GRID, linestyle="-")
     right.set(ylim=(0, 1.05), title="steps, relative to four equal workers")
     right.set_xlabel("factor by which one of four is slower")
-    legend_below(figure, right, 2)
     return data
 
 
@@ -206,10 +199,8 @@ def plot_measured_schedules(figure: Figure, records: Sequence[Record]) -> Plotte
         steps = steps[steps["step"] > 0]  # the first includes the start-up
         steps = steps.assign(start_s=steps["start_s"] - steps["start_s"].min(), schedule=title)
         frames.append(steps[["schedule", "worker", "step", "start_s", "step_s"]])
-        for worker, start_s, step_s in steps[["worker", "start_s", "step_s"]].to_numpy():
-            _plot_step(axes, int(worker), start_s, step_s)
+        _plot_steps(axes, steps, record.run.topology.workers)
         axes.set_title(title)
-        _set_worker_axis(axes, record.run.topology.workers)
     panels[1].set_xlabel("seconds")
     return pd.concat(frames)
 
@@ -225,7 +216,7 @@ def plot_measured_staleness(figure: Figure, record: Record) -> Plotted:
     panels = figure.subplots(1, record.run.topology.workers, sharey=True)
     for rank, axes in enumerate(panels):
         own = updates.loc[updates["worker"] == rank, "staleness"]
-        axes.hist(own, bins, color=_colour(rank), rwidth=0.85)
+        axes.hist(own, bins, color=PAIR_COLOURS[rank], rwidth=0.85)
         axes.set(title=f"worker {rank}: mean {own.mean():.2f}", xlabel="staleness, updates")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         grid_axis(axes, "y")
