@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from horizont.config.study import DataSource
 from horizont.data.catalogue import DatasetInfo, dataset_info
@@ -67,12 +68,18 @@ def prepare(
             return existing
     if source == "real" and raw_files is None:
         raw_files = fetch(info, raw_dir)
-    if raw_files is None:
-        content, description = _generate_synthetic(info, splits, seed)
-    else:
+    if raw_files is not None:
         raw_folder, origin = raw_files
         content = read_content(info, raw_folder).head(splits)
         description = _describe(info, content, splits, origin)
+    else:
+        # Imported here, like pooch: scipy would slow down the start of every process that reads
+        # data.
+        from horizont.data.synthetic import synthesise
+
+        content, best = synthesise(info, splits, seed)
+        generator = {"seed": seed, "generator": GENERATOR_VERSION}
+        description = _describe(info, content, splits, "generated", **best, **generator)
     write_prepared(folder, content, description)
     return description
 
@@ -103,20 +110,12 @@ def _is_up_to_date(
     return is_same_generator and source != "real" and raw_files is None
 
 
-def _generate_synthetic(
-    info: DatasetInfo, splits: Mapping[str, int], seed: int
-) -> tuple[DatasetArrays, DatasetDescription]:
-    # Imported here, like pooch: scipy would slow down the start of every process that reads data.
-    from horizont.data.synthetic import synthesise
-
-    content, best = synthesise(info, splits, seed)
-    description = _describe(info, content, splits, "generated")
-    extra = {**best, "seed": seed, "generator": GENERATOR_VERSION}
-    return content, description.model_copy(update=extra)
-
-
 def _describe(
-    info: DatasetInfo, content: DatasetArrays, splits: Mapping[str, int], origin: Origin
+    info: DatasetInfo,
+    content: DatasetArrays,
+    splits: Mapping[str, int],
+    origin: Origin,
+    **synthetic: Any,
 ) -> DatasetDescription:
     images = content.arrays.get("train_images")
     mean, std = ((), ()) if images is None else channel_moments(images)
@@ -132,4 +131,5 @@ def _describe(
         mean=mean,
         std=std,
         sha256={name: hash_array(array) for name, array in content.arrays.items()},
+        **synthetic,
     )

@@ -218,13 +218,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 
 def write_prepared(folder: Path, content: DatasetArrays, description: DatasetDescription) -> None:
-    """Write a prepared set atomically.
-
-    Raises
-    ------
-    UserError
-        If the folder cannot be written.
-    """
+    """Write a prepared set atomically."""
     with atomic_folder(folder) as temporary:
         for name, array in content.arrays.items():
             np.save(temporary / f"{name}.npy", array, allow_pickle=False)
