@@ -12,16 +12,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from horizont.networks.layers import (
-    Activation,
-    BatchNorm,
     Concat,
-    Conv,
     Dense,
     Dropout,
     GlobalAveragePool,
     Layer,
     MaxPool,
     Shape,
+    conv_norm,
 )
 from horizont.networks.network import INPUT, Network
 
@@ -52,7 +50,7 @@ INCEPTION_MODULES = {
 
 def build_inception(input_shape: Shape, classes: int) -> Network:
     """Build the network; the feature map is halved before modules 4a and 5a."""
-    layers = _conv_norm("stem", INPUT, 192, 3)
+    layers = conv_norm("stem", INPUT, 192, 3)
     for name, channels in INCEPTION_MODULES.items():
         if name in ("4a", "5a"):
             layers.append(MaxPool(name=f"pool{name[0]}", kernel=3, stride=2, padding=1))
@@ -68,29 +66,13 @@ def build_inception(input_shape: Shape, classes: int) -> Network:
 def _inception_module(name: str, source: str, channels: BranchChannels) -> list[Layer]:
     """Return four parallel branches and their concatenation."""
     pool = MaxPool(name=f"{name}_pool", sources=(source,), kernel=3, stride=1, padding=1)
-    three = _conv_norm(f"{name}_reduce3", source, channels.reduce_three, 1)
-    five = _conv_norm(f"{name}_reduce5", source, channels.reduce_five, 1)
+    three = conv_norm(f"{name}_reduce3", source, channels.reduce_three, 1)
+    five = conv_norm(f"{name}_reduce5", source, channels.reduce_five, 1)
     branches = [
-        _conv_norm(f"{name}_1x1", source, channels.one, 1),
-        [*three, *_conv_norm(f"{name}_3x3", three[-1].name, channels.three, 3)],
-        [*five, *_conv_norm(f"{name}_5x5", five[-1].name, channels.five, 5)],
-        [pool, *_conv_norm(f"{name}_pooled", pool.name, channels.pooled, 1)],
+        conv_norm(f"{name}_1x1", source, channels.one, 1),
+        [*three, *conv_norm(f"{name}_3x3", three[-1].name, channels.three, 3)],
+        [*five, *conv_norm(f"{name}_5x5", five[-1].name, channels.five, 5)],
+        [pool, *conv_norm(f"{name}_pooled", pool.name, channels.pooled, 1)],
     ]
     ends = tuple(branch[-1].name for branch in branches)
     return [*(layer for branch in branches for layer in branch), Concat(name=name, sources=ends)]
-
-
-def _conv_norm(name: str, source: str, channels: int, kernel: int) -> list[Layer]:
-    """Return a convolution with same padding, batch norm and activation."""
-    return [
-        Conv(
-            name=f"{name}_conv",
-            sources=(source,),
-            channels=channels,
-            kernel=kernel,
-            padding=kernel // 2,
-            bias=False,
-        ),
-        BatchNorm(name=f"{name}_norm"),
-        Activation(name=f"{name}_relu", function="relu"),
-    ]

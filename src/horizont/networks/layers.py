@@ -40,12 +40,10 @@ class Layer:
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Return the shapes of the weights by name, for an input of `shape`."""
-        del shape
         return {}
 
     def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Return the shapes of running statistics by name, for an input of `shape`."""
-        del shape
         return {}
 
     def state_shapes(self) -> dict[str, Shape]:
@@ -65,16 +63,12 @@ class Conv(Layer):
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Return (channels, height, width)."""
-        (shape,) = shapes
-        sides = (
-            _output_size(self, side, self.kernel, self.stride, self.padding) for side in shape[1:]
-        )
-        return (self.channels, *sides)
+        return (self.channels, *_output_sides(self, shapes[0]))
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Return the shapes of kernel and bias."""
-        kernel: dict[str, Shape] = {"weight": (self.channels, shape[0], self.kernel, self.kernel)}
-        return {**kernel, "bias": (self.channels,)} if self.bias else kernel
+        shapes: dict[str, Shape] = {"weight": (self.channels, shape[0], self.kernel, self.kernel)}
+        return {**shapes, "bias": (self.channels,)} if self.bias else shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +86,7 @@ class MaxPool(Layer):
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Return (channels, height, width)."""
-        ((channels, *sides),) = shapes
-        return (
-            channels,
-            *(_output_size(self, side, self.kernel, self.stride, self.padding) for side in sides),
-        )
+        return (shapes[0][0], *_output_sides(self, shapes[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +215,6 @@ class Embedding(Layer):
 
     def weight_shapes(self, shape: Shape) -> dict[str, Shape]:
         """Return the shape of the embedding matrix."""
-        del shape
         return {"weight": (self.words, self.features)}
 
 
@@ -275,11 +264,38 @@ class LSTM(Layer):
         return {"hidden": (self.units,), "cell": (self.units,)}
 
 
-def _output_size(layer: Layer, side: int, kernel: int, stride: int, padding: int) -> int:
-    """Return the output size along an axis: floor((side + 2 padding - kernel) / stride) + 1."""
-    size = (side + 2 * padding - kernel) // stride + 1
-    if size < 1:
-        raise UserError(
-            f"{layer.name}.kernel", kernel, f"at most {side + 2 * padding} for its input"
-        )
-    return size
+def _output_sides(layer: Conv | MaxPool, shape: Shape) -> Shape:
+    """Return height and width: floor((side + 2 padding - kernel) / stride) + 1."""
+    padded = [side + 2 * layer.padding for side in shape[1:]]
+    for side in padded:
+        if side < layer.kernel:
+            allowed = f"at most {side} for its input"
+            raise UserError(f"{layer.name}.kernel", layer.kernel, allowed)
+    return tuple((side - layer.kernel) // layer.stride + 1 for side in padded)
+
+
+def conv_norm(
+    name: str,
+    source: str,
+    channels: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    with_activation: bool = True,
+) -> list[Layer]:
+    """Return a convolution without bias, batch norm, and a rectifier; stride 1 keeps the size."""
+    layers: list[Layer] = [
+        Conv(
+            name=f"{name}_conv",
+            sources=(source,),
+            channels=channels,
+            kernel=kernel,
+            stride=stride,
+            padding=kernel // 2,
+            bias=False,
+        ),
+        BatchNorm(name=f"{name}_norm"),
+    ]
+    if with_activation:
+        layers.append(Activation(name=f"{name}_relu", function="relu"))
+    return layers

@@ -53,14 +53,10 @@ class Network:
         names = [layer.name for layer in self.layers]
         if len({*names, INPUT}) != len(names) + 1:
             raise UserError(f"{self.name}.layers", names, "unique names")
-        if self.shapes()[names[-1]] != (*self.time_steps, self.classes):
+        time_steps = self.input_shape if self.reads_text else ()
+        if self.shapes()[names[-1]] != (*time_steps, self.classes):
             allowed = f"a last layer with {self.classes} outputs"
             raise UserError(f"{self.name}.layers", names[-1], allowed)
-
-    @property
-    def time_steps(self) -> Shape:
-        """(time steps,) for text, () for images."""
-        return self.input_shape if self.reads_text else ()
 
     @property
     def reads_text(self) -> bool:
