@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from horizont.analysis.throughput import metrics
 from horizont.config.system import FRAMEWORKS, all_systems
 from horizont.networks.catalogue import build_network
 from horizont.networks.network import summary
-from horizont.networks.weights import parameter_count
+from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
 from horizont.reporting.figures.communication import (
     link_chart,
@@ -295,7 +296,8 @@ def test_a_network_is_plotted_with_its_arcs(name):
     network = build_network(name, (3, 32, 32), 10)
     rows = summary(network)
     output = network_figure(name, rows)
-    assert f"{parameter_count(network):,} weights" in output.caption
+    count = sum(map(math.prod, weight_shapes(network).values()))
+    assert f"{count:,} weights" in output.caption
     arcs = sum(source < number - 1 for number, row in enumerate(rows) for source in row["sources"])
     connections = output.figure.axes[0]
     assert len(connections.patches) == arcs

@@ -33,11 +33,6 @@ def statistic_shapes(network: Network) -> dict[str, Shape]:
     }
 
 
-def parameter_count(network: Network) -> int:
-    """Return the number of trained parameters of a network."""
-    return sum(math.prod(shape) for shape in weight_shapes(network).values())
-
-
 def initial_weights(network: Network, seed: int) -> Weights:
     """Draw the initial weights: Glorot uniform matrices and kernels, zero biases, unit scales.
 
