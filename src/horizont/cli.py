@@ -32,7 +32,7 @@ app.add_typer(config_app, name="config")
 
 Experiment = Annotated[str, typer.Argument(help="an experiment of params.yaml")]
 Workload = Annotated[str, typer.Argument(help="a workload of params.yaml")]
-PassThrough = Annotated[list[str] | None, typer.Argument(help="after --")]
+PassThrough = Annotated[list[str] | None, typer.Argument(help="arguments to pass on, after --")]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def repro(
     dvc: PassThrough = None,
     profile: Annotated[str, typer.Option(help="write this profile to params.yaml first")] = "",
 ) -> int:
-    """Run the study, or what is not up to date of it; arguments after -- go to `dvc repro`."""
+    """Run the stages of the study that are not up to date, by `dvc repro`."""
     from horizont.workflow.profiles import apply_profile
     from horizont.workflow.repro import reproduce
 
@@ -94,7 +94,7 @@ def config_use(name: Annotated[str, typer.Argument(help="a profile")]) -> None:
     from horizont.workflow.profiles import apply_profile
 
     apply_profile(study_paths(), name)
-    print(f"params.yaml has the settings of the profile {name}")
+    print(f"params.yaml now has the settings of the profile {name}")
 
 
 @config_app.command("check")
@@ -110,7 +110,7 @@ def config_check() -> None:
 
 @app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
-    """Download or generate a data set, and convert it."""
+    """Download or generate a data set, and convert it to NumPy arrays."""
     from horizont.workflow.prepare import prepare_dataset
 
     description = prepare_dataset(dataset)
@@ -121,9 +121,9 @@ def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
 def run(
     experiment: Experiment,
     workload: Annotated[str, typer.Argument(help="one of its workloads; by default all")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plans only")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan of each run")] = False,
 ) -> int:
-    """Run an experiment: the runs that have no record yet."""
+    """Execute the runs of an experiment that have no record yet."""
     from horizont.workflow.notebooks import forwarded_progress
 
     if dry_run:
@@ -158,7 +158,7 @@ def verify(
 
 @app.command()
 def experiment(name: Experiment) -> None:
-    """Run an experiment and execute its notebooks."""
+    """Execute the missing runs of an experiment, and its notebooks."""
     from horizont.workflow.experiment import execute_experiment
 
     execute_experiment(name)
@@ -166,7 +166,7 @@ def experiment(name: Experiment) -> None:
 
 @app.command()
 def views(name: Experiment) -> None:
-    """Execute the notebooks of an experiment's views."""
+    """Execute the notebooks of the views of an experiment."""
     from horizont.workflow.experiment import execute_views
 
     execute_views(name)
@@ -174,10 +174,10 @@ def views(name: Experiment) -> None:
 
 @app.command()
 def notebook(
-    name: Annotated[str, typer.Argument(help="a notebook, without its ending")],
+    name: Annotated[str, typer.Argument(help="path below notebooks/, without .ipynb")],
     parameter: Annotated[
         list[str] | None,
-        typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="one of its parameters"),
+        typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="set a parameter"),
     ] = None,
 ) -> None:
     """Execute a notebook headlessly."""
@@ -190,12 +190,12 @@ def notebook(
 def watch(
     run: Annotated[str, typer.Argument(help="part of a run's path; by default the newest")] = "",
     records: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="by default those of the study")
+        Path | None, typer.Option(metavar="FOLDER", help="records; by default of the study")
     ] = None,
     interval: Annotated[float, typer.Option(metavar="SECONDS", help="between two updates")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="print the present state only")] = False,
+    once: Annotated[bool, typer.Option("--once", help="print the state once and exit")] = False,
 ) -> int:
-    """Show the progress of the running study: stages, steps, CPU, memory, log."""
+    """Show the state of the newest run: stages, steps, CPU, memory, log."""
     from horizont.workflow.watch import watch_study
 
     return watch_study(records or study_paths().all_records, run, interval, once=once)
@@ -203,12 +203,12 @@ def watch(
 
 @app.command()
 def tensorboard(
-    logdir: Annotated[Path | None, typer.Option(help="by default `tensorboard`")] = None,
+    logdir: Annotated[Path | None, typer.Option(help="folder; by default `tensorboard`")] = None,
     follow: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="repeat, for runs that are running")
+        float | None, typer.Option(metavar="SECONDS", help="repeat at this interval")
     ] = None,
 ) -> None:
-    """Write event files of all runs for TensorBoard."""
+    """Write TensorBoard event files of all runs."""
     from horizont.workflow.publish import export_tensorboard
 
     export_tensorboard(study_paths(), logdir, follow)
@@ -218,9 +218,9 @@ def tensorboard(
 def monitor(
     command: Annotated[list[str], typer.Argument(help="the command, after --")],
     hz: Annotated[float, typer.Option(help="samples per second")] = 5.0,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="for the record")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="for the samples")] = None,
 ) -> int:
-    """Sample the resources of any command."""
+    """Run a command, and sample the resources of its processes."""
     from horizont.workflow.monitor import monitor_command
 
     return monitor_command(command, out, hz)
@@ -228,9 +228,9 @@ def monitor(
 
 @app.command()
 def claims(
-    check: Annotated[bool, typer.Option("--check", help="check the page of claims only")] = False,
+    check: Annotated[bool, typer.Option("--check", help="compare the page with them")] = False,
 ) -> None:
-    """Print a verdict on every published claim."""
+    """Print the verdicts on the published claims."""
     from horizont.workflow.results import check_claims, show_claims
 
     if check:
@@ -242,14 +242,14 @@ def claims(
 
 @app.command()
 def compare(
-    before: Path,
-    after: Path,
+    before: Annotated[Path, typer.Argument(help="a folder of records, of any depth")],
+    after: Annotated[Path, typer.Argument(help="another one")],
     fail_above: Annotated[
         float | None,
         typer.Option(metavar="FACTOR", help="exit 1 if a throughput dropped by more"),
     ] = None,
 ) -> int:
-    """Compare two folders of records: two machines, two versions, two links."""
+    """Compare two folders of records: of two machines, versions or settings."""
     from horizont.workflow.compare import compare_records
 
     return compare_records(before, after, fail_above)
@@ -257,8 +257,8 @@ def compare(
 
 @app.command()
 def recommend(  # noqa: PLR0917 - typer calls it by keyword
-    network: Annotated[str, typer.Option(help="by name, such as resnet18")] = "",
-    weights: Annotated[float, typer.Option(help="or by its number of weights")] = float("nan"),
+    network: Annotated[str, typer.Option(help="a name, such as resnet18")] = "",
+    weights: Annotated[float, typer.Option(help="or a number of weights")] = float("nan"),
     workers: int = 1,
     threads: Annotated[int, typer.Option(help="of each worker")] = 1,
     link: Annotated[
@@ -268,7 +268,7 @@ def recommend(  # noqa: PLR0917 - typer calls it by keyword
         str, typer.Option(help="throughput, time to loss, memory, or fault tolerance")
     ] = "throughput",
 ) -> int:
-    """Recommend a system from the nearest records."""
+    """Recommend a system, from the records of the most similar runs."""
     from horizont.workflow.results import show_recommendation
 
     return show_recommendation(
@@ -284,14 +284,14 @@ def recommend(  # noqa: PLR0917 - typer calls it by keyword
 
 @app.command()
 def book(
-    check: Annotated[bool, typer.Option("--check", help="check the built book only")] = False,
+    check: Annotated[bool, typer.Option("--check", help="check the book that exists")] = False,
 ) -> None:
     """Build the book from the executed notebooks."""
     from horizont.workflow.book import assemble_book, check_book
 
     if check:
         check_book(study_paths())
-        print("the book loads nothing from elsewhere")
+        print("the book loads nothing from the network")
         return
     print(f"the report: {assemble_book(study_paths())}")
 
@@ -306,7 +306,7 @@ def summary() -> int:
 
 @app.command()
 def lab(jupyter: PassThrough = None) -> None:
-    """Open JupyterLab on the start notebook; arguments after -- go to JupyterLab."""
+    """Open JupyterLab on the start notebook."""
     from horizont.workflow.lab import lab_command
 
     command = lab_command(study_paths(), jupyter or ())
