@@ -1,10 +1,9 @@
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
 
+from horizont.monitoring import background
 from horizont.monitoring.background import background_from_samples, measure_background
 from horizont.monitoring.client import start_sampler
 from horizont.monitoring.samples import SCHEMA, read_samples
@@ -62,19 +61,18 @@ def test_an_unrelated_process_is_background_and_one_of_the_run_is_not(tmp_path, 
         sampler.add_root(ours.pid, "worker-0")
         unrelated.send("burn", 30)
         ours.command("burn", 1.0)
-        # At the same time, for others may be busy, too, and not always equally.
-        with ThreadPoolExecutor(1) as beside:
-            promised = beside.submit(measure_background, 0.3)
-            without = measure_background(0.3, own_pids=[unrelated.pid])
-            with_unrelated = promised.result()
+        with_unrelated = measure_background(0.3)
     cores = psutil.cpu_count()
     load = background_from_samples(read_samples(tmp_path), cores)
-    # Others on a busy machine only add to the first two; a loaded one may halve the unrelated.
+    # Others on a busy machine only add to both.
     assert load.cpu_fraction * cores > 0.3
     assert with_unrelated.cpu_fraction * cores > 0.3
-    assert without.cpu_fraction < with_unrelated.cpu_fraction
 
 
-def test_an_ended_process_does_not_disturb_the_measurement(process):
-    process.kill()
-    assert measure_background(0.01, own_pids=[process.pid]).cpu_fraction >= 0
+def test_the_calling_process_is_no_background(monkeypatch):
+    idle = psutil.cpu_times()
+    for own_s, is_disturbed in ((9.0, False), (5.0, True)):
+        host, own = iter([idle, idle._replace(user=idle.user + 9)]), iter([1.0, 1.0 + own_s])
+        monkeypatch.setattr(psutil, "cpu_times", lambda host=host: next(host))
+        monkeypatch.setattr(background.time, "process_time", lambda own=own: next(own))
+        assert measure_background(0.01).disturbed is is_disturbed

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import horizont
 from horizont.monitoring.client import start_sampler
 from horizont.monitoring.samples import read_samples
 
@@ -113,8 +112,8 @@ def test_processes_that_vanish_at_once_do_no_harm(tmp_path):
     assert result.report["samples"] == read_samples(tmp_path).to_pandas()["sample"].nunique()
 
 
-def jumping(folder, jump_s):
-    """Build the jumping clocks; return the words that put them before a command."""
+def build_jumping_clocks(folder, jump_s):
+    """Return the library that is to be loaded before others."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     source, library = folder / "jump.c", folder / "jump.so"
@@ -122,19 +121,19 @@ def jumping(folder, jump_s):
     sign = f'-DSIGN="{folder / "jump"}"'
     command = ["cc", "-shared", "-fPIC", sign, f"-DJUMP_S={jump_s}", "-o", library, source]
     subprocess.run(command, check=True)
-    return ["env", f"LD_PRELOAD={library}"]
+    return library
 
 
 @pytest.mark.parametrize("jump_s", [100, -100])
-def test_a_clock_that_jumps_leaves_a_gap_and_is_recorded(tmp_path, until, jump_s):
+def test_a_clock_that_jumps_leaves_a_gap_and_is_recorded(tmp_path, until, jump_s, monkeypatch):
     folder = tmp_path / "record"
     folder.mkdir()
-    prefix = jumping(tmp_path, jump_s)
+    monkeypatch.setenv("LD_PRELOAD", str(build_jumping_clocks(tmp_path, jump_s)))
 
     def samples():
         return read_samples(folder).to_pandas().query("scope == 'host'")
 
-    with start_sampler(folder, 0.05, prefix=prefix, flush_interval_s=0.05) as sampler:
+    with start_sampler(folder, 0.05, flush_interval_s=0.05) as sampler:
         until(lambda: len(samples()) > 3)
         (tmp_path / "jump").touch()
         before = len(samples())
@@ -161,7 +160,7 @@ def test_too_few_descriptors_are_a_problem_and_not_the_end(tmp_path, process, un
         sampler.add_root(process.pid, "worker-0")
         until(lambda: count() > 3)
         allowed = resource.prlimit(sampler.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(sampler.pid, resource.RLIMIT_NOFILE, (5, allowed[1]))
+        resource.prlimit(sampler.pid, resource.RLIMIT_NOFILE, (4, allowed[1]))
         time.sleep(0.3)
         before = count()
         resource.prlimit(sampler.pid, resource.RLIMIT_NOFILE, allowed)
@@ -172,18 +171,17 @@ def test_too_few_descriptors_are_a_problem_and_not_the_end(tmp_path, process, un
     assert json.loads((tmp_path / "samples.json").read_text()) == result.report
 
 
-def test_a_sample_that_fails_halfway_leaves_no_rows(tmp_path, process, until):
+def test_a_sample_that_fails_halfway_leaves_no_rows(tmp_path, process, until, monkeypatch):
     folder, patch, failing = tmp_path / "record", tmp_path / "patch", tmp_path / "failing"
     folder.mkdir()
     patch.mkdir()
     (patch / "sitecustomize.py").write_text(_FAILING_HOST % str(failing))
-    source = Path(horizont.__file__).parents[1]
-    prefix = ["env", f"PYTHONPATH={patch}:{source}"]
+    monkeypatch.setenv("PYTHONPATH", str(patch))
 
     def samples():
         return read_samples(folder).to_pandas()
 
-    with start_sampler(folder, 0.02, prefix=prefix, flush_interval_s=0.05) as sampler:
+    with start_sampler(folder, 0.02, flush_interval_s=0.05) as sampler:
         sampler.add_root(process.pid, "worker-0")
         sampler.add_host("host-1", Path("/proc/self/mem"))  # can be opened and not be read
         until(lambda: "worker-0" in set(samples()["name"]))

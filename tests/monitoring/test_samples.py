@@ -37,7 +37,7 @@ def test_rates_are_per_series_and_second():
     cores = rated["cpu_cores"].to_numpy()
     assert np.isnan(cores[[0, 1, 2, 5]]).all()
     assert cores[[3, 4, 6]] == pytest.approx([1.0, 0.2, 0.0])
-    assert rated["sent_rate"].to_pylist()[5] == 600
+    assert rated["sent_rate"][5] == 600
     assert np.isnan(rated["read_rate"].to_numpy()).all()
 
 
@@ -59,7 +59,7 @@ def test_a_process_does_not_continue_the_counter_of_another():
 
 
 def test_an_empty_table_has_no_rates():
-    assert with_rates(SCHEMA.empty_table()).num_rows == 0
+    assert with_rates(SCHEMA.empty_table()).empty
 
 
 def write_stream(path, batches):

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from horizont.analysis.runs import HOST_INTERFACE, samples_of, steps_of
 from horizont.monitoring.samples import rate_of_change, read_samples
@@ -135,7 +133,7 @@ def resource_series(
     wires = samples[(samples["scope"] == "interface") & (samples["name"] == HOST_INTERFACE)]
     if len(wires):
         wires = wires[wires["host"].isin(list(hosts))]
-    cpu_percent = 100.0 * _rate(process, "cpu_s", ["name", "pid"])
+    cpu_percent = 100.0 * rate_of_change(process, "cpu_s", ["name", "pid"])
     tables = [
         _sum_by_name(process.assign(value=cpu_percent), "cpu"),
         _sum_by_name(process.assign(value=process["rss_bytes"] / _MIB), "memory"),
@@ -149,12 +147,6 @@ def resource_series(
     return pd.concat(tables, ignore_index=True)[_SERIES_COLUMNS].dropna(subset="value")
 
 
-def _rate(rows: pd.DataFrame, column: str, keys: str | list[str]) -> NDArray[np.float64]:
-    """Compute the rate of change of a counter within each group; NaN where the counter fell."""
-    groups = rows.groupby(keys).ngroup().to_numpy().astype(np.int64)
-    return rate_of_change(groups, rows["time_s"].to_numpy(float), rows[column].to_numpy(float))
-
-
 def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Sum the values of a sample by name and over all names."""
     both = pd.concat([rows, rows.assign(name=TOTAL)])
@@ -165,15 +157,17 @@ def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 def _traffic_by_host(wires: pd.DataFrame) -> pd.DataFrame:
     """Compute the traffic of each emulated host, and what all of them sent."""
     wires = wires.assign(both_bytes=wires["sent_bytes"] + wires["received_bytes"])
-    by_host = wires.assign(value=_rate(wires, "both_bytes", "host") / _MIB, name=wires["host"])
-    sent = wires.assign(value=_rate(wires, "sent_bytes", "host") / _MIB)
+    by_host = wires.assign(
+        value=rate_of_change(wires, "both_bytes", ["host"]) / _MIB, name=wires["host"]
+    )
+    sent = wires.assign(value=rate_of_change(wires, "sent_bytes", ["host"]) / _MIB)
     total = sent.groupby("time_s", sort=False)["value"].sum(min_count=1).reset_index()
     return pd.concat([by_host, total.assign(name=TOTAL)]).assign(quantity="network")
 
 
 def _traffic_of_machine(machine: pd.DataFrame) -> pd.DataFrame:
     tables = [
-        machine.assign(name=way, value=_rate(machine, f"{way}_bytes", "scope") / _MIB)
+        machine.assign(name=way, value=rate_of_change(machine, f"{way}_bytes", ["scope"]) / _MIB)
         for way in DIRECTIONS
         if f"{way}_bytes" in machine
     ]

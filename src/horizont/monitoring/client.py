@@ -10,10 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import horizont
@@ -24,52 +22,6 @@ from horizont.records.files import read_json
 
 _POLL_S = 0.01
 _STOP_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True)
-class SamplerConfig:
-    """Configuration of one sampler.
-
-    Attributes
-    ----------
-    folder, stem
-        Paths of its files; see `horizont.monitoring.samples.SampleFiles`.
-    host
-        Name of the host, repeated in every row.
-    interfaces
-        Network interfaces to sample; None for all.
-    interval_s
-        Seconds between samples.
-    jitter
-        Largest random displacement of a sample as a fraction of the interval.
-    scan_interval_s
-        Seconds between searches for new processes; a new root starts one at once.
-    flush_interval_s
-        Seconds of samples that a killed sampler may lose.
-    """
-
-    folder: str
-    stem: str = "samples"
-    host: str = "localhost"
-    interfaces: tuple[str, ...] | None = None
-    interval_s: float = 0.2
-    jitter: float = 0.05
-    scan_interval_s: float = 1.0
-    flush_interval_s: float = 5.0
-
-    def __post_init__(self) -> None:
-        for name in ("interval_s", "scan_interval_s", "flush_interval_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"sampler.{name}", getattr(self, name), "seconds above 0")
-        if not 0 <= self.jitter < 0.5:
-            raise UserError("sampler.jitter", self.jitter, "a fraction from 0 to below 0.5")
-        if not os.access(self.folder, os.W_OK):
-            raise UserError("sampler.folder", self.folder, "a folder that can be written")
-
-    @property
-    def files(self) -> SampleFiles:
-        """Paths of the sampler's files."""
-        return SampleFiles(Path(self.folder), self.stem)
 
 
 @dataclass(frozen=True)
@@ -120,8 +72,6 @@ class SamplerClient:
 
         Parameters
         ----------
-        name
-            Name of the host in the study.
         counters
             The ``/proc/PID/net/dev`` of a process inside.
         """
@@ -177,12 +127,7 @@ class SamplerClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
 
@@ -190,55 +135,48 @@ def start_sampler(
     folder: Path,
     interval_s: float = 0.2,
     *,
-    host: str = "localhost",
-    interfaces: Sequence[str] | None = None,
-    stem: str = "samples",
-    prefix: Sequence[str] = (),
+    scan_interval_s: float = 1.0,
+    flush_interval_s: float = 5.0,
     ready_timeout_s: float = 20.0,
-    **settings: float,
 ) -> SamplerClient:
     """Start a sampler and wait for its first sample.
 
     Parameters
     ----------
     folder
-        An existing folder for ``<stem>.parquet`` and ``<stem>.json``.
-    interval_s, host, interfaces, stem
-        As of `SamplerConfig`.
-    prefix
-        Words before the command, for example to enter a network namespace. They must ``exec`` the
-        command, so that the process ID does not change.
+        An existing folder for ``samples.parquet`` and ``samples.json``.
+    interval_s
+        Seconds between samples.
+    scan_interval_s
+        Seconds between searches for new processes; a new root starts one at once.
+    flush_interval_s
+        Seconds of samples that a killed sampler may lose.
     ready_timeout_s
         Seconds to wait for the first sample; 0 does not wait.
-    settings
-        Further fields of `SamplerConfig`: `jitter`, `scan_interval_s`, `flush_interval_s`.
 
     Raises
     ------
     UserError
-        If a value is invalid or the folder cannot be written.
+        If an interval is invalid or the folder cannot be written.
     """
-    config = SamplerConfig(
-        folder=str(folder.absolute()),
-        stem=stem,
-        host=host,
-        interfaces=None if interfaces is None else tuple(interfaces),
-        interval_s=interval_s,
-        **settings,
-    )
-    for stale in (config.files.table, config.files.report, config.files.stream):
+    intervals = {
+        "interval_s": interval_s,
+        "scan_interval_s": scan_interval_s,
+        "flush_interval_s": flush_interval_s,
+    }
+    for name, value in intervals.items():
+        if not 0 < value < math.inf:
+            raise UserError(f"sampler.{name}", value, "seconds above 0")
+    if not os.access(folder, os.W_OK):
+        raise UserError("sampler.folder", str(folder), "a folder that can be written")
+    files = SampleFiles(folder.absolute())
+    for stale in (files.table, files.report, files.stream):
         stale.unlink(missing_ok=True)
-    client = SamplerClient(config.files, _launch(config, prefix))
-    client.wait_ready(ready_timeout_s)
-    return client
-
-
-def _launch(config: SamplerConfig, prefix: Sequence[str]) -> subprocess.Popen[bytes]:
     source = str(Path(horizont.__file__).parents[1])  # the same code, wherever it is run from
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    program = [sys.executable, "-m", "horizont.monitoring.sampler"]
     process = subprocess.Popen(
-        # The folder is for readers of a process list only; the configuration is sent to stdin.
-        [*prefix, sys.executable, "-m", "horizont.monitoring.sampler", config.folder],
+        [*program, str(files.folder), *map(str, intervals.values())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -251,6 +189,6 @@ def _launch(config: SamplerConfig, prefix: Sequence[str]) -> subprocess.Popen[by
     )
     assert process.stdin is not None
     os.set_blocking(process.stdin.fileno(), False)  # no command may block the launcher
-    with contextlib.suppress(BrokenPipeError):
-        os.write(process.stdin.fileno(), json.dumps(asdict(config)).encode() + b"\n")
-    return process
+    client = SamplerClient(files, process)
+    client.wait_ready(ready_timeout_s)
+    return client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -22,6 +23,7 @@ def describe_environment(packages: Iterable[str] = ()) -> dict[str, Any]:
     No package is imported for its version. Host names, user names and paths are omitted, because
     records are shared. None stands for what this machine does not report.
     """
+    flags = _cpuinfo_field("flags")
     return {
         "cpu": describe_cpu(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -35,37 +37,37 @@ def describe_environment(packages: Iterable[str] = ()) -> dict[str, Any]:
         "python_implementation": sys.implementation.name,
         "packages": installed_versions([*packages, *PACKAGES]),
         "load_average": list(psutil.getloadavg()),
-        "virtualised": is_virtualised(),
+        "virtualised": None if flags is None else "hypervisor" in flags.split(),
     }
 
 
 def describe_cpu() -> dict[str, Any]:
     """Return model, counts, frequency limits in MHz, governor, affinity and quota."""
     frequency = psutil.cpu_freq()
+    flags = (_cpuinfo_field("flags") or "").split()
     return {
         "model": _cpuinfo_field("model name"),
         "physical_cores": psutil.cpu_count(logical=False),
         "logical_cores": psutil.cpu_count(),
         "affinity": sorted(os.sched_getaffinity(0)),
-        "quota_cores": cpu_quota_cores(),
+        "quota_cores": _cpu_quota_cores(),
         "max_mhz": (frequency.max or None) if frequency else None,
         "governor": _read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "features": _vector_features(),
+        # The vector instruction sets, by which the frameworks select their kernels.
+        "features": [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))],
     }
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
     """Return installed versions without importing; None for packages that are not installed."""
-    return {package: _installed_version(package) for package in packages}
+    versions: dict[str, str | None] = dict.fromkeys(packages)
+    for package in versions:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions
 
 
-def is_virtualised() -> bool | None:
-    """Whether the CPU reports a hypervisor; None if it reports no flags."""
-    flags = _cpuinfo_field("flags")
-    return None if flags is None else "hypervisor" in flags.split()
-
-
-def cpu_quota_cores() -> float | None:
+def _cpu_quota_cores() -> float | None:
     """Return the CPU quota of this process's control group in CPUs; None if it is unlimited.
 
     Reads the file of cgroup version 2, or those of version 1, of the innermost visible group.
@@ -80,12 +82,6 @@ def cpu_quota_cores() -> float | None:
     return float(quota) / float(period) if quota.isdigit() and period.isdigit() else None
 
 
-def _vector_features() -> list[str]:
-    """Return the vector instruction sets, by which the frameworks select their kernels."""
-    flags = (_cpuinfo_field("flags") or "").split()
-    return [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))]
-
-
 def _cpuinfo_field(key: str) -> str | None:
     for line in (_read_text("/proc/cpuinfo") or "").splitlines():
         name, _, value = line.partition(":")
@@ -98,11 +94,4 @@ def _read_text(path: str) -> str | None:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
-        return None
-
-
-def _installed_version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
         return None

@@ -8,8 +8,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
+from typing import Any
 
 #: The signals that interrupt the command line.
 DEFERRED_SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP))
@@ -49,18 +51,14 @@ def defer_interrupts() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def parent_death_signal(signal_number: int) -> Callable[[], None]:
+def parent_death_signal(signal_number: int) -> Callable[[], Any]:
     """Return a `preexec_fn` for `subprocess.Popen` that sets the child's parent-death signal.
 
     A program that requested the signal itself could be stopped before it did, and would then
     never end: SIGKILL and SIGCONT reach stopped processes, too. The kernel sends the signal when
     the thread that started the process ends.
     """
-
-    def set_signal() -> None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal_number)
-
-    return set_signal
+    return partial(_PRCTL, _PR_SET_PDEATHSIG, signal_number)
 
 
 def exit_with_parent() -> None:
@@ -93,6 +91,7 @@ def hide_reporting_modules() -> None:
     megabytes that training does not use.
 
     The modules are not found, rather than refused with an error: some packages, such as PyTorch's
-    compiler, only test whether they exist.
+    compiler, only test whether they exist. None in `sys.modules` would not do: code compiled by
+    Cython, such as pyarrow's, imports it as the module.
     """
     sys.meta_path[:] = [_HidingPathFinder if each is PathFinder else each for each in sys.meta_path]

@@ -6,22 +6,13 @@ import mmap
 import os
 import struct
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 _LAYOUT = struct.Struct("=qq")  # steps done, steps planned
 
 
 class StepCount(NamedTuple):
-    """Progress of a worker.
-
-    Attributes
-    ----------
-    done
-        Completed steps.
-    planned
-        All steps; 0 while their number is unknown.
-    """
+    """Steps that a worker has completed, and all of them; 0 if their number is unknown."""
 
     done: int
     planned: int
@@ -33,13 +24,6 @@ class StepCounter:
     The file is complete when it appears under its name. Each counter is stored by one aligned
     eight-byte write, so that a reader gets the old value or the new one. The page outlives the
     process: the progress of a killed worker can still be read.
-
-    Parameters
-    ----------
-    path
-        The file, replaced if it exists, in an existing folder.
-    planned
-        Number of all steps, or 0.
     """
 
     def __init__(self, path: Path, planned: int = 0) -> None:
@@ -62,12 +46,7 @@ class StepCounter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -1,8 +1,8 @@
 """Sampler: a separate process that polls CPU, memory, thread, disk and network counters.
 
-Started by `horizont.monitoring.client.start_sampler`, never imported by it. The first line on
-standard input is the configuration, further lines are commands, all in JSON. End of file means
-that the launcher has ended, so that the sampler never outlives it.
+Started by `horizont.monitoring.client.start_sampler`, never imported by it. Commands come in lines
+of JSON on standard input; its end means that the launcher has ended, so that the sampler never
+outlives it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import Any, BinaryIO
@@ -24,7 +24,6 @@ from typing import Any, BinaryIO
 import psutil
 
 from horizont.errors import UserError
-from horizont.monitoring.client import SamplerConfig
 from horizont.monitoring.counters import (
     error_name,
     host_usage,
@@ -33,9 +32,16 @@ from horizont.monitoring.counters import (
 )
 from horizont.monitoring.process_control import hide_reporting_modules
 from horizont.monitoring.process_tree import ProcessTree
-from horizont.monitoring.samples import Sample, SampleStream, finalize
+from horizont.monitoring.samples import Sample, SampleFiles, SampleStream, finalize
 
-_MAX_WAIT_S = 0.5  # longest wait without checking the parent and the clock
+#: Name of this machine in the samples.
+HOST = "localhost"
+
+#: Largest random displacement of a sample as a fraction of the interval.
+JITTER = 0.05
+
+_MAX_WAIT_S = 0.5  # longest wait without checking parent, signals and clock
+_PIPE_BYTES = 1 << 20  # no pipe holds more, so that what is read at once ends with a whole line
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 Head = tuple[int, float, float, str]  # sample, time_s, late_s, host: shared by rows of a deadline
@@ -45,18 +51,8 @@ class Schedule:
     """Absolute deadlines ``start_s + tick * interval_s``, each displaced by a random jitter.
 
     A late sample does not delay the next one. Jitter keeps the samples from aligning with
-    periodic work; it belongs to its deadline alone and does not accumulate.
-
-    Parameters
-    ----------
-    start_s
-        Time of tick 0, in seconds.
-    interval_s
-        Time between two ticks, in seconds.
-    jitter
-        Largest displacement in either direction as a fraction of the interval, below one half.
-    seed
-        Seed of the displacements.
+    periodic work; it belongs to its deadline alone and does not accumulate. It is a fraction of the
+    interval below one half.
     """
 
     def __init__(self, start_s: float, interval_s: float, jitter: float = 0.0, seed: int = 0):
@@ -82,28 +78,15 @@ class Schedule:
         self._tick -= 1
 
 
-class CommandReader:
-    """JSON lines from a pipe, read without blocking beyond what has arrived."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.ended = False
-        self._incomplete = b""
-
-    def read(self) -> list[dict[str, Any]]:
-        """Read what has arrived, at least a byte; an incomplete line waits for its rest."""
-        content = os.read(self.descriptor, 1 << 16)
-        self.ended = not content
-        *lines, self._incomplete = (self._incomplete + content).split(b"\n")
-        return [json.loads(line) for line in lines if line]
-
-
 class Sampler:
     """The sampling loop; executes the launcher's commands ``add_root``, ``add_host``, ``stop``."""
 
-    def __init__(self, config: SamplerConfig, commands: CommandReader) -> None:
-        self.stream = SampleStream(config.files.stream)
-        self._config, self._commands = config, commands
+    def __init__(
+        self, files: SampleFiles, interval_s: float, scan_interval_s: float, flush_interval_s: float
+    ) -> None:
+        self.stream = SampleStream(files.stream)
+        self._interval_s = interval_s
+        self._scan_interval_s, self._flush_interval_s = scan_interval_s, flush_interval_s
         self._tree = ProcessTree(os.getpid())
         self._self = psutil.Process()
         self._parent = os.getppid()
@@ -112,26 +95,17 @@ class Sampler:
         self._missed = self._clock_set_back = 0
         self._latest_s = self._scan_due_s = self._flush_due_s = time.monotonic()
         self._signal = ""
-        self._wakeup = self._handle_signals()
-
-    def _handle_signals(self) -> int:
-        """Record signals and make them readable, so that they interrupt a wait but no write."""
-
-        def record(number: int, frame: FrameType | None) -> None:
-            del frame
-            self._signal = signal.Signals(number).name
-
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in _STOP_SIGNALS:
-            signal.signal(number, record)
-        return reader
+            signal.signal(number, self._record_signal)
+
+    def _record_signal(self, number: int, frame: FrameType | None) -> None:
+        """Interrupt no write: the next check ends the loop."""
+        del frame
+        self._signal = signal.Signals(number).name
 
     def run(self) -> str:
         """Sample until stopped; return the reason."""
-        config = self._config
-        schedule = Schedule(time.monotonic(), config.interval_s, config.jitter, seed=os.getpid())
+        schedule = Schedule(time.monotonic(), self._interval_s, JITTER, seed=os.getpid())
         while True:
             tick, due_s, missed = schedule.next(time.monotonic())
             if reason := self._wait_until(due_s):
@@ -147,14 +121,14 @@ class Sampler:
             self._missed += missed
             complete = len(self.stream.rows)
             try:
-                self._sample((tick, now_s, now_s - due_s, config.host), missed)
+                self._sample((tick, now_s, now_s - due_s, HOST), missed)
             except (psutil.Error, OSError) as error:  # out of descriptors, for example
                 del self.stream.rows[complete:]
                 self._tree.problems[error_name(error)] += 1
             if now_s >= self._flush_due_s:
                 self.stream.flush()
                 gc.collect()
-                self._flush_due_s = now_s + config.flush_interval_s
+                self._flush_due_s = now_s + self._flush_interval_s
 
     def report(self) -> dict[str, Any]:
         """Return lateness, cost and processes as plain values; seconds in fields with ``_s``."""
@@ -172,24 +146,24 @@ class Sampler:
         """Wait for the deadline while executing commands; return the reason to stop, if any."""
         while True:
             left_s = min(max(0.0, due_s - time.monotonic()), _MAX_WAIT_S)
-            ready, _, _ = select.select([self._commands.descriptor, self._wakeup], [], [], left_s)
+            ready, _, _ = select.select([sys.stdin], [], [], left_s)
             if self._signal:
                 return self._signal
-            if self._commands.descriptor in ready:
-                if reason := self.execute(self._commands.read()):
-                    return reason
-                if self._commands.ended:
-                    return "the launcher ended"
+            if ready and (reason := self._execute_commands()):
+                return reason
             # The pipe stays open if another child of the launcher has inherited it.
             if os.getppid() != self._parent:
                 return "the launcher ended"
             if not self._latest_s <= time.monotonic() < due_s:
                 return ""
 
-    def execute(self, commands: Sequence[dict[str, Any]]) -> str:
-        """Execute commands of the launcher; return the reason to stop, if one says so."""
-        for command in commands:
-            match command:
+    def _execute_commands(self) -> str:
+        """Execute what the launcher has written; return the reason to stop, if there is one."""
+        content = os.read(sys.stdin.fileno(), _PIPE_BYTES)
+        if not content:
+            return "the launcher ended"
+        for line in content.splitlines():
+            match json.loads(line):
                 case {"command": "add_root", "pid": pid, "name": name}:
                     self._tree.add_root(pid, name)
                     self._scan_due_s = self._latest_s
@@ -207,7 +181,7 @@ class Sampler:
         time_s = head[1]
         scan = time_s >= self._scan_due_s
         if scan:
-            self._scan_due_s = time_s + self._config.scan_interval_s
+            self._scan_due_s = time_s + self._scan_interval_s
         processes = self._tree.scan() if scan else None
         add = self.stream.rows.append
         for pid, name, usage in self._tree.usage(time_s, details=scan):
@@ -226,19 +200,16 @@ class Sampler:
 
     def _sample_host(self, head: Head, missed: int, processes: int | None) -> None:
         """Add the rows of the host; the disks, as expensive as all else, at each scan only."""
-        counters = psutil.net_io_counters(pernic=True, nowrap=False)
-        interfaces = self._config.interfaces
-        chosen = counters if interfaces is None else interfaces
-        traffic = {name: counters[name] for name in chosen if name in counters}
+        traffic = psutil.net_io_counters(pernic=True, nowrap=False)
         for name, each in traffic.items():
             self._add_interface(head, name, each.bytes_sent, each.bytes_recv)
         row = Sample(
             *head,
             "host",
-            self._config.host,
+            HOST,
             **host_usage(disk=processes is not None),
-            sent_bytes=sum(each.bytes_sent for each in traffic.values()) if traffic else None,
-            received_bytes=sum(each.bytes_recv for each in traffic.values()) if traffic else None,
+            sent_bytes=sum(each.bytes_sent for each in traffic.values()),
+            received_bytes=sum(each.bytes_recv for each in traffic.values()),
             processes=processes,
             missed=missed,
         )
@@ -249,29 +220,23 @@ class Sampler:
         self.stream.rows.append(row)
 
 
-def main() -> int:
+def main(folder: str, *intervals_s: str) -> int:
     """Run a sampler; return 0 once its table is written."""
-    commands = CommandReader(sys.stdin.fileno())
-    received: list[dict[str, Any]] = []
-    while not received:
-        received = commands.read()
-        if commands.ended:
-            return 2
     hide_reporting_modules()
     # Garbage is collected at each flush only, and imported modules never: left alone, the
     # collector visits them all every few hundred rows, which costs as much as a hundred samples.
     gc.disable()
     gc.collect()
     gc.freeze()
+    files = SampleFiles(Path(folder))
     try:
-        config = SamplerConfig(**received[0])
-        sampler = Sampler(config, commands)
+        sampler = Sampler(files, *map(float, intervals_s))
         ended = "an error"
         try:
-            ended = sampler.execute(received[1:]) or sampler.run()
+            ended = sampler.run()
         finally:
             sampler.stream.close()
-            finalize(config.files, ended, sampler.report())
+            finalize(files, ended, sampler.report())
     except (UserError, OSError) as error:
         print(f"sampler: {error}", file=sys.stderr)
         return 2
@@ -279,4 +244,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from horizont.errors import UserError
 from horizont.records.files import read_table, write_json, write_table
+
+if TYPE_CHECKING:  # the sampler starts without pandas
+    import pandas as pd
 
 FORMAT = 1
 
@@ -98,35 +98,24 @@ SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
 class SampleFiles:
-    """Paths of one sampler's files.
+    """Paths of the sampler's files in a folder.
 
     Attributes
     ----------
-    folder
-        The folder of all of them.
-    stem
-        File name without suffix; one per sampler of a folder.
+    table
+        The finished table.
+    report
+        Missed deadlines, lateness, processes and why sampling ended.
+    stream
+        The table while sampling; it exists once the first sample has been taken.
     """
 
-    folder: Path
-    stem: str = "samples"
-
-    @property
-    def table(self) -> Path:
-        """The finished table."""
-        return self.folder / f"{self.stem}.parquet"
-
-    @property
-    def report(self) -> Path:
-        """Missed deadlines, lateness, processes and why sampling ended."""
-        return self.folder / f"{self.stem}.json"
-
-    @property
-    def stream(self) -> Path:
-        """The table while sampling; it exists once the first sample has been taken."""
-        return self.folder / f".{self.stem}.arrows"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.table = folder / "samples.parquet"
+        self.report = folder / "samples.json"
+        self.stream = folder / ".samples.arrows"
 
 
 class SampleStream:
@@ -185,16 +174,7 @@ def read_stream(path: Path) -> pa.Table:
 
 
 def finalize(files: SampleFiles, ended: str, report: dict[str, Any]) -> None:
-    """Write the report, convert the stream to Parquet and remove the stream.
-
-    Parameters
-    ----------
-    files
-        Paths of the stream and of the results.
-    ended
-        Why sampling ended.
-    report
-        Further fields of the report.
+    """Write the report with the reason for the end, and convert the stream to Parquet.
 
     Raises
     ------
@@ -212,9 +192,9 @@ def finalize(files: SampleFiles, ended: str, report: dict[str, Any]) -> None:
     files.stream.unlink(missing_ok=True)
 
 
-def read_samples(folder: Path, stem: str = "samples") -> pa.Table:
+def read_samples(folder: Path) -> pa.Table:
     """Read the samples of a finished or a running sampler; no rows if there are none yet."""
-    files = SampleFiles(folder, stem)
+    files = SampleFiles(folder)
     if not files.table.exists():
         try:
             return read_stream(files.stream)
@@ -225,59 +205,42 @@ def read_samples(folder: Path, stem: str = "samples") -> pa.Table:
     return read_table(files.table)
 
 
-def with_rates(samples: pa.Table) -> pa.Table:
+def with_rates(samples: pa.Table) -> pd.DataFrame:
     """Add the rates of change since the previous sample of the same process, host or interface.
 
     Returns
     -------
-    pyarrow.Table
+    pandas.DataFrame
         With ``cpu_cores`` (CPUs in use; times 100 the percentage that ``top`` shows) and, in bytes
         per second, ``read_rate``, ``write_rate``, ``sent_rate`` and ``received_rate``. NaN in the
         first row of each series and where nothing was measured.
     """
+    frame: pd.DataFrame = samples.to_pandas()
     rates = {"cpu_cores": "cpu_s"}
     rates |= {f"{name}_rate": f"{name}_bytes" for name in ("read", "write", "sent", "received")}
-    series = _series_ids(samples)
-    time_s = samples["time_s"].to_numpy()
+    series = ["host", "scope", "name", "pid"]
     for name, column in rates.items():
-        values = pc.cast(samples[column], pa.float64()).to_numpy()
-        samples = samples.append_column(name, pa.array(rate_of_change(series, time_s, values)))
-    return samples
+        frame[name] = rate_of_change(frame, column, series)
+    return frame
 
 
-def rate_of_change(
-    series: npt.NDArray[np.int64], time_s: npt.NDArray[np.float64], values: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Compute the change of counters per second since the previous known value of their series.
+def rate_of_change(rows: pd.DataFrame, column: str, keys: Sequence[str]) -> pd.Series:
+    """Compute the change of a counter per second since its previous known value.
 
     Parameters
     ----------
-    series, time_s, values
-        For each row the number of its series, the time in seconds, and the counter; NaN where it
-        was not read.
+    rows
+        Samples with ``time_s``; NaN where the counter was not read.
+    keys
+        Columns that identify the series of a counter.
 
     Returns
     -------
-    numpy.ndarray
+    pandas.Series
         NaN where there is no value or no earlier one, and where a counter fell (a device that was
         reset), rather than a negative rate.
     """
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.lexsort((time_s[known], series[known]))]
-    rates = np.full(len(values), np.nan)
-    same = series[order[1:]] == series[order[:-1]]
-    change, span_s = np.diff(values[order]), np.diff(time_s[order])
-    valid = same & (change >= 0) & (span_s > 0)
-    rates[order[1:][valid]] = change[valid] / span_s[valid]
-    return rates
-
-
-def _series_ids(samples: pa.Table) -> npt.NDArray[np.int64]:
-    """Return a number per row, equal for rows of the same host, scope, name and process."""
-    keys = [
-        pc.fill_null(pc.cast(samples[c], pa.string()), "") for c in ("host", "scope", "name", "pid")
-    ]
-    joined = pc.binary_join_element_wise(*keys, "\t")
-    if isinstance(joined, pa.ChunkedArray):
-        joined = joined.combine_chunks()
-    return np.asarray(pc.dictionary_encode(joined).indices.to_numpy())
+    known = rows.dropna(subset=column).sort_values("time_s", kind="stable")
+    series = known.groupby(list(keys), dropna=False)
+    change, span_s = series[column].diff(), series["time_s"].diff()
+    return (change / span_s).where((change >= 0) & (span_s > 0)).reindex(rows.index)

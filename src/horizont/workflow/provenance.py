@@ -18,7 +18,7 @@ from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
-from horizont.monitoring.environment import describe_environment
+from horizont.monitoring.environment import describe_cpu
 from horizont.networks.catalogue import network_for
 from horizont.records.provenance import code_fingerprint, imported_files
 
@@ -109,7 +109,7 @@ def _fingerprint(files: tuple[Path, ...]) -> str:
 
 def machine_type() -> str:
     """Return processor and number of cores, without the host name."""
-    cpu = describe_environment(packages=())["cpu"]
+    cpu = describe_cpu()
     return f"{cpu['model']} x{len(cpu['affinity'])}"
 
 

@@ -5,6 +5,7 @@ Only files of the records are read; no process of a run is contacted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -88,7 +89,7 @@ def watch_study(
     *,
     once: bool = False,
     console: Console | None = None,
-) -> int:
+) -> None:
     """Show the newest run until interrupted; print it once if the output is not a terminal.
 
     Parameters
@@ -97,15 +98,6 @@ def watch_study(
         The folder of all records.
     pattern
         Part of the path of the run to show; by default the newest run is followed.
-    interval_s
-        Seconds between two updates.
-    once
-        Whether to print the present state and return.
-
-    Returns
-    -------
-    int
-        The exit status of the command, 0.
 
     Raises
     ------
@@ -117,20 +109,19 @@ def watch_study(
     console = console or Console()
     if once or not console.is_terminal:
         console.print(_render(records, pattern))
-        return 0
+        return
     os.nice(10)  # the run is being measured
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        try:
-            while True:
-                live.update(_render(records, pattern), refresh=True)
-                time.sleep(interval_s)
-        except KeyboardInterrupt:
-            return 0
+    with (
+        Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        while True:
+            live.update(_render(records, pattern), refresh=True)
+            time.sleep(interval_s)
 
 
 def read_status(record: Path) -> RunStatus:
     """Read the state of a run; of one that is renamed meanwhile, from its new folder."""
-    state: RunState = "missing"
     for _ in range(_ATTEMPTS):
         located = locate_run(record)
         state, folder = located.state, located.folder
@@ -139,25 +130,25 @@ def read_status(record: Path) -> RunStatus:
         try:
             run, _ = read_run(folder)
             events = located.events()
-            samples = with_rates(read_samples(folder)).to_pandas()
-            if state == "running":
-                samples = samples[samples["sample"] == samples["sample"].max()]
+            samples = with_rates(read_samples(folder))
             steps = _read_steps(folder, run.steps.total)
             result_file = folder / "result.json"
             result = read_json(result_file) if result_file.exists() else {}
         except (UserError, OSError):
             continue
+        if state == "running":
+            samples = samples[samples["sample"] == samples["sample"].max()]
         times_s = [float(event["time_s"]) for event in events]
         end_s = time.monotonic() if state == "running" else max(times_s, default=0.0)
         return RunStatus(
             state,
-            steps,
-            _stages(events, run.system.info.service_roles),
-            samples,
-            end_s - min(times_s, default=end_s),
-            _step_rate(events, steps, end_s),
-            result,
-            _log_tail(folder),
+            steps=steps,
+            stages=_stages(events, run.system.info.service_roles),
+            samples=samples,
+            elapsed_s=end_s - min(times_s, default=end_s),
+            steps_per_s=_step_rate(events, steps, end_s),
+            result=result,
+            log=_log_tail(folder),
         )
     return RunStatus(state)
 
@@ -203,8 +194,7 @@ def _log_tail(folder: Path) -> str:
     for log in logs:
         try:
             with log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - _LOG_BYTES))
+                file.seek(max(0, log.stat().st_size - _LOG_BYTES))
                 text = file.read(_LOG_BYTES).decode(errors="replace").splitlines()
         except OSError:  # renamed since it was listed
             continue
@@ -233,7 +223,7 @@ def _render(records: Path, pattern: str) -> RenderableType:
 
 def _headline(name: Path, status: RunStatus) -> Text:
     text = Text(str(name), style="bold").append(f"  {status.state}", _STYLES[status.state])
-    text.append(f"  {status.elapsed_s:.0f} s", "")
+    text.append(f"  {status.elapsed_s:.0f} s", style="")
     if status.result:
         text.append(f"  {status.result['status']} {status.result['reason']}".rstrip())
     if status.steps and status.state == "running":
