@@ -65,7 +65,7 @@ def repro(
     dvc: PassThrough = None,
     profile: Annotated[str, typer.Option(help="write this profile to params.yaml first")] = "",
 ) -> int:
-    """Run the stages of the study that are not up to date, by `dvc repro`."""
+    """Run the stages of the study that are not up to date. Arguments go to `dvc repro`."""
     from horizont.workflow.profiles import apply_profile
     from horizont.workflow.repro import reproduce
 
@@ -110,7 +110,7 @@ def config_check() -> None:
 
 @app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
-    """Download or generate a data set, and convert it to NumPy arrays."""
+    """Download or generate a data set, and convert it."""
     from horizont.workflow.prepare import prepare_dataset
 
     description = prepare_dataset(dataset)
@@ -195,7 +195,7 @@ def watch(
     interval: Annotated[float, typer.Option(metavar="SECONDS", help="between two updates")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="print the state once and exit")] = False,
 ) -> int:
-    """Show the state of the newest run: stages, steps, CPU, memory, log."""
+    """Show the state of a run: stages, steps, CPU, memory, log."""
     from horizont.workflow.watch import watch_study
 
     return watch_study(records or study_paths().all_records, run, interval, once=once)
@@ -249,7 +249,7 @@ def compare(
         typer.Option(metavar="FACTOR", help="exit 1 if a throughput dropped by more"),
     ] = None,
 ) -> int:
-    """Compare two folders of records: of two machines, versions or settings."""
+    """Compare records of two machines, versions or settings."""
     from horizont.workflow.compare import compare_records
 
     return compare_records(before, after, fail_above)
@@ -268,7 +268,7 @@ def recommend(  # noqa: PLR0917 - typer calls it by keyword
         str, typer.Option(help="throughput, time to loss, memory, or fault tolerance")
     ] = "throughput",
 ) -> int:
-    """Recommend a system, from the records of the most similar runs."""
+    """Recommend a system, from the most similar records."""
     from horizont.workflow.results import show_recommendation
 
     return show_recommendation(
