@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from horizont.config.base import ConfigModel, parse_config
 from horizont.equivalence.compare import Comparison
 from horizont.errors import UserError
@@ -71,7 +69,8 @@ class EquivalenceCertificate(ConfigModel):
         if not self._framework_rows:
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_divergence
-        if row is None and not all(map(_is_evidence, self._row_groups)):
+        compared = [self._framework_rows, *map(self._variant_rows, self.variants)]
+        if row is None and not all(map(_is_evidence, compared)):
             return "Not settled: rounding alone changes the float64 training too much to compare."
         if row is None:
             return f"Equivalent: {self._agreement_text}."
@@ -80,10 +79,6 @@ class EquivalenceCertificate(ConfigModel):
             f"Not equivalent: {row['pair']} diverge first at {row['quantity']} {row['tensor']}"
             f"{after} ({row['dtype']}): distance {row['distance']:.1e}, bound {row['bound']:.1e}."
         )
-
-    @property
-    def _row_groups(self) -> list[list[ComparisonRow]]:
-        return [self._framework_rows, *map(self._variant_rows, self.variants)]
 
     @property
     def _agreement_text(self) -> str:
@@ -135,16 +130,7 @@ def _is_evidence(rows: Iterable[ComparisonRow]) -> bool:
 
 def make_certificate(comparisons: Iterable[Comparison], **fields: Any) -> EquivalenceCertificate:
     """Return a certificate of comparisons; `fields` are its other fields."""
-    return EquivalenceCertificate(
-        rows=tuple(_nan_to_none(row.as_row()) for row in comparisons), **fields
-    )
-
-
-def _nan_to_none(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: (None if isinstance(value, float) and np.isnan(value) else value)
-        for key, value in row.items()
-    }
+    return EquivalenceCertificate(rows=tuple(row.as_row() for row in comparisons), **fields)
 
 
 def write_certificate(path: Path, certificate: EquivalenceCertificate) -> None:

@@ -127,10 +127,10 @@ class Comparison:
     distance
         Norm of the difference over the larger norm of the two tensors.
     noise
-        The largest distance of either framework (in float32: of any) to its own reruns; NaN
+        The largest distance of either framework (in float32: of any) to its own reruns; None
         without reruns.
     error
-        The larger distance of the two frameworks to their own float64 trainings; NaN in float64.
+        The larger distance of the two frameworks to their own float64 trainings; None in float64.
     is_evidence
         Whether the bound is low enough for a defect to be detected.
     """
@@ -141,8 +141,8 @@ class Comparison:
     pair: str
     dtype: str
     distance: float
-    noise: float
-    error: float
+    noise: float | None
+    error: float | None
     bound: float
     ok: bool
     is_evidence: bool
@@ -158,37 +158,38 @@ def compare(trace_set: TraceSet) -> Iterator[Comparison]:
     They are in the order in which training computes. The distance is infinite if one of a pair
     lacks a tensor, or if the shapes differ. Only one tensor of each trace is in memory at a time.
     """
+    is_float64 = trace_set.dtype == "float64"
     for name in _in_computation_order(trace_set.baseline.values()):
-        tensor_set = _select_tensor(trace_set, name)
-        baseline = tensor_set.baseline
-        noise = [_distances_by_framework(baseline, rerun, name) for rerun in tensor_set.reruns]
-        error = [_distances_by_framework(baseline, tensor_set.float64_reference, name)]
-        for pair in framework_pairs(baseline):
+        tensors = _read_tensor(trace_set.baseline, name)
+        noise = [_distances(tensors, _read_tensor(rerun, name)) for rerun in trace_set.reruns]
+        error = [_distances(tensors, _read_tensor(trace_set.float64_reference, name))]
+        for pair in framework_pairs(trace_set.baseline):
             # A unit at the kink of its activation falls to either side by rounding alone, in the
             # rerun of any framework: in float32 the noise is a property of the network.
-            noisy_frameworks = pair if trace_set.dtype == "float64" else baseline
+            noisy = pair if is_float64 else tuple(tensors)
             yield _compare_tensor(
-                tensor_set,
                 name,
                 pair,
-                _distances_of(noisy_frameworks, noise),
-                _distances_of(pair, error),
+                trace_set.dtype,
+                tensors,
+                noise=[row[framework] for row in noise for framework in noisy if framework in row],
+                error=[row[framework] for row in error for framework in pair if framework in row],
             )
 
 
-def _select_tensor(trace_set: TraceSet, name: str) -> TraceSet:
-    """Read a tensor of all traces."""
+def _read_tensor(traces: Mapping[str, Trace], name: str) -> dict[str, NDArray[Any]]:
+    return {framework: trace[name] for framework, trace in traces.items() if name in trace}
 
-    def read(traces: Mapping[str, Trace]) -> dict[str, Trace]:
-        return {
-            framework: {name: trace[name]} if name in trace else {}
-            for framework, trace in traces.items()
-        }
 
-    reruns = [read(rerun) for rerun in trace_set.reruns]
-    return TraceSet(
-        trace_set.dtype, read(trace_set.baseline), reruns, read(trace_set.float64_reference)
-    )
+def _distances(
+    tensors: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]
+) -> dict[str, float]:
+    """Return the distance of the tensor of each framework to that of its own other training."""
+    return {
+        framework: relative_distance(tensor, others[framework], tensor)
+        for framework, tensor in tensors.items()
+        if framework in others
+    }
 
 
 def framework_pairs(framework_variants: Iterable[str]) -> list[tuple[str, str]]:
@@ -211,13 +212,19 @@ def _in_computation_order(traces: Iterable[Trace]) -> list[str]:
 
 
 def _compare_tensor(
-    trace_set: TraceSet, name: str, pair: tuple[str, str], noise: list[float], error: list[float]
+    name: str,
+    pair: tuple[str, str],
+    dtype: str,
+    tensors: Mapping[str, NDArray[Any]],
+    *,
+    noise: list[float],
+    error: list[float],
 ) -> Comparison:
     quantity, step, tensor = name.split("/")
-    one, other = (trace_set.baseline[framework].get(name) for framework in pair)
-    bound = float64_bound(noise) if trace_set.dtype == "float64" else float32_bound(noise, error)
+    bound = float64_bound(noise) if dtype == "float64" else float32_bound(noise, error)
     if quantity == "initial":
         noise, error, bound = [], [], 0.0  # the same numbers were loaded: nothing is computed
+    one, other = map(tensors.get, pair)
     distance = float("inf")
     if one is not None and other is not None:
         distance = relative_distance(one, other, max((one, other), key=_norm))
@@ -226,33 +233,11 @@ def _compare_tensor(
         step=int(step),
         tensor=tensor,
         pair="-".join(pair),
-        dtype=trace_set.dtype,
+        dtype=dtype,
         distance=distance,
-        noise=max(noise, default=float("nan")),
-        error=max(error, default=float("nan")),
+        noise=max(noise, default=None),
+        error=max(error, default=None),
         bound=bound,
         ok=distance <= bound,
         is_evidence=bound <= EVIDENCE_BOUND,
     )
-
-
-def _distances_by_framework(
-    baseline: Mapping[str, Trace], other: Mapping[str, Trace], name: str
-) -> dict[str, float]:
-    """Return the distance of a tensor of each framework to that of its own other training."""
-    return {
-        framework: relative_distance(trace[name], other[framework][name], trace[name])
-        for framework, trace in baseline.items()
-        if name in trace and name in other.get(framework, {})
-    }
-
-
-def _distances_of(
-    frameworks: Iterable[str], distances_by_framework: Sequence[Mapping[str, float]]
-) -> list[float]:
-    return [
-        distances[framework]
-        for distances in distances_by_framework
-        for framework in frameworks
-        if framework in distances
-    ]

@@ -107,18 +107,22 @@ class Replay:
 
     def __init__(self, record: Record, initial: Mapping[str, NDArray[Any]], dtype: str) -> None:
         self.shapes = {name: value.shape for name, value in initial.items()}
+        stops = np.cumsum([value.size for value in initial.values()]).tolist()
+        self.tensors = dict(zip(initial, map(slice, [0, *stops], stops), strict=False))
         # The servers started with float32 weights, whatever the precision of the replay.
-        start = _flatten(initial).astype("float32").astype(dtype)
+        self._start = _flatten(initial).astype("float32").astype(dtype)
         self.rows = record.updates().to_pylist()
-        self.slices = {row["part"]: _slice_of(row["part"], initial) for row in self.rows}
-        self.versions = {part: [start[part_slice]] for part, part_slice in self.slices.items()}
-        self._start = start
+        self.slices = {row["part"]: self._slice_of(row["part"]) for row in self.rows}
+        self.versions = {part: [self._start[where]] for part, where in self.slices.items()}
         self._apply_updates(record, record.run.workload.optimizer, initial)
+
+    def _slice_of(self, part: str) -> slice:
+        """Return the slice of a part in the vector of all weights: a tensor, or ``start:stop``."""
+        return self.tensors.get(part) or slice(*map(int, part.split(":")))
 
     def _apply_updates(
         self, record: Record, optimizer: OptimizerConfig, initial: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Apply all updates in their order."""
         decays = _flatten(
             {
                 name: np.full(value.shape, optimizer.weight_decay if value.ndim > 1 else 0.0)
@@ -126,8 +130,8 @@ class Replay:
             }
         )
         optimizers = {
-            part: ReferenceOptimizer(optimizer, self._start[part_slice], decays[part_slice])
-            for part, part_slice in self.slices.items()
+            part: ReferenceOptimizer(optimizer, self._start[where], decays[where])
+            for part, where in self.slices.items()
         }
         gradients = recorded_gradients(record)
         for row in self.rows:
@@ -170,11 +174,8 @@ class Replay:
 
     def _split_into_tensors(self, vector: NDArray[Any]) -> Weights:
         """Split the vector of all weights into tensors."""
-        ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes.values()])
-        pieces = np.split(vector, ends[:-1])
         return {
-            name: piece.reshape(shape)
-            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+            name: vector[self.tensors[name]].reshape(shape) for name, shape in self.shapes.items()
         }
 
 
@@ -208,16 +209,3 @@ def recorded_gradients(record: Record) -> list[Mapping[str, NDArray[Any]]]:
 def _flatten(tensors: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Return the vector of all weights."""
     return np.concatenate([value.ravel() for value in tensors.values()])
-
-
-def _slice_of(part: str, tensors: Mapping[str, NDArray[Any]]) -> slice:
-    """Return the slice of a part in the vector of all weights: a tensor, or ``start:stop``."""
-    if part not in tensors:
-        start, stop = map(int, part.split(":"))
-        return slice(start, stop)
-    start = 0
-    for name, value in tensors.items():
-        if name == part:
-            break
-        start += value.size
-    return slice(start, start + tensors[part].size)
