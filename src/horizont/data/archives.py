@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(stream, "md5").hexdigest()
 
 
-def _read_limited(stream: IO[bytes], limit: int) -> bytes:
+def _read_limited(stream: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
     """Read to the end, where gzip verifies its checksum."""
     data = stream.read(limit + 1)
     if len(data) > limit:

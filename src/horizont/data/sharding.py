@@ -118,7 +118,7 @@ def batch_indices(
     per_epoch = examples // global_batch if has_global_batches else smallest_shard // local_batch
     if per_epoch == 0:
         raise UserError("global_batch", global_batch, f"at most {examples}, the examples")
-    epochs = []
+    epochs: list[Indices] = []
     for epoch in range(steps // per_epoch + 1):  # the last one may not be needed
         order = epoch_order(examples, seed, epoch)
         if has_global_batches:
