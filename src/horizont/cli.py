@@ -124,12 +124,13 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan of each run")] = False,
 ) -> int:
     """Execute the runs of an experiment that have no record yet."""
-    from horizont.workflow.notebooks import forwarded_progress
+    from horizont.workflow.progress import forwarded_progress
 
     if dry_run:
         from horizont.workflow.experiment import print_plans
 
-        return print_plans(experiment, workload, study_paths())
+        print_plans(experiment, workload, study_paths())
+        return 0
     with forwarded_progress():
         from horizont.workflow.experiment import run_on_workloads
 
@@ -146,7 +147,7 @@ def verify(
     ] = None,
 ) -> int:
     """Verify that the frameworks train a workload equivalently."""
-    from horizont.workflow.notebooks import forwarded_progress
+    from horizont.workflow.progress import forwarded_progress
     from horizont.workflow.verify import verify_workload
 
     mutations = _pairs("--mutate", "FRAMEWORK=MUTATION", mutate)
@@ -194,11 +195,11 @@ def watch(
     ] = None,
     interval: Annotated[float, typer.Option(metavar="SECONDS", help="between two updates")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="print the state once and exit")] = False,
-) -> int:
+) -> None:
     """Show the state of a run: stages, steps, CPU, memory, log."""
     from horizont.workflow.watch import watch_study
 
-    return watch_study(records or study_paths().all_records, run, interval, once=once)
+    watch_study(records or study_paths().all_records, run, interval, once=once)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from horizont.errors import NotebookFailed, UserError
 from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths
-from horizont.workflow.progress import PROGRESS_VARIABLE, Progress, echoed_progress
+from horizont.workflow.progress import Progress, forwarded_progress
 
 
 @pytest.fixture
@@ -65,12 +65,9 @@ def test_unknown_names_are_refused(paths: Paths) -> None:
     assert not paths.executed_notebooks.exists()
 
 
-def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    relay = tmp_path / "relay"
-    relay.touch()
-    monkeypatch.setenv(PROGRESS_VARIABLE, str(relay))
+def test_progress_reaches_the_terminal() -> None:
     printed = io.StringIO()
-    with echoed_progress(relay, printed):
+    with forwarded_progress(printed) as folder:
         progress = Progress("run", 2)
         progress.start("first")
         time.sleep(0.1)
@@ -80,10 +77,11 @@ def test_progress_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.Monke
         progress.start("second")
         progress.finish("available", executed=False)
         progress.close()
+        relayed = (folder / "progress").read_text()
     text = printed.getvalue()
     assert "run 1/2" in text
     assert "first: 1.0 s" in text
     assert "1 run executed" in text
     assert "1 available before" in text
     assert "step 5/10" not in text, "transient lines are for terminals"
-    assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", relay.read_text())
+    assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", relayed)

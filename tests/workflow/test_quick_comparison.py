@@ -5,6 +5,7 @@ from __future__ import annotations
 import nbformat
 import pytest
 
+from horizont.analysis.throughput import metrics
 from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.errors import UserError
 from horizont.workflow.lab import quick_comparison
@@ -38,9 +39,9 @@ def test_the_start_notebook(study_folder: Paths) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(comparison.records) == len(before) == len(FRAMEWORKS)
     for name in filter(installed_version, FRAMEWORKS):
-        metrics = comparison.metrics[f"{name}/local"]
-        assert (metrics["ok"], metrics["comparable"]) == (1, NO_CERTIFICATE)
-        assert metrics["examples_per_s"] > 0
+        found = metrics(*comparison)[f"{name}/local"]
+        assert (found["ok"], found["comparable"]) == (1, NO_CERTIFICATE)
+        assert found["examples_per_s"] > 0
     losses = [record.result.final_loss for record in comparison.records if record.ok]
     assert max(losses) - min(losses) < 1e-4, "the same training in each framework"
 

@@ -10,9 +10,6 @@ from horizont.reporting.book import PDF_NAME, build_book, external_resources
 from horizont.workflow.paths import Paths
 from horizont.workflow.results import check_claims
 
-#: Headings of the chapters that have views of all experiments.
-VIEW_CHAPTERS = {"operators": "Operators", "verdicts": "Verdicts", "resources": "Resources"}
-
 
 def assemble_book(paths: Paths) -> Path:
     """Build the book from the executed notebooks of the planned pages, and no others.
@@ -74,27 +71,24 @@ def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
         for name, experiment in study.experiments.items()
         for workload in experiment.workloads
     ]
-    views = _view_pages(study, paths)
     return [
         *pages,
-        *views["operators"],
-        *views["verdicts"],
+        *_view_pages(study, paths, "operators"),
+        *_view_pages(study, paths, "verdicts"),
         ("Decision", executed / "decision.ipynb"),
         ("Published and measured", executed / "claims.ipynb"),
-        *views["resources"],
+        *_view_pages(study, paths, "resources"),
         ("Bibliography", documents / "bibliography.md"),
     ]
 
 
-def _view_pages(study: Study, paths: Paths) -> dict[str, list[tuple[str, Path]]]:
-    """List chapter and file of each view."""
-    pages: dict[str, list[tuple[str, Path]]] = {view: [] for view in VIEW_CHAPTERS}
-    for name, experiment in study.experiments.items():
-        for view in experiment.views:
-            for workload in experiment.workloads:
-                page = (VIEW_CHAPTERS[view], paths.view_page(name, workload, view))
-                pages[view].append(page)
-    return pages
+def _view_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]:
+    return [
+        (view.capitalize(), paths.view_page(name, workload, view))
+        for name, experiment in study.experiments.items()
+        if view in experiment.views
+        for workload in experiment.workloads
+    ]
 
 
 def page_sources(study: Study) -> dict[str, str]:
@@ -102,8 +96,7 @@ def page_sources(study: Study) -> dict[str, str]:
     sources = {"claims": "reports/claims.json", "overview": "reports/metrics"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
-            pages = ["", *(f"{view}-" for view in experiment.views)]
-            for prefix in pages:
+            for prefix in ("", *(f"{view}-" for view in experiment.views)):
                 sources[f"{prefix}{name}-{workload}"] = f"records/{name}/{workload}"
     for name in study.equivalence.workloads:
         sources[f"equivalence-{name}"] = f"reports/equivalence/{name}.json"

@@ -52,47 +52,34 @@ def load_study(paths: Paths) -> Study:
         if installed_version(system.framework):
             check_compiler(system)
         _check_variant_inputs(study, system)
-    _check_file_inputs(study)
-    _check_launchers(study)
-    _check_theory_notebooks(study, paths)
-    return study
-
-
-def _check_theory_notebooks(study: Study, paths: Paths) -> None:
-    """Refuse a chapter without a notebook, in a folder that has notebooks."""
+    _check_runs(study)
     notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
     for name in study.chapters:
         if notebooks and name not in notebooks:
             raise UserError("chapters", name, notebooks)
+    return study
 
 
 def _check_variant_inputs(study: Study, system: System) -> None:
     """Refuse a variant for images where a workload reads a text."""
-    if not system.variant_info.images_only:
-        return
-    for name in study.equivalence.workloads:
+    for name in study.equivalence.workloads if system.variant_info.images_only else ():
         if dataset_info(study.workload(name).dataset).kind == "text":
             raise UserError("system", system.name, f"{system.base_name} where {name} reads a text")
 
 
-def _check_file_inputs(study: Study) -> None:
-    """Refuse to read a text from files: its official format is one line of words."""
+def _check_runs(study: Study) -> None:
+    """Refuse what the launcher of a run does not support, and a text read from files.
+
+    The official format of a text is one line of words.
+    """
     for name, settings in study.experiments.items():
         for workload in settings.workloads:
-            if dataset_info(study.workload(workload).dataset).kind != "text":
-                continue
-            for system in settings.systems:
-                if any(fields["input"].from_files for fields in settings.expand(system, workload)):
-                    allowed = f"memory where {workload} reads a text"
-                    raise UserError(f"experiments.{name}.sweep.input.source", "files", allowed)
-
-
-def _check_launchers(study: Study) -> None:
-    """Refuse topologies and faults that the launcher of an experiment does not support."""
-    for name, settings in study.experiments.items():
-        for workload in settings.workloads:
+            is_text = dataset_info(study.workload(workload).dataset).kind == "text"
             with error_context(f"experiments.{name}"):
                 for run in study.runs(name, workload):
+                    if is_text and run.input.from_files:
+                        allowed = f"memory where {workload} reads a text"
+                        raise UserError("sweep.input.source", "files", allowed)
                     check_run(run)
 
 

@@ -73,13 +73,12 @@ def run_on_workloads(name: str, workload: str, paths: Paths) -> list[Record]:
     return [record for each in selected for record in run_experiment(name, each, paths)]
 
 
-def print_plans(name: str, workload: str, paths: Paths) -> int:
+def print_plans(name: str, workload: str, paths: Paths) -> None:
     """Print the plan of each run: roles, hosts, commands, environment, files; start nothing."""
     study = load_study(paths)
     for each in _selected_workloads(study, name, workload):
         for run in study.runs(name, each):
             print(format_plan(with_local_fallback(run)))
-    return 0
 
 
 def _selected_workloads(study: Study, name: str, workload: str) -> tuple[str, ...]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from horizont.analysis.runs import CertificateStatus
-from horizont.analysis.throughput import metrics
 from horizont.config.base import parse_config
 from horizont.config.run import Run
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, parse_system
-from horizont.data.prepared import DatasetDescription
 from horizont.networks.catalogue import network_for
 from horizont.records.record import Record
 from horizont.reporting.figures.learning import loss_figure
@@ -28,8 +25,6 @@ from horizont.workflow.prepare import prepare_subset
 from horizont.workflow.progress import is_interactive
 from horizont.workflow.publish import status_from_certificate
 
-START_NOTEBOOK = "start.ipynb"
-
 #: Defaults for JupyterLab: no news and no check for newer versions, which the lock pins.
 LAB_SETTINGS_FOLDER = Path(__file__).with_name("lab_settings")
 
@@ -40,9 +35,9 @@ def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
     The root of the project is the root of its files, so that links from notebooks reach the
     report and the documentation.
     """
-    program = Path(sys.executable).with_name("jupyter-lab")
-    command = [str(program), str(paths.notebooks / START_NOTEBOOK)]
-    command += [
+    command = [
+        str(Path(sys.executable).with_name("jupyter-lab")),
+        str(paths.notebooks / "start.ipynb"),
         f"--ServerApp.root_dir={paths.root}",
         f"--LabApp.app_settings_dir={LAB_SETTINGS_FOLDER}",
     ]
@@ -101,26 +96,11 @@ INSTRUMENTED_STEPS = 10
 QUICK_TIMEOUT_S = 240
 
 
-@dataclass(frozen=True)
-class QuickComparison:
-    """The records of a quick comparison.
-
-    Attributes
-    ----------
-    records
-        One for each run, in the order of execution.
-    certificate_status
-        Whether the study's certificate covers the comparison, by framework.
-    """
+class QuickComparison(NamedTuple):
+    """Records in the order of execution, and whether a certificate covers each framework."""
 
     records: list[Record]
-    dataset: DatasetDescription
     certificate_status: CertificateStatus
-
-    @property
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """The results by system; see :func:`horizont.analysis.throughput`."""
-        return metrics(self.records, self.certificate_status)
 
 
 def quick_comparison(
@@ -137,8 +117,6 @@ def quick_comparison(
 
     Parameters
     ----------
-    batch
-        Examples of one step.
     threads
         Compute threads of each process.
     steps
@@ -171,28 +149,21 @@ def quick_comparison(
         "sampler_hz": 0,
         "timeout_s": QUICK_TIMEOUT_S,
     }
-    runs = [_quick_run(fields, name, block) for block in range(blocks) for name in FRAMEWORKS]
-    network_for(runs[0].workload, dataset.shape, dataset.classes)
-    records = execute_runs(randomise_blocks(runs, study.seed), dataset, paths.quick_comparison)
+    runs = [
+        parse_config(Run, {**fields, "system": parse_system(f"{name}/local"), "block": block})
+        for block in range(blocks)
+        for name in FRAMEWORKS
+    ]
     workload, certificate = runs[0].workload, paths.certificate(runs[0].workload_name)
-    return QuickComparison(
-        records, dataset, status_from_certificate(certificate, workload, dataset, list(FRAMEWORKS))
-    )
+    network_for(workload, dataset.shape, dataset.classes)  # refuses an unknown one
+    records = execute_runs(randomise_blocks(runs, study.seed), dataset, paths.quick_comparison)
+    status = status_from_certificate(certificate, workload, dataset, list(FRAMEWORKS))
+    return QuickComparison(records, status)
 
 
 def show_quick_comparison(**settings: Any) -> Stack:
     """Build throughput and loss of a quick comparison; see `quick_comparison` for the settings."""
-    comparison = quick_comparison(**settings)
+    records, status = quick_comparison(**settings)
     return Stack(
-        (
-            speed_table(comparison.records, comparison.certificate_status),
-            throughput_figure(comparison.records),
-            loss_figure(comparison.records),
-        )
-    )
-
-
-def _quick_run(fields: Mapping[str, Any], framework: str, block: int) -> Run:
-    return parse_config(
-        Run, {**fields, "system": parse_system(f"{framework}/local"), "block": block}
+        (speed_table(records, status), throughput_figure(records), loss_figure(records)),
     )

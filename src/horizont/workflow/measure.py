@@ -57,11 +57,61 @@ def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -
 def execute_runs(runs: Sequence[Run], dataset: DatasetDescription, paths: Paths) -> list[Record]:
     """Execute the runs of an experiment on a workload that have no record yet, in order."""
     RecordWriter.remove_abandoned(paths.records(runs[0].experiment, runs[0].workload_name))
-    runner = ExperimentRunner(paths, dataset, Progress("run", len(runs)))
+    progress = Progress("run", len(runs))
     try:
-        return [runner.load_or_run(run) for run in runs]
+        return [_load_or_run(run, dataset, paths, progress) for run in runs]
     finally:
-        runner.progress.close()
+        progress.close()
+
+
+def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: Progress) -> Record:
+    """Open the final record of a run; execute the run if there is none."""
+    store = paths.records(run.experiment, run.workload_name)
+    provenance = run_provenance(run, dataset)
+    key = run_key(run, provenance)
+    progress.start(_run_label(run))
+    if record := _find_final_record(store, key, progress):
+        return record
+    environment = describe_environment(framework_distributions())
+    if reason := skip_reason(run):
+        progress.finish("skipped", executed=False)
+        writer = RecordWriter(store, key)
+        writer.start(run, environment)
+        return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
+    with exclusive_measurement(progress.message):
+        # Another process may have executed it while this one waited.
+        if record := _find_final_record(store, key, progress):
+            return record
+        environment["provenance"] = provenance
+        files = prepare_files(run, paths)
+        run_paths = RunPaths(store, paths.prepared(dataset.name), environment, files)
+        record = execute(run, key, run_paths, progress.update)
+    progress.finish(_outcome_label(record))
+    return record
+
+
+def _find_final_record(store: Path, key: str, progress: Progress) -> Record | None:
+    record = find_record(store, key)
+    if record is None or not record.is_final:
+        return None
+    progress.finish("available", executed=False)
+    return record
+
+
+def _run_label(run: Run) -> str:
+    label = f"{run.workload_name} {run.system.name}"
+    label += f", {run.fault.name}" if run.fault is not None else ""
+    label += f", {run.input.label(run.system.framework)}" if run.input.from_files else ""
+    return f"{label}, block {run.block + 1}"
+
+
+def _outcome_label(record: Record) -> str:
+    if record.failed_unexpectedly:
+        return f"FAILED: {record.result.reason}"
+    if record.run.fault is not None:
+        return f"{record.run.fault.name}: {record.result.reason or 'completed'}"
+    disturbed = ", disturbed" if record.result.disturbed else ""
+    return f"{record.result.wall_s:.1f} s{disturbed}"
 
 
 def randomise_blocks(runs: Sequence[Run], seed: int) -> list[Run]:
@@ -135,64 +185,3 @@ def _open_lock() -> int:
         return os.open(LOCK_FILE, os.O_RDONLY)
     except FileNotFoundError:
         return os.open(LOCK_FILE, os.O_RDONLY | os.O_CREAT, 0o644)
-
-
-class ExperimentRunner:
-    """Executes the runs of one experiment on one data set."""
-
-    def __init__(self, paths: Paths, dataset: DatasetDescription, progress: Progress) -> None:
-        self.paths = paths
-        self.dataset = dataset
-        self.progress = progress
-
-    def load_or_run(self, run: Run) -> Record:
-        """Open the final record of a run; execute the run if there is none."""
-        store = self.paths.records(run.experiment, run.workload_name)
-        provenance = run_provenance(run, self.dataset)
-        key = run_key(run, provenance)
-        self.progress.start(_run_label(run))
-        if record := self._find_final_record(store, key):
-            return record
-        if reason := skip_reason(run):
-            self.progress.finish("skipped", executed=False)
-            return self._write_skipped(run, key, store, reason)
-        with exclusive_measurement(self.progress.message):
-            # Another process may have executed it while this one waited.
-            record = self._find_final_record(store, key)
-            return record or self._execute(run, key, store, provenance)
-
-    def _find_final_record(self, store: Path, key: str) -> Record | None:
-        record = find_record(store, key)
-        if record is None or not record.is_final:
-            return None
-        self.progress.finish("available", executed=False)
-        return record
-
-    def _write_skipped(self, run: Run, key: str, store: Path, reason: str) -> Record:
-        writer = RecordWriter(store, key)
-        writer.start(run, describe_environment(framework_distributions()))
-        return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
-
-    def _execute(self, run: Run, key: str, store: Path, provenance: dict[str, str]) -> Record:
-        environment = {**describe_environment(framework_distributions()), "provenance": provenance}
-        prepared = self.paths.prepared(self.dataset.name)
-        run_paths = RunPaths(store, prepared, environment, prepare_files(run, self.paths))
-        record = execute(run, key, run_paths, self.progress.update)
-        self.progress.finish(_outcome_label(record))
-        return record
-
-
-def _run_label(run: Run) -> str:
-    label = f"{run.workload_name} {run.system.name}"
-    label += f", {run.fault.name}" if run.fault is not None else ""
-    label += f", {run.input.label(run.system.framework)}" if run.input.from_files else ""
-    return f"{label}, block {run.block + 1}"
-
-
-def _outcome_label(record: Record) -> str:
-    if not record.ok and not record.is_final:
-        return f"FAILED: {record.result.reason}"
-    if record.run.fault is not None:
-        return f"{record.run.fault.name}: {record.result.reason or 'completed'}"
-    disturbed = ", disturbed" if record.result.disturbed else ""
-    return f"{record.result.wall_s:.1f} s{disturbed}"

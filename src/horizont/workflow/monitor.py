@@ -28,10 +28,7 @@ _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> int:
     """Run a command with the standard streams of this process, and forward signals to it.
 
-    Parameters
-    ----------
-    on_start
-        Called with its process ID.
+    `on_start` is called with its process ID.
 
     Returns
     -------
@@ -70,15 +67,10 @@ def _signals_handled_by(forward: Callable[[int, FrameType | None], None]) -> Ite
 def _in_foreground() -> bool:
     """Whether the terminal sends its keys to this process group, which includes the command."""
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
 
 
 def monitor_command(command: Sequence[str], out: Path | None = None, hz: float = 5.0) -> int:
@@ -90,12 +82,8 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
 
     Parameters
     ----------
-    command
-        The program and its arguments.
     out
         A folder without samples; by default a new one, named by the time, in the current folder.
-    hz
-        Samples per second.
 
     Returns
     -------
@@ -107,7 +95,11 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
     UserError
         If the command cannot be started, the folder cannot be used, or the rate is impossible.
     """
-    program = _find_program(command)
+    if not command:
+        raise UserError("command", "", "a program and its arguments, after --")
+    program = shutil.which(command[0])
+    if program is None:
+        raise UserError("command", command[0], "a program that can be started")
     if not 0 < hz <= _MAX_HZ:
         raise UserError("--hz", hz, f"a number above 0, up to {_MAX_HZ:g}")
     folder = _create_folder(out or Path(time.strftime("samples-%Y%m%d-%H%M%S")))
@@ -127,15 +119,6 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
     _log_event(folder, "ended", process=name, status=status)
     _write_results(folder, command, status, result)
     return status
-
-
-def _find_program(command: Sequence[str]) -> str:
-    if not command:
-        raise UserError("command", "", "a program and its arguments, after --")
-    program = shutil.which(command[0])
-    if program is None:
-        raise UserError("command", command[0], "a program that can be started")
-    return program
 
 
 def _create_folder(folder: Path) -> Path:

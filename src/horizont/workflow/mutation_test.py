@@ -95,7 +95,7 @@ def _mutation_result(
     compared[mutated] = {FLOAT64_RUN: traced[mutated][_mutated_run(mutation)]}
     divergences = (row.as_row() for row in checker.comparisons(compared) if not row.ok)
     info = MUTATIONS[mutation]
-    none = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
+    none: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
     first = next(divergences, none)
     return {
         "description": info.description,

@@ -6,15 +6,13 @@ import json
 import os
 import re
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from horizont.errors import NotebookFailed, UserError
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.progress import PROGRESS_VARIABLE, echoed_progress
+from horizont.workflow.progress import forwarded_progress
 
 KERNEL_NAME = "python3"
 
@@ -118,24 +116,6 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
         if out.exists():
             strip_papermill_metadata(out)
             rebase_links(out, source.parent)
-
-
-@contextmanager
-def forwarded_progress() -> Iterator[Path]:
-    """Print the progress of a kernel to the terminal; yield a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="horizont-") as name:
-        folder = Path(name)
-        relay = folder / "progress"
-        relay.touch()
-        outer_relay = os.environ.get(PROGRESS_VARIABLE)
-        os.environ[PROGRESS_VARIABLE] = str(relay)
-        try:
-            with echoed_progress(relay):
-                yield folder
-        finally:
-            os.environ.pop(PROGRESS_VARIABLE)
-            if outer_relay is not None:
-                os.environ[PROGRESS_VARIABLE] = outer_relay
 
 
 def strip_papermill_metadata(path: Path) -> None:

@@ -11,7 +11,6 @@ from horizont.data.catalogue import dataset_info
 from horizont.data.files import write_files_if_missing
 from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
-from horizont.errors import UserError
 from horizont.networks.catalogue import network_for
 from horizont.networks.network import summary
 from horizont.workflow.check import load_study
@@ -57,8 +56,7 @@ def prepare_files(run: Run, paths: Paths) -> Path | None:
     if not run.input.from_files:
         return None
     data = load(paths.prepared(run.workload.dataset))
-    if not isinstance(data, ImageData):
-        raise UserError("input.source", "files", f"memory where {run.workload_name} reads a text")
+    assert isinstance(data, ImageData), "load_study refuses a text"
     return write_files_if_missing(data, paths.files(run.workload.dataset))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from yaml import safe_load
 
 from horizont.config.base import parse_config
-from horizont.config.study import Study, read_study
+from horizont.config.study import Study
 from horizont.errors import UserError
 from horizont.workflow.paths import Paths
 
@@ -45,10 +47,11 @@ def apply_profile(paths: Paths, name: str) -> Study:
         deep_merge(values, changes)
         for experiment in chosen:
             values["experiments"].move_to_end(experiment)
-    parse_config(Study, _to_builtin(values), f"profiles/{name}.yaml")
-    with paths.params.open("w", encoding="utf-8") as file:
-        yaml.dump(values, file)
-    return read_study(paths.params)
+    text = StringIO()
+    yaml.dump(values, text)
+    study = parse_config(Study, safe_load(text.getvalue()), f"profiles/{name}.yaml")
+    paths.params.write_text(text.getvalue(), encoding="utf-8")
+    return study
 
 
 def deep_merge(base: Any, changes: Mapping[str, Any]) -> None:
@@ -62,10 +65,3 @@ def deep_merge(base: Any, changes: Mapping[str, Any]) -> None:
 
 def _profile_path(paths: Paths, name: str) -> Path:
     return paths.root / "profiles" / f"{name}.yaml"
-
-
-def _to_builtin(values: Any) -> Any:
-    """Convert the containers of the YAML reader to built-in ones."""
-    if isinstance(values, Mapping):
-        return {key: _to_builtin(value) for key, value in values.items()}
-    return [_to_builtin(value) for value in values] if isinstance(values, list) else values

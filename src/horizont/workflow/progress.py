@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -137,39 +138,48 @@ def format_duration(seconds: float) -> str:
 
 
 @contextmanager
-def echoed_progress(relay: Path, out: TextIO | None = None) -> Iterator[None]:
-    """Print the lines of a growing file to `out`, by default standard error.
+def forwarded_progress(out: TextIO | None = None) -> Iterator[Path]:
+    """Print the progress of this process or of a kernel; yield a temporary folder with the relay.
 
     Lines that may be overwritten are printed to a terminal only, and only the newest of them.
+
+    Parameters
+    ----------
+    out
+        By default standard error.
     """
-    stop = threading.Event()
-    arguments = (relay, out or sys.stderr, stop)
-    printer = threading.Thread(target=_echo_lines, args=arguments, daemon=True)
-    printer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        printer.join()
+    outer_relay = os.environ.get(PROGRESS_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
+        relay = Path(folder, "progress")
+        relay.touch()
+        os.environ[PROGRESS_VARIABLE] = str(relay)
+        stop = threading.Event()
+        arguments = (relay, out or sys.stderr, stop)
+        printer = threading.Thread(target=_print_lines, args=arguments, daemon=True)
+        printer.start()
+        try:
+            yield Path(folder)
+        finally:
+            stop.set()
+            printer.join()
+            os.environ.pop(PROGRESS_VARIABLE)
+            if outer_relay is not None:
+                os.environ[PROGRESS_VARIABLE] = outer_relay
 
 
-def _echo_lines(relay: Path, out: TextIO, stop: threading.Event) -> None:
+def _print_lines(relay: Path, out: TextIO, stop: threading.Event) -> None:
+    """Print the lines of a growing file."""
+    clear = "\r\033[K" if out.isatty() else ""
     with relay.open(encoding="utf-8") as file:
         stopped = False
         while not stopped:
             stopped = stop.wait(POLL_INTERVAL_S)
-            _print_lines(file.read().splitlines(), out)
-    if out.isatty():
-        out.write("\r\033[K")
-    out.flush()
-
-
-def _print_lines(lines: list[str], out: TextIO) -> None:
-    is_terminal = out.isatty()
-    for number, line in enumerate(lines, start=1):
-        text = line[1:]
-        if line.startswith("="):
-            out.write(f"\r\033[K  {text}\n" if is_terminal else f"  {text}\n")
-        elif is_terminal and number == len(lines):
-            out.write(f"\r\033[K  {text[:LINE_WIDTH]}")
+            lines = file.read().splitlines()
+            for number, line in enumerate(lines, start=1):
+                if line.startswith("="):
+                    out.write(f"{clear}  {line[1:]}\n")
+                elif clear and number == len(lines):
+                    out.write(f"{clear}  {line[1 : LINE_WIDTH + 1]}")
+            out.flush()
+    out.write(clear)
     out.flush()

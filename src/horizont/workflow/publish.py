@@ -84,9 +84,8 @@ def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> dict[str,
     """Return the outcome of the faults, by system and fault."""
     columns = ["steps", "planned", "detected_after_s", "outcome"]
     table = fault_outcomes(records).reindex(columns=["system", "fault", "block", *columns])
-    rows = table.astype(object).where(table.notna(), None).to_dict(orient="records")
     outcomes: dict[str, dict[str, object]] = {}
-    for row in rows:
+    for row in table.astype(object).where(table.notna(), None).to_dict(orient="records"):
         name = f"{row['fault']}, block {row['block'] + 1}"
         outcomes.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
     return outcomes
@@ -125,7 +124,7 @@ def export_tensorboard(
     Parameters
     ----------
     logdir
-        The folder of the event files; by default ``tensorboard`` in that of the study.
+        By default ``tensorboard`` in the folder of the study.
     follow_s
         Seconds between repetitions, until interrupted; None writes once.
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from horizont.workflow.paths import Paths
 
 #: Pages that are executed at a time.
 PARALLEL_PAGES = 2
+
+DVC = (sys.executable, "-m", "dvc")
 
 RUNNING_LINE = re.compile(r"^Running stage '(?P<stage>[^']+)'")
 SKIPPED_LINE = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
@@ -55,10 +57,8 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     names = _dvc(paths.root, "stage", "list", "--name-only").splitlines()
     plan = [[list(arguments)]] if arguments else schedule_stages(names, read_stage_meta(paths.root))
     progress = StageProgress(len(names))
-    for in_parallel in plan:
-        if status := _run_in_parallel(paths.root, in_parallel, progress):
-            return status
-    return 0
+    statuses = (_run_in_parallel(paths.root, in_parallel, progress) for in_parallel in plan)
+    return next(filter(None, statuses), 0)
 
 
 def schedule_stages(
@@ -103,27 +103,31 @@ class StageProgress:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._started_stages: set[str] = set()
+        self._stages: set[str] = set()
         self._start_s = time.monotonic()
         self._lock = threading.Lock()
 
-    def on_line(self, line: str) -> None:
-        """Count the stage that a line of DVC's output names."""
+    def follow(self, output: Iterable[str]) -> None:
+        """Count the stages that the output of DVC names."""
+        for line in output:
+            started = RUNNING_LINE.match(line)
+            if match := started or SKIPPED_LINE.match(line):
+                self._count(match["stage"], is_started=started is not None)
+
+    def _count(self, stage: str, *, is_started: bool) -> None:
         with self._lock:
-            if match := SKIPPED_LINE.match(line):
-                self._started_stages.add(match["stage"])
-            elif match := RUNNING_LINE.match(line):
-                self._started_stages.add(match["stage"])
+            self._stages.add(stage)
+            if is_started:
                 minutes, seconds = divmod(int(time.monotonic() - self._start_s), 60)
-                number = f"[{len(self._started_stages)}/{self._total}]"
-                print(f"{number} {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
+                number = f"[{len(self._stages)}/{self._total}]"
+                print(f"{number} {stage}  ({minutes}:{seconds:02d})", flush=True)
 
 
 def _run_in_parallel(
     root: Path, argument_lists: Sequence[Sequence[str]], progress: StageProgress
 ) -> int:
     """Run several `dvc repro` at the same time."""
-    command = [*_dvc_command(), "--wait-for-lock", "repro"]
+    command = [*DVC, "--wait-for-lock", "repro"]
     processes: list[subprocess.Popen[str]] = []
     readers: list[threading.Thread] = []
     try:
@@ -138,7 +142,7 @@ def _run_in_parallel(
                     process_group=0,
                 )
                 processes.append(process)
-            readers.append(threading.Thread(target=_read_output, args=(process, progress)))
+            readers.append(threading.Thread(target=progress.follow, args=(process.stdout,)))
             readers[-1].start()
         statuses = [process.wait() for process in processes]
         return next((status for status in statuses if status), 0)
@@ -156,19 +160,9 @@ def _run_in_parallel(
             reader.join()
 
 
-def _read_output(process: subprocess.Popen[str], progress: StageProgress) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        progress.on_line(line)
-
-
-def _dvc_command() -> list[str]:
-    return [sys.executable, "-m", "dvc"]
-
-
 def _dvc(root: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [*_dvc_command(), *arguments],
+        [*DVC, *arguments],
         cwd=root,
         env=stage_environment(root),
         capture_output=True,

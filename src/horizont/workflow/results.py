@@ -56,8 +56,11 @@ def print_table(
     """Print a table of strings; columns of `text` are left-aligned, the others numbers."""
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for name in cells.columns:
-        justify = "left" if name in text else "right"
-        table.add_column(str(name).strip(), justify=justify, no_wrap=name not in wrapped)
+        table.add_column(
+            str(name).strip(),
+            justify="left" if name in text else "right",
+            no_wrap=name not in wrapped,
+        )
     for row in cells.itertuples(index=False):
         table.add_row(*row)
     console.print(table)
