@@ -106,19 +106,22 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
     if isinstance(data, ImagesOnDisk):
         if data.reader == "NDArrayIter":
             return _epoch_batches(data, convert)
-        return lazily(_load_batches(_file_dataset(data, convert), data))
+        return lazily(_file_batches(data, convert))
     dataset = (
         WindowDataset(data)
         if isinstance(data, TextWindows)
         else ImageDataset(data.labels, data.images.__getitem__, convert)
     )
-    loader = mx.gluon.data.DataLoader(
+    return iter(_loader(dataset, data))
+
+
+def _loader(dataset: mx.gluon.data.Dataset, data: TrainingData, **options: int) -> Any:
+    return mx.gluon.data.DataLoader(
         dataset,
         batch_sampler=[[indices] for indices in data.order],
         batchify_fn=unwrap_batch,
-        num_workers=0,
+        **options,
     )
-    return iter(loader)
 
 
 def unwrap_batch(items: list[Batch]) -> Batch:
@@ -168,26 +171,18 @@ def open_records(path: Path, shape: tuple[int, ...]) -> ImageReader:
     return read
 
 
-def _file_dataset(data: ImagesOnDisk, convert: Convert) -> ImageDataset:
+def _file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+    """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
     files = data.files
     read: ImageReader = files.read
     if data.reader == "RecordIO":
         read = open_records(write_recordio(files), files.shape)
     if data.input.cache:
         read = DecodedImageCache(len(files), files.shape, read)
-    return ImageDataset(files.labels, read, convert)
-
-
-def _load_batches(dataset: ImageDataset, data: ImagesOnDisk) -> Iterator[Batch]:
-    """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
-    loader = mx.gluon.data.DataLoader(
-        dataset,
-        batch_sampler=[[indices] for indices in data.order],
-        batchify_fn=unwrap_batch,
-        num_workers=data.input.workers,
-        prefetch=data.input.prefetch,
-    )
-    if not data.input.workers:
+    dataset = ImageDataset(files.labels, read, convert)
+    workers = data.input.workers
+    loader = _loader(dataset, data, num_workers=workers, prefetch=data.input.prefetch)
+    if not workers:
         yield from loader
         return
     for batch in loader:
@@ -203,25 +198,16 @@ def _epoch_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
     """
     files = data.files
     images = files.read(np.arange(len(files)))
-    order = [np.asarray(indices) for indices in data.order]
-    length = max(1, len(files) // len(order[0]))
-    for start in range(0, len(order), length):
-        yield from _iterate_epoch(images, order[start : start + length], data, convert)
-
-
-def _iterate_epoch(
-    images: npt.NDArray[np.uint8],
-    order: list[npt.NDArray[np.int64]],
-    data: ImagesOnDisk,
-    convert: Convert,
-) -> Iterator[Batch]:
-    indices = np.concatenate(order)
-    iterator: Any = mx.io.NDArrayIter(
-        mx.nd.array(images[indices], dtype="uint8"),
-        to_index_tensor(data.files.labels[indices]),
-        batch_size=len(order[0]),
-    )
-    if data.input.prefetch:
-        iterator = mx.io.PrefetchingIter(iterator)
-    for batch in iterator:
-        yield convert(batch.data[0].asnumpy()), batch.label[0]
+    batch_size = len(data.order[0])
+    epoch_batches = max(1, len(files) // batch_size)
+    for start in range(0, len(data.order), epoch_batches):
+        indices = np.concatenate(data.order[start : start + epoch_batches])
+        iterator: Any = mx.io.NDArrayIter(
+            mx.nd.array(images[indices], dtype="uint8"),
+            to_index_tensor(files.labels[indices]),
+            batch_size=batch_size,
+        )
+        if data.input.prefetch:
+            iterator = mx.io.PrefetchingIter(iterator)
+        for batch in iterator:
+            yield convert(batch.data[0].asnumpy()), batch.label[0]

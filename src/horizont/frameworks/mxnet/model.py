@@ -96,9 +96,7 @@ def build_net(setup: TrainingSetup) -> Any:
     net = NetworkModule(setup.network)
     net.cast(setup.dtype)
     net.initialize(mx.init.Zero())
-    native = to_native_gates(setup.network, setup.weights)
-    set_parameters(named_parameters(setup.weights, net), native)
-    set_parameters(named_parameters(setup.running_statistics, net), setup.running_statistics)
+    set_parameters(net, to_native_gates(setup.network, setup.weights) | setup.running_statistics)
     net.hybridize(**HYBRIDIZE_OPTIONS[setup.variant])
     return net
 
@@ -114,9 +112,9 @@ def named_parameters(names: Iterable[str], net: Any) -> dict[str, Any]:
     return parameters
 
 
-def set_parameters(parameters: dict[str, Any], values: Weights) -> None:
-    """Set the values of parameters."""
-    for name, parameter in parameters.items():
+def set_parameters(net: Any, values: Weights) -> None:
+    """Set weights and statistics by canonical name."""
+    for name, parameter in named_parameters(values, net).items():
         parameter.set_data(mx.nd.array(values[name], dtype=parameter.dtype))
 
 

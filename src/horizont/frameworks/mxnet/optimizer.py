@@ -17,12 +17,12 @@ from horizont.config.workload import OptimizerConfig
 from horizont.frameworks.base import TrainingSetup
 
 #: The largest number of weights of MXNet's operator for several updates.
-MAX_AGGREGATED_WEIGHTS = 60
+_MAX_AGGREGATED_WEIGHTS = 60
 
 #: Up to so many elements in total, one operator for several weights is faster than one for each:
 #: LeNet-5 spends its time on queueing. The operator iterates over the elements of all weights in
 #: turn, with which ResNet-18 took 2.4 times as long.
-MAX_AGGREGATED_ELEMENTS = 100_000
+_MAX_AGGREGATED_ELEMENTS = 100_000
 
 
 def build_optimizer(setup: TrainingSetup, rescale: float = 1.0) -> Any:
@@ -32,11 +32,10 @@ def build_optimizer(setup: TrainingSetup, rescale: float = 1.0) -> Any:
     """
     config = setup.optimizer
     options = {"learning_rate": config.learning_rate, "rescale_grad": rescale}
-    optimizer = (
-        _float64_optimizer(config, options)
-        if setup.dtype == "float64"
-        else _float32_optimizer(setup, options)
-    )
+    if setup.dtype == "float64":
+        optimizer = (Float64Adam if config.name == "adam" else Float64SGD)(config, **options)
+    else:
+        optimizer = _float32_optimizer(setup, options)
     optimizer.wd = config.weight_decay
     optimizer.set_wd_mult(
         {
@@ -55,12 +54,8 @@ def _float32_optimizer(setup: TrainingSetup, options: dict[str, float]) -> Any:
         return Nesterov(momentum=config.momentum, **options)
     optimizer = mx.optimizer.SGD(momentum=config.momentum, **options)
     elements = sum(weight.size for weight in setup.weights.values())
-    optimizer.aggregate_num = MAX_AGGREGATED_WEIGHTS if elements <= MAX_AGGREGATED_ELEMENTS else 1
+    optimizer.aggregate_num = _MAX_AGGREGATED_WEIGHTS if elements <= _MAX_AGGREGATED_ELEMENTS else 1
     return optimizer
-
-
-def _float64_optimizer(config: OptimizerConfig, options: dict[str, float]) -> Any:
-    return (Float64Adam if config.name == "adam" else Float64SGD)(config, **options)
 
 
 def clip_gradients(gradients: Sequence[Any], clip_norm: float) -> None:
@@ -81,19 +76,12 @@ def clip_gradients(gradients: Sequence[Any], clip_norm: float) -> None:
         mx.nd.broadcast_mul(gradient, factor.reshape((1,) * gradient.ndim), out=gradient)
 
 
-def is_aggregated(optimizer: Any) -> bool:
-    """Whether one queued operation updates up to `MAX_AGGREGATED_WEIGHTS` weights."""
-    return bool(optimizer.aggregate_num == MAX_AGGREGATED_WEIGHTS)
-
-
 def canonical_state(config: OptimizerConfig, state: Any) -> list[Any]:
     """Return the optimizer state of a weight, one array per slot.
 
     MXNet's velocity is that of the weight, not of the gradient: it contains the negative learning
     rate.
     """
-    if not config.slots:
-        return []
     if config.name == "adam":
         return [moment.asnumpy() for moment in state]
     return [state.asnumpy() / -config.learning_rate]
@@ -136,12 +124,14 @@ class Nesterov(mx.optimizer.NAG):  # type: ignore[misc]
         super().update_multi_precision(index, weight, grad, state)
 
 
-class Float64SGD(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """Gradient descent in float64, with momentum if configured."""
-
+class _Float64Optimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
     def __init__(self, config: OptimizerConfig, **kwargs: float) -> None:
         super().__init__(**kwargs)
         self.config = config
+
+
+class Float64SGD(_Float64Optimizer):
+    """Gradient descent in float64, with momentum if configured."""
 
     def create_state(self, index: Any, weight: Any) -> Any:
         """Return a velocity, as MXNet defines it, if there is momentum."""
@@ -160,12 +150,8 @@ class Float64SGD(mx.optimizer.Optimizer):  # type: ignore[misc]
         weight += move + momentum * state if self.config.nesterov else state
 
 
-class Float64Adam(mx.optimizer.Optimizer):  # type: ignore[misc]
+class Float64Adam(_Float64Optimizer):
     """Adam in float64, by algorithm 1 of its paper."""
-
-    def __init__(self, config: OptimizerConfig, **kwargs: float) -> None:
-        super().__init__(**kwargs)
-        self.config = config
 
     def create_state(self, index: Any, weight: Any) -> Any:
         """Return two moments."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
@@ -147,10 +146,8 @@ class LocalTrainer(base.EngineQueuedTrainer):
         for name, parameter in self.parameters.items():
             parameter.wd_mult = 1.0 if self.setup.weight_decay_of(name) else 0.0
         self.updater = mx.gluon.Trainer(list(self.parameters.values()), rule, kvstore=None)
-        # One completion marker for each queued update operation.
-        self.marked_weights = self.weight_arrays[
-            :: optimizer.MAX_AGGREGATED_WEIGHTS if optimizer.is_aggregated(rule) else 1
-        ]
+        # One completion marker for each queued update operation, which may update several weights.
+        self.marked_weights = self.weight_arrays[:: max(1, rule.aggregate_num)]
 
     def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
@@ -199,7 +196,7 @@ class LocalTrainer(base.EngineQueuedTrainer):
     @property
     def losses_per_example(self) -> int:
         """The number of losses of an example, of which Gluon takes the mean instead of the sum."""
-        return math.prod(self.setup.network.time_steps)
+        return self.setup.network.input_shape[0] if self.setup.network.reads_text else 1
 
     def clip_gradients(self) -> None:
         """Queue the clipping of the gradients if the optimizer is configured to."""
@@ -267,7 +264,7 @@ class LocalTrainer(base.EngineQueuedTrainer):
             losses = self.loss(logits, labels)
         self.backward(losses)
         loss = self.loss_value(PendingLoss(losses, []))
-        model.set_parameters(self.statistic_parameters, statistics)
+        model.set_parameters(self.net, statistics)
         self.states = states
         gradients = {name: value.grad().asnumpy() for name, value in self.parameters.items()}
         named = to_canonical_gates(self.setup.network, gradients)

@@ -306,7 +306,9 @@ class ParameterServerCoordinator(Coordinator):
             tape.watch(values)
             logits, states, statistics = self.model.stateless_score(values, inputs, states)
             loss = self.model.loss(logits, labels)
-            self.model.assign_non_trainable(statistics)
+            non_trainable = self.model.network.non_trainable_variables
+            for variable, value in zip(non_trainable, statistics, strict=True):
+                variable.value.assign(value)
         times.append(timestamp_after([loss]))
         with after_last_timestamp(times):
             gradients = _to_dense(tape.gradient(loss, values))

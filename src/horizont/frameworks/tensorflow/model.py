@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from horizont.frameworks.base import TrainingSetup, Weights
 from horizont.frameworks.tensorflow.layers import ExternalDropout, build_keras_model
-from horizont.networks.layers import Conv, Dense, Embedding, Flatten, Shape
+from horizont.networks.layers import Dense, Embedding, Flatten, Shape
 from horizont.networks.network import Network
 from horizont.networks.weights import (
     statistic_shapes,
@@ -129,11 +129,6 @@ class Model:
         scores, *final_states = outputs if states else [outputs]
         return scores, final_states, non_trainable
 
-    def assign_non_trainable(self, values: Sequence[Any]) -> None:
-        """Set the non-trainable variables."""
-        for variable, value in zip(self.network.non_trainable_variables, values, strict=True):
-            variable.value.assign(value)
-
     def running_statistics(self) -> Weights:
         """Return the running statistics by canonical name."""
         return {layout.name: layout.variable.numpy() for layout in self.statistic_layouts}
@@ -153,8 +148,8 @@ def build_model(setup: TrainingSetup) -> Model:
     model = Model(
         setup,
         built,
-        tuple(_variable_layouts(built, network, weight_shapes(network))),
-        tuple(_variable_layouts(built, network, statistic_shapes(network))),
+        _variable_layouts(built, network, weight_shapes(network)),
+        _variable_layouts(built, network, statistic_shapes(network)),
         {layer.name: layer for layer in built.layers if isinstance(layer, ExternalDropout)},
     )
     native = to_native_gates(network, setup.weights)
@@ -177,9 +172,9 @@ ATTRIBUTES = {
 
 def _variable_layouts(
     built: Any, network: Network, shapes: Mapping[str, Shape]
-) -> list[VariableLayout]:
+) -> tuple[VariableLayout, ...]:
     """Return variable and layout of each weight or statistic."""
-    windows = _kernel_windows(network)
+    windows = _special_windows(network)
     # Under a strategy a variable is a container; the local one inside it is trained.
     strategy = tf.distribute.get_strategy()
     layouts = []
@@ -195,27 +190,27 @@ def _variable_layouts(
         if len(shape) > 1:
             window = windows.get(layer_name, window)
         layouts.append(VariableLayout(name, shape, window, keras_variable, variable))
-    return layouts
+    return tuple(layouts)
 
 
-def _kernel_windows(network: Network) -> dict[str, Shape]:
-    """Return the window of each layer with a matrix or kernel, as (out, c, h, w).
+def _special_windows(network: Network) -> dict[str, Shape]:
+    """Return the windows, (out, channels, height, width), that are not the shape of the weight.
 
     The rows of the matrix after a flattened image are in TensorFlow's order, channels fastest. The
-    mutation that flattens `hwc` keeps them in the canonical order.
+    mutation that flattens `hwc` keeps them in the canonical order. Both layouts of an embedding
+    table are the same.
     """
     windows: dict[str, Shape] = {}
     image: Shape | None = None
     for context in network.layer_contexts:
         layer, shape = context.layer, context.shape
         match layer:
-            case Conv():
-                windows[layer.name] = (layer.channels, shape[0], layer.kernel, layer.kernel)
             case Flatten(order="chw") if len(shape) == 3:
                 image = shape
             case Dense():
-                windows[layer.name] = (layer.features, *(image or (shape[-1], 1, 1)))
+                if image:
+                    windows[layer.name] = (layer.features, *image)
                 image = None
-            case Embedding():  # both layouts of the table are the same
+            case Embedding():
                 windows[layer.name] = (1, 1, layer.words, layer.features)
     return windows

@@ -35,9 +35,9 @@ class Optimizer:
             ]
             for layout in model.layouts
         ]
-        powers = (self.config.beta1, self.config.beta2) if "first" in slots else ()
+        self.betas = (self.config.beta1, self.config.beta2) if "first" in slots else ()
         self.beta_powers = [
-            tf.Variable(np.array(power, setup.dtype), trainable=False) for power in powers
+            tf.Variable(np.array(beta, setup.dtype), trainable=False) for beta in self.betas
         ]
 
     @property
@@ -68,10 +68,9 @@ class Optimizer:
         if not self.beta_powers:
             return updates
         with tf.control_dependencies(updates):
-            betas = (self.config.beta1, self.config.beta2)
             return [
                 power.assign(power * tf.constant(beta, power.dtype))
-                for power, beta in zip(self.beta_powers, betas, strict=True)
+                for power, beta in zip(self.beta_powers, self.betas, strict=True)
             ]
 
     def _apply_one(self, variable: Any, gradient: Any, slots: Sequence[Any]) -> Any:

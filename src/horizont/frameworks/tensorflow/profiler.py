@@ -141,18 +141,19 @@ def _calls(folder: Path) -> Iterator[Call]:
     space.ParseFromString(files[-1].read_bytes())
     for plane in space.planes:
         if plane.name == "/host:CPU":
-            for thread, line in enumerate(plane.lines):
-                yield from _line_calls(plane, line, thread)
+            yield from _plane_calls(plane)
 
 
-def _line_calls(plane: Any, line: Any, thread: int) -> Iterator[Call]:
+def _plane_calls(plane: Any) -> Iterator[Call]:
     names = {key: _split_name(value.name) for key, value in plane.event_metadata.items()}
-    events = [event for event in line.events if names[event.metadata_id]]
-    events.sort(key=lambda event: event.offset_ps)
-    starts = [line.timestamp_ns / 1e9 + event.offset_ps / 1e12 for event in events]
-    totals = [event.duration_ps / 1e12 for event in events]
-    selves = self_times([(thread, a, a + b) for a, b in zip(starts, totals, strict=True)])
-    for event, start, total_s, self_s in zip(events, starts, totals, selves, strict=True):
+    timed = [
+        (thread, line.timestamp_ns / 1e9 + event.offset_ps / 1e12, event.duration_ps / 1e12, event)
+        for thread, line in enumerate(plane.lines)
+        for event in sorted(line.events, key=lambda event: event.offset_ps)
+        if names[event.metadata_id]
+    ]
+    selves = self_times([(thread, start, start + total) for thread, start, total, _ in timed])
+    for (thread, start, total_s, event), self_s in zip(timed, selves, strict=True):
         node, kind = names[event.metadata_id]
         yield Call(start, total_s, self_s, thread, node, kind)
 

@@ -65,19 +65,20 @@ class LocalTrainer(base.Trainer):
         """
         self.jit = setup.variant == "xla"
         self.eager = setup.variant == "eager"
-        inputs = tf.TensorSpec(*_input_spec(self.model.network))
-        self.labels_shape = setup.network.time_steps
-        batch = [inputs, tf.TensorSpec((None, *self.labels_shape), tf.int64)]
+        # The first input and output; recurrent states follow.
+        first, scores = self.model.network.inputs[0], self.model.network.outputs[0]
+        inputs = tf.TensorSpec(first.shape, first.dtype)
+        self.batch_spec = [inputs, tf.TensorSpec(scores.shape[:-1], tf.int64)]
         gradients = [tf.TensorSpec(variable.shape, setup.dtype) for variable in self.variables]
-        self.compiled_step = self._function(self.train, batch, self.jit)
-        self.forward_function = (
-            self._function(self.forward, batch, True) if self.jit else self.forward
+        self.compiled_step = self._function(self.train, self.batch_spec, self.jit)
+        self.forward_function, self.update_function = self.forward, self.update
+        if self.jit:
+            self.forward_function = self._function(self.forward, self.batch_spec, True)
+            self.update_function = self._function(self.update, [gradients], True)
+        self.compiled_instrumented_step = self._function(
+            self.train_with_timestamps, self.batch_spec, False
         )
-        self.update_function = (
-            self._function(self.update, [gradients], True) if self.jit else self.update
-        )
-        self.compiled_instrumented_step = self._function(self.train_with_timestamps, batch, False)
-        self.compiled_differentiate = self._function(self.differentiate, batch, self.jit)
+        self.compiled_differentiate = self._function(self.differentiate, self.batch_spec, self.jit)
         self.compiled_scores = tf.function(self.score, autograph=False, input_signature=[inputs])
 
     def _function(self, body: Callable[..., Any], signature: Sequence[Any], jit: bool) -> Any:
@@ -171,10 +172,9 @@ class LocalTrainer(base.Trainer):
         changed = [*self.variables, *self.optimizer.variables]
         values = [variable.numpy() for variable in changed]
         statistics = self.model.running_statistics()
-        shape, dtype = _input_spec(self.model.network)
         rows = batch_size if self.jit else 1
-        inputs, labels = (rows, *shape[1:]), (rows, *self.labels_shape)
-        self.compiled_instrumented_step(tf.zeros(inputs, dtype), tf.zeros(labels, tf.int64))
+        batch = [tf.zeros((rows, *spec.shape[1:]), spec.dtype) for spec in self.batch_spec]
+        self.compiled_instrumented_step(*batch)
         for variable, value in zip(changed, values, strict=True):
             variable.assign(value)
         self.model.set_running_statistics(statistics)
@@ -240,9 +240,3 @@ class LocalTrainer(base.Trainer):
         """Set the masks of the next step."""
         for name, mask in masks.items():
             self.model.external_dropouts[name].set_mask(mask)
-
-
-def _input_spec(network: Any) -> tuple[tuple[int | None, ...], str]:
-    """Return shape and type of the input of a Keras model, without the states."""
-    inputs = network.inputs[0]
-    return tuple(inputs.shape), inputs.dtype

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from horizont.config.input import InputPipeline
 from horizont.data.files import DecodedImageCache, ImageReader
 from horizont.frameworks.base import (
     ImagesOnDisk,
@@ -40,6 +41,23 @@ class ImageDataset(Dataset[Batch]):
         """Return a batch at once; DataLoader prefers this method to ``__getitem__``."""
         selected = torch.as_tensor(indices)
         return self.convert(self.images[selected]), self.labels[selected]
+
+
+class FileDataset(Dataset[Batch]):
+    """Images in files, read and normalised batch by batch."""
+
+    def __init__(self, data: ImagesOnDisk, convert: Convert) -> None:
+        files = data.files
+        self.labels = torch.from_numpy(files.labels)
+        self.read: ImageReader = files.read
+        if data.input.cache:
+            self.read = DecodedImageCache(len(files), files.shape, files.read)
+        self.convert = convert
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        """Return a batch at once."""
+        selected = np.asarray(indices)
+        return self.convert(torch.from_numpy(self.read(selected))), self.labels[selected]
 
 
 class WindowDataset(Dataset[Batch]):
@@ -86,47 +104,25 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
     With files, worker processes start when the first batch is requested, and end when the iterator
     is closed.
     """
+    dataset: Dataset[Batch]
+    pipeline = InputPipeline()
     if isinstance(data, ImagesOnDisk):
-        return lazily(_file_loader(data, convert))
-    dataset: Dataset[Batch] = (
-        WindowDataset(data) if isinstance(data, TextWindows) else ImageDataset(data, convert)
-    )
+        dataset = FileDataset(data, convert)
+        pipeline = data.input
+    elif isinstance(data, TextWindows):
+        dataset = WindowDataset(data)
+    else:
+        dataset = ImageDataset(data, convert)
     loader = DataLoader(
         dataset,
         batch_sampler=data.order,  # type: ignore[arg-type]
         collate_fn=identity_collate,
-        num_workers=0,
+        num_workers=pipeline.workers,
+        prefetch_factor=pipeline.prefetch or None,
     )
-    return iter(loader)
+    return lazily(loader) if isinstance(data, ImagesOnDisk) else iter(loader)
 
 
 def identity_collate(batch: Any) -> Any:
     """Return a batch unchanged: the data set has collated it."""
     return batch
-
-
-class FileDataset(Dataset[Batch]):
-    """Images in files, read and normalised batch by batch."""
-
-    def __init__(self, data: ImagesOnDisk, convert: Convert) -> None:
-        files = data.files
-        self.labels = torch.from_numpy(files.labels)
-        self.read: ImageReader = files.read
-        if data.input.cache:
-            self.read = DecodedImageCache(len(files), files.shape, files.read)
-        self.convert = convert
-
-    def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """Return a batch at once."""
-        selected = np.asarray(indices)
-        return self.convert(torch.from_numpy(self.read(selected))), self.labels[selected]
-
-
-def _file_loader(data: ImagesOnDisk, convert: Convert) -> DataLoader[Batch]:
-    return DataLoader(
-        FileDataset(data, convert),
-        batch_sampler=data.order,  # type: ignore[arg-type]
-        collate_fn=identity_collate,
-        num_workers=data.input.workers,
-        prefetch_factor=data.input.prefetch or None,
-    )
