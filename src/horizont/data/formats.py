@@ -148,32 +148,22 @@ def _read_ptb(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
     Words are numbered by falling frequency in the training text, equally frequent ones in
     alphabetical order; every line end becomes the word ``<eos>``.
     """
-    words = {
-        split: _split_words(names[0], files[names[0]]) for split, names in info.split_files.items()
-    }
+    words = {}
+    for split, (name,) in info.split_files.items():
+        try:
+            text = files[name].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(name, f"damaged: {error}", "text in UTF-8") from error
+        words[split] = text.replace("\n", f" {SENTENCE_END} ").split()
     counts = Counter(words["train"])
     vocabulary = tuple(sorted(counts, key=lambda word: (-counts[word], word)))
     numbers = {word: number for number, word in enumerate(vocabulary)}
-    tokens = {
-        f"{split}_tokens": _encode_words(info.split_files[split][0], text, numbers)
-        for split, text in words.items()
-    }
+    tokens = {}
+    for split, (name,) in info.split_files.items():
+        if unknown := [word for word in words[split] if word not in numbers]:
+            raise UserError(name, unknown[0], "the words of the training text")
+        tokens[f"{split}_tokens"] = np.array([numbers[word] for word in words[split]], np.int32)
     return DatasetArrays(tokens, vocabulary)
-
-
-def _split_words(name: str, content: bytes) -> list[str]:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(name, f"damaged: {error}", "text in UTF-8") from error
-    return text.replace("\n", f" {SENTENCE_END} ").split()
-
-
-def _encode_words(name: str, words: list[str], numbers: Mapping[str, int]) -> NDArray[np.int32]:
-    try:
-        return np.fromiter((numbers[word] for word in words), np.int32, len(words))
-    except KeyError as error:
-        raise UserError(name, error.args[0], "the words of the training text") from error
 
 
 _READERS: dict[str, Callable[[DatasetInfo, Mapping[str, bytes]], DatasetArrays]] = {
@@ -202,7 +192,7 @@ def write_archives(info: DatasetInfo, content: DatasetArrays, folder: Path) -> D
     return replace(
         info,
         classes=len(content.vocabulary) if content.vocabulary else info.classes,
-        splits={split: _count_examples(content, split) for split in info.splits},
+        splits={name.partition("_")[0]: len(array) for name, array in content.arrays.items()},
         files=tuple(
             RawFile(file.name, md5_of(path), path.stat().st_size, file.url)
             for file, path in zip(info.files, paths, strict=True)
@@ -228,11 +218,6 @@ def write_tar(path: Path, files: Mapping[str, bytes]) -> None:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     path.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
-
-
-def _count_examples(content: DatasetArrays, split: str) -> int:
-    sizes = (len(array) for name, array in content.arrays.items() if name.startswith(split))
-    return next(sizes)
 
 
 def _cifar_members(info: DatasetInfo, content: DatasetArrays) -> dict[str, bytes]:

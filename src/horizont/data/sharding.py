@@ -14,12 +14,7 @@ Indices = NDArray[np.int64]
 
 
 def example_order(run: Run, rank: int, description: DatasetDescription) -> Indices:
-    """Return the examples of each batch of a worker: indices of images or starts of windows.
-
-    Returns
-    -------
-    ndarray of int64, shape (steps, local batch)
-    """
+    """Return indices of images, or starts of windows, of a worker, shape (steps, local batch)."""
     if description.kind == "text":
         return window_starts(
             words=description.splits["train"],
@@ -43,7 +38,7 @@ def example_order(run: Run, rank: int, description: DatasetDescription) -> Indic
 def window_starts(
     *, words: int, time_steps: int, global_batch: int, workers: int, rank: int, steps: int
 ) -> Indices:
-    """Return where the windows of a worker begin in a text, step by step.
+    """Return where the windows of a worker begin in a text, shape (steps, rows of the worker).
 
     The text is split into as many streams of equal length as the global batch has rows. Each row
     reads its stream window by window, so that a recurrent network can carry its state on; at its
@@ -52,15 +47,6 @@ def window_starts(
     text of another. So both ways of sharding images are the same here.
 
     A window has `time_steps` words, and the word after each of them is to be predicted.
-
-    Parameters
-    ----------
-    words
-        Length of the text.
-
-    Returns
-    -------
-    ndarray of int64, shape (steps, global_batch / workers)
 
     Raises
     ------
@@ -87,25 +73,18 @@ def batch_indices(
     seed: int,
     steps: int,
 ) -> Indices:
-    """Return the examples of a worker, step by step, over as many epochs as necessary.
+    """Return the examples of a worker, shape (steps, global_batch / workers).
 
-    Examples that do not fill the last batch of an epoch are left out.
+    They are of as many epochs as necessary; examples that do not fill the last batch of an epoch
+    are left out.
 
     Parameters
     ----------
-    examples
-        Size of the training split.
     sharding
         ``global_batches``: every epoch's permutation is split into global batches, of which a
         worker takes its contiguous slice; together the workers read exactly the batches of a
         single process. ``static_shards``: example ``i`` belongs to worker ``i mod n`` for the
         whole run, and a worker reads its examples in the order of the epoch's permutation.
-    seed
-        Of the permutations.
-
-    Returns
-    -------
-    ndarray of int64, shape (steps, global_batch / workers)
 
     Raises
     ------

@@ -90,11 +90,15 @@ def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:
 
 
 def _read_files(info: DatasetInfo, folder: Path) -> dict[str, bytes]:
+    paths = [folder / file.name for file in info.files]
     if _has_archives(info, folder):
-        return _read_archives(info, folder)
+        if info.format == "idx":  # one archive per file, in the catalogue's order
+            return dict(zip(info.file_md5, map(read_gzip, paths), strict=True))
+        is_official = md5_of(paths[0]) == info.files[0].md5
+        return read_tar(paths[0], info.file_md5, trusted=is_official)
     if unpacked := _unpacked_paths(info, folder):
         return {name: read_uncompressed(path) for name, path in unpacked.items()}
-    names = ", ".join(file.name for file in info.files)
+    names = ", ".join(path.name for path in paths)
     raise UserError(str(folder), "files are missing", f"a folder with {names}")
 
 
@@ -109,12 +113,3 @@ def _unpacked_paths(info: DatasetInfo, folder: Path) -> dict[str, Path] | None:
         if all(path.is_file() for path in paths.values()):
             return paths
     return None
-
-
-def _read_archives(info: DatasetInfo, folder: Path) -> dict[str, bytes]:
-    if info.format == "idx":  # one archive per file, in the catalogue's order
-        pairs = zip(info.file_md5, info.files, strict=True)
-        return {name: read_gzip(folder / file.name) for name, file in pairs}
-    archive = info.files[0]
-    path = folder / archive.name
-    return read_tar(path, info.file_md5, trusted=md5_of(path) == archive.md5)

@@ -100,12 +100,7 @@ def _filtered_noise(
     count: int,
     gains: NDArray[np.float64],
 ) -> NDArray[np.float32]:
-    """Draw white Gaussian fields and multiply their Fourier modes.
-
-    Returns
-    -------
-    ndarray of float32, shape (count, channels, size, size)
-    """
+    """Draw white Gaussian fields (count, channels, size, size); multiply their Fourier modes."""
     size = distribution.size
     shape = (count, distribution.channels, size, size)
     modes = scipy.fft.rfft2(stream.standard_normal(shape, np.float32))
@@ -114,12 +109,9 @@ def _filtered_noise(
 
 
 def prototype_fields(distribution: ImageDistribution) -> NDArray[np.float32]:
-    """Return the prototypes, of zero mean.
+    """Return the prototypes, shape (classes, prototypes, channels, size, size), in grey levels.
 
-    Returns
-    -------
-    ndarray of float32, shape (classes, prototypes, channels, size, size)
-        In grey levels; the root mean square of each prototype is ``signal``.
+    The mean of each is zero, its root mean square ``signal``.
     """
     rows, columns = _frequencies(distribution.size)
     gains = signal_modes(distribution.size) / (1.0 + rows + columns)
@@ -160,13 +152,7 @@ def minimum_contrast(distribution: ImageDistribution) -> float:
 def recover_classes(
     images: NDArray[np.uint8], distribution: ImageDistribution
 ) -> NDArray[np.int64]:
-    """Return the latent class of every image, the answer of the Bayes classifier.
-
-    Parameters
-    ----------
-    images
-        uint8, shape (N, channels, size, size).
-    """
+    """Return the latent class of each image (N, channels, size, size), as the Bayes classifier."""
     similarity = _unit_moduli(images.astype(np.float64)) @ _prototype_moduli(distribution).T
     return np.asarray(np.argmax(similarity, axis=1) // distribution.prototypes)
 
