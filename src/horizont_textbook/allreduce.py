@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullLocator
 
 from horizont.reporting.output import FigureOutput, TableOutput
-from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
+from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont.workflow.paths import Paths
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns, relative_distance
@@ -60,14 +60,9 @@ def ring_steps(rank: int, size: int) -> list[RingStep]:
 def ring_all_reduce(
     values: Array, group: Group, record: Callable[[Array], None] = lambda state: None
 ) -> Array:
-    """Sum the arrays of all processes, so that each process has the sum.
+    """Sum the one-dimensional arrays of all processes, so that each process has the sum.
 
-    Parameters
-    ----------
-    values
-        One-dimensional.
-    record
-        Called with the state of this process at the beginning and after each step.
+    `record` is called with the state of this process at the beginning and after each step.
     """
     state = values.copy()
     chunks = np.array_split(state, group.size)  # views of the state
@@ -184,32 +179,22 @@ def _bytes_by_rank(results: GroupResults, exercise: str) -> list[list[int]]:
     return [by_rank(results, exercise, f"{way} bytes") for way in ("sent", "received")]
 
 
-def count_exact(results: GroupResults) -> int:
-    """Return the number of rings and servers whose bytes are those of the formulas."""
-    size = 8 * NUMBERS
-    exact = 0
+def result_values(results: GroupResults) -> dict[str, float]:
+    """Return the numbers of this chapter."""
+    size, exact, distances = 8 * NUMBERS, 0, [0.0]
     for n in WORKERS:
         ring, server = (_bytes_by_rank(results, f"{name} of {n}") for name in ("ring", "server"))
         exact += ring == [[ring_bytes(n, size)] * n] * 2
         exact += server == [[size] * n + [n * size]] * 2
-    return exact
-
-
-def result_values(results: GroupResults) -> dict[str, float]:
-    """Return the numbers of this chapter."""
+        for kind in ("ring", "server", "gloo all_reduce"):
+            sums = by_rank(results, f"{kind} of {n}", "sum")
+            distances += [relative_distance(each, summands(n).sum(axis=0)) for each in sums]
     differing = np.any(recorded_states(results) != ring_states(RECORDED_RING), axis=(1, 2))
-    kinds = ("ring", "server", "gloo all_reduce")
-    distances = [
-        relative_distance(total, summands(n).sum(axis=0))
-        for n in WORKERS
-        for kind in kinds
-        for total in by_rank(results, f"{kind} of {n}", "sum")
-    ]
     return {
-        "bytes_of_the_array": 8.0 * NUMBERS,
-        "exchanges_that_sent_what_the_formula_says": float(count_exact(results)),
-        "steps_at_which_a_process_had_another_state": float(np.sum(differing)),
-        "largest_distance_from_the_sum_in_one_process": max(distances, default=0.0),
+        "bytes_of_the_array": size,
+        "exchanges_that_sent_what_the_formula_says": exact,
+        "steps_at_which_a_process_had_another_state": np.sum(differing),
+        "largest_distance_from_the_sum_in_one_process": max(distances),
     }
 
 
@@ -263,7 +248,7 @@ def summand_names(number: float) -> str:
     return "".join(letter for letter, digit in zip(LETTERS, digits, strict=False) if digit == "1")
 
 
-@page.figure("volumes", height=2.9, legend=4)
+@page.figure("volumes", height=2.9, legend=4, grid="y")
 def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
     """What the busiest process sends, in multiples of the N bytes of the array. Lines: the
     formulas. Marks: bytes counted by real processes that summed {size:,} bytes. In a ring it never
@@ -272,7 +257,6 @@ def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
     size, workers = 8 * NUMBERS, np.arange(2, 17)
     data = columns(workers=workers)
     axes = figure.subplots()
-    grid_axis(axes, "y")
     for name, law, mark, colour in (
         ("ring", ring_bytes, "o", PAIR_COLOURS[0]),
         ("server", server_bytes, "s", PAIR_COLOURS[1]),
@@ -290,7 +274,7 @@ def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
     return data, {"size": size}
 
 
-@page.figure("wire", height=2.9, legend=2)
+@page.figure("wire", height=2.9, legend=2, grid="y")
 def plot_wire_time(
     figure: Figure, workers: int = 8, array_mb: float = 44.0, latency_ms: float = 0.1
 ) -> Plotted:
@@ -314,7 +298,6 @@ def plot_wire_time(
     right.set_title("links of 1,000 Mbit/s", fontsize=9.5)
     right.set_xlabel("array, kB")
     for axes in (left, right):
-        grid_axis(axes, "y")
         axes.set(xscale="log", yscale="log")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_minor_locator(NullLocator())

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 
 from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
-from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS, grid_axis
+from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS
 from horizont_textbook import Array, page
 from horizont_textbook.metrics import softmax
 from horizont_textbook.page import Plotted, columns, relative_distance
@@ -222,7 +222,7 @@ def plot_graph(figure: Figure, a: float = 2.0, b: float = 1.0) -> Plotted:
     return data, {"total": gradients["b"], "first": values["d"], "second": values["c"]}
 
 
-@page.figure("differences", height=2.7)
+@page.figure("differences", height=2.7, grid="y")
 def plot_difference_errors(figure: Figure) -> Plotted:
     """The error of finite differences on the small network, in float64. With a large step the
     curvature dominates, with a small one rounding; the best one, {best:.0e}, leaves {error:.0e}.
@@ -234,7 +234,6 @@ def plot_difference_errors(figure: Figure) -> Plotted:
     estimates = [finite_differences(inputs, "W1", float(step)) for step in steps]
     errors = np.array([relative_distance(each, exact) for each in estimates])
     axes = figure.subplots()
-    grid_axis(axes, "y")
     axes.loglog(steps, errors, "o-", markersize=4)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())

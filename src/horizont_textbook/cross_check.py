@@ -57,7 +57,7 @@ def reference(case: Case) -> dict[str, Array]:
         values = evaluate(case.expression, OPERATORS, {**case.inputs, **variables})
         return np.sum(list(values.values())[-1])
 
-    start = {name: case.inputs[name] for name in case.by}
+    start = {name: case.inputs[name] for name in case.variables}
     if case.optimizer is not None:
         path = descend(grad(result), start, Momentum(**case.optimizer), case.steps)
         return {f"path of {name}": points for name, points in path.items()}
@@ -118,13 +118,6 @@ def run(chapter: str, paths: Paths | None = None) -> CrossCheck:
     """Run the cases of a chapter in every framework, or load their results.
 
     Starting a framework takes longer than all cases, so the first chapter runs those of all.
-
-    Raises
-    ------
-    KeyError
-        If there is no such chapter.
-    RunFailed
-        If a process fails or the timeout expires.
     """
     missing = {n: "no operators are defined for it" for n in FRAMEWORKS if n not in BACKENDS}
     missing |= {n: "not installed" for n in BACKENDS if installed_version(n) is None}
@@ -139,25 +132,23 @@ def run(chapter: str, paths: Paths | None = None) -> CrossCheck:
 
 
 def _neuron_cases() -> list[Case]:
-    """List each activation function, and a layer of neurons with it."""
     rng = np.random.default_rng(11)
     x = {"x": np.linspace(-8, 8, 33)}
     layer = {"x": rng.normal(size=(5, 3)), "w": rng.normal(size=(3, 4)), "b": rng.normal(size=4)}
-    single = [Case(f"{name}(x)", f"y = {name}(x)", x, ("x",)) for name in ACTIVATIONS]
+    single = [Case(f"{name}(x)", f"y = {name}(x)", x) for name in ACTIVATIONS]
     layers = [f"{name}(x @ w + b)" for name in ACTIVATIONS]
-    return [*single, *(Case(each, f"y = {each}", layer, ("x", "w", "b")) for each in layers)]
+    return [*single, *(Case(each, f"y = {each}", layer) for each in layers)]
 
 
 def _descent_cases() -> list[Case]:
-    """List three rules on three losses, with settings that are exact in float32."""
     x, t = line_examples(32)
     line = {"x": x, "t": t, "w": np.zeros((1, 1)), "b": np.zeros(1)}
     losses = {
-        "bowl": (BOWL, BOWL_START, ("x", "y")),
-        "waves": ("f = 0.0625 * x * x + sin(x)", {"x": np.array(7.0)}, ("x",)),
+        "bowl": (BOWL, BOWL_START, ()),
+        "waves": ("f = 0.0625 * x * x + sin(x)", {"x": np.array(7.0)}, ()),
         "line": ("f = mean((x @ w + b - t) * (x @ w + b - t))", line, ("w", "b")),
     }
-    rules = {
+    rules = {  # with settings that are exact in float32
         "plain": Momentum(0.125),
         "momentum": Momentum(0.125, 0.75),
         "Nesterov": Momentum(0.125, 0.75, nesterov=True),
@@ -170,18 +161,15 @@ def _descent_cases() -> list[Case]:
 
 
 def _autodiff_cases() -> list[Case]:
-    """List the small graph, the network, and a value that is used four times."""
     graph = "c = a + b\nd = b + 1\ne = c * d"
     return [
-        Case("(a + b) * (b + 1)", graph, {"a": np.array(2.0), "b": np.array(1.0)}, ("a", "b")),
+        Case("(a + b) * (b + 1)", graph, {"a": np.array(2.0), "b": np.array(1.0)}),
         Case("small network", NETWORK, network_inputs(), WEIGHTS),
-        Case("x * x * sin(x) + x", "y = x * x * sin(x) + x", {"x": np.array([0.5, -1.0, 2.0])},
-             ("x",)),
-    ]  # fmt: skip
+        Case("x * x * sin(x) + x", "y = x * x * sin(x) + x", {"x": np.array([0.5, -1.0, 2.0])}),
+    ]
 
 
 def _convolution_cases() -> list[Case]:
-    """List convolutions of several strides and paddings, poolings, and a chain of both."""
     rng = np.random.default_rng(21)
     both = {"x": rng.normal(size=(2, 3, 9, 9)), "w": rng.normal(size=(4, 3, 3, 3))}
     images = {"x": both["x"]}
@@ -189,35 +177,32 @@ def _convolution_cases() -> list[Case]:
     return [
         *(
             Case(f"convolution, stride {s}, padding {p}",
-                 f"y = convolution(x, w, stride={s}, padding={p}){end}", both, ("x", "w"))
+                 f"y = convolution(x, w, stride={s}, padding={p}){end}", both)
             for s, p in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 2))
         ),
-        Case("max pooling", f"y = max_pool(x, 3, 2){end}", images, ("x",)),
-        Case("average pooling", f"y = average_pool(x, 3, 2){end}", images, ("x",)),
+        Case("max pooling", f"y = max_pool(x, 3, 2){end}", images),
+        Case("average pooling", f"y = average_pool(x, 3, 2){end}", images),
         Case("convolution, relu and pooling",
-             f"y = max_pool(relu(convolution(x, w, padding=1)), 3, 3){end}", both, ("x", "w")),
+             f"y = max_pool(relu(convolution(x, w, padding=1)), 3, 3){end}", both),
     ]  # fmt: skip
 
 
 def _normalisation_cases() -> list[Case]:
-    """List batch norm, a residual block, and dropout."""
     rng = np.random.default_rng(31)
     norm = {"x": rng.normal(2.0, 3.0, (6, 4)), "g": rng.normal(size=4), "o": rng.normal(size=4)}
     block = norm | {"w1": rng.normal(size=(4, 4)), "w2": rng.normal(size=(4, 4))}
     epsilon = "epsilon=0.0009765625"
     residual = f"y = x + relu(batch_norm(x @ w1, g, o, {epsilon})) @ w2\nz = sum(y * y)"
     return [
-        Case("batch norm", f"y = batch_norm(x, g, o, {epsilon})\nz = sum(y * y * y)", norm,
-             tuple(norm)),
-        Case("residual block", residual, block, tuple(block)),
-        Case("dropout", "y = dropout(x, 0.25)", {"x": np.ones(10_000)}, ("x",), random=True),
-    ]  # fmt: skip
+        Case("batch norm", f"y = batch_norm(x, g, o, {epsilon})\nz = sum(y * y * y)", norm),
+        Case("residual block", residual, block),
+        Case("dropout", "y = dropout(x, 0.25)", {"x": np.ones(10_000)}, random=True),
+    ]
 
 
-def _recurrence_cases(steps: int = 5) -> list[Case]:
-    """List the energy of a memory, a layer unrolled, and the frameworks' own layers."""
+def _recurrence_cases() -> list[Case]:
     rng = np.random.default_rng(41)
-    units, features = 3, 4
+    steps, units, features = 5, 3, 4
     x = rng.normal(size=(2, steps, features))
     w, v = rng.normal(size=(features, units)), rng.normal(size=(units, units))
     b = rng.normal(size=units)
@@ -231,14 +216,13 @@ def _recurrence_cases(steps: int = 5) -> list[Case]:
     own, end = {"x": x, "w": w.T, "v": v.T, "b": b}, "\nz = sum(y * y * y)"
     return [
         Case("energy of a Hopfield network", "e = -0.5 * sum((s @ w) * s)", memory, ("s",)),
-        Case(f"unrolled, {steps} steps", unrolled, inputs, tuple(inputs)),
-        Case("recurrent layer", f"y = recurrent(x, w, v, b){end}", own, tuple(own)),
-        Case("LSTM layer", f"y = lstm(x, w, v, b){end}", gates, tuple(gates)),
+        Case(f"unrolled, {steps} steps", unrolled, inputs),
+        Case("recurrent layer", f"y = recurrent(x, w, v, b){end}", own),
+        Case("LSTM layer", f"y = lstm(x, w, v, b){end}", gates),
     ]
 
 
 def _parallelism_cases() -> list[Case]:
-    """List the network in one piece, split within its layers, and with its batch halved."""
     state = initial_state()
     split = {"x": state["x"], "labels": state["labels"], "b2": state["b2"]}
     halves = {name: state[name] for name in WEIGHTS}
@@ -264,16 +248,14 @@ def _parallelism_cases() -> list[Case]:
 
 
 def _staleness_cases() -> list[Case]:
-    """List delayed descent on both sides of the limit, and of a small network."""
-    cases = [
-        Case(f"bowl, delay {delay}", BOWL, BOWL_START, ("x", "y"),
-             asdict(Momentum(0.015625, delay=delay)), 40)
-        for delay in (1, 4)
-    ]  # fmt: skip
+    cases = []
+    for delay in (1, 4):
+        rule = asdict(Momentum(0.015625, delay=delay))
+        cases.append(Case(f"bowl, delay {delay}", BOWL, BOWL_START, (), rule, 40))
     one, parabola = {"x": np.array(1.0)}, "f = 0.5 * x * x"
     for side, rate in (("below", 0.59375), ("above", 0.65625)):
         rule = asdict(Momentum(rate, delay=2))
-        cases.append(Case(f"delay 2, {side} the limit", parabola, one, ("x",), rule, 60))
+        cases.append(Case(f"delay 2, {side} the limit", parabola, one, (), rule, 60))
     rng = np.random.default_rng(81)
     inputs = {"x": rng.normal(size=(16, 5)), "labels": rng.integers(0, 3, 16)}
     inputs |= {"w": rng.normal(size=(5, 4)), "b": np.zeros(4)}
@@ -284,7 +266,6 @@ def _staleness_cases() -> list[Case]:
 
 
 def _allreduce_cases() -> list[Case]:
-    """List a sum in three orders, and the gradient of a batch as a mean over its parts."""
     rng = np.random.default_rng(92)
     a, b, c = rng.normal(size=(3, 5))
     orders = "l = (a + b) + c\nm = (b + c) + a\nr = (c + a) + b\ny = sum((l + m + r) / 3)"
@@ -300,18 +281,16 @@ def _allreduce_cases() -> list[Case]:
 
 
 def _metrics_cases() -> list[Case]:
-    """List probabilities, cross-entropy and perplexity."""
     rng = np.random.default_rng(51)
     inputs = {"z": 2 * rng.normal(size=(8, 5)), "labels": rng.integers(0, 5, 8)}
     return [
-        Case("softmax", "p = softmax(z)\ny = sum(p * p)", {"z": inputs["z"]}, ("z",)),
-        Case("cross-entropy", "l = cross_entropy(z, labels)", inputs, ("z",)),
-        Case("perplexity", "q = exp(cross_entropy(z, labels))", inputs, ("z",)),
+        Case("softmax", "p = softmax(z)\ny = sum(p * p)", {"z": inputs["z"]}),
+        Case("cross-entropy", "l = cross_entropy(z, labels)", inputs),
+        Case("perplexity", "q = exp(cross_entropy(z, labels))", inputs),
     ]
 
 
 def _tutorial_cases() -> list[Case]:
-    """List the gradient of a batch, and the mean of those of its halves."""
     x, l = (array[0] for array in examples())  # noqa: E741
     rng = np.random.default_rng(111)
     weights = {"w": rng.normal(size=(FEATURES, CLASSES)), "b": rng.normal(size=CLASSES)}

@@ -31,9 +31,9 @@ class Case:
     inputs
         float64, or integers for labels.
     by
-        The inputs by which the sum of the result is differentiated.
+        The inputs by which the sum of the result is differentiated; none means all but labels.
     optimizer, steps
-        If there are settings of `Momentum`: the inputs in `by` are updated that many times.
+        If there are settings of `Momentum`: these inputs are updated that many times.
     random
         Whether each framework draws random numbers of its own, so that results differ.
     """
@@ -41,10 +41,15 @@ class Case:
     name: str
     expression: str
     inputs: Mapping[str, Any]
-    by: tuple[str, ...]
+    by: tuple[str, ...] = ()
     optimizer: Mapping[str, Any] | None = None
     steps: int = 0
     random: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The inputs by which the sum of the result is differentiated."""
+        return self.by or tuple(n for n, v in self.inputs.items() if v.dtype == np.float64)
 
 
 @dataclass(frozen=True)
@@ -287,7 +292,7 @@ BACKENDS = {"tensorflow": tensorflow_backend, "pytorch": torch_backend, "mxnet":
 def run_case(backend: Backend, case: Case) -> dict[str, Any]:
     """Return values and gradients of a case, or the paths of its optimizer."""
     inputs = {name: backend.variable(np.asarray(v)) for name, v in case.inputs.items()}
-    variables = [inputs[name] for name in case.by]
+    variables = [inputs[name] for name in case.variables]
 
     def run() -> dict[str, Any]:
         tensors = {name: backend.read(value) for name, value in inputs.items()}
@@ -295,7 +300,7 @@ def run_case(backend: Backend, case: Case) -> dict[str, Any]:
 
     if case.optimizer is None:
         values, gradients = backend.differentiate(run, variables)
-        named = zip(case.by, gradients, strict=True)
+        named = zip(case.variables, gradients, strict=True)
         values |= {f"d{list(values)[-1]}/d{name}": gradient for name, gradient in named}
         return {name: backend.to_numpy(value) for name, value in values.items()}
     # No optimizer has a delay: gradients wait in a queue, at first the oldest one is repeated.
@@ -306,7 +311,7 @@ def run_case(backend: Backend, case: Case) -> dict[str, Any]:
         queue.append(backend.differentiate(run, variables)[1])
         update(queue[0])
         path.append([backend.to_numpy(variable) for variable in variables])
-    points = zip(case.by, zip(*path, strict=True), strict=True)
+    points = zip(case.variables, zip(*path, strict=True), strict=True)
     return {f"path of {name}": np.stack(values) for name, values in points}
 
 

@@ -8,7 +8,7 @@ import autograd.numpy as np
 from autograd import elementwise_grad, make_vjp
 from matplotlib.figure import Figure
 
-from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
+from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns
 
@@ -171,7 +171,7 @@ def plot_decision_line(
     return columns(first=first, second=second, output=output[::4, ::4].ravel())
 
 
-@page.figure("vanishing", height=2.8)
+@page.figure("vanishing", height=2.8, grid="y")
 def plot_vanishing(figure: Figure, layers: int = 30) -> Plotted:
     """The norm of a gradient behind {layers} random layers of 64 neurons, relative to the output;
     median of five networks, shaded from the smallest to the largest. Weights have variance 1/64.
@@ -179,7 +179,6 @@ def plot_vanishing(figure: Figure, layers: int = 30) -> Plotted:
     """
     data = columns(layer=np.arange(layers + 1))
     axes = figure.subplots()
-    grid_axis(axes, "y")
     for name, colour in zip(COMPARED, PAIR_COLOURS, strict=False):
         norms = np.array([gradient_norms(name, layers, seed=seed) for seed in range(5)])
         data[name] = np.median(norms, axis=0)

@@ -60,7 +60,7 @@ def gradients_by_depth(blocks: int, *, residual: bool, seed: int = 1) -> Array:
     return norms_by_depth(block, blocks, 64, seed)
 
 
-@page.figure("outputs", height=3.3)
+@page.figure("outputs", height=3.3, grid="y")
 def plot_outputs(figure: Figure, layers: int = 12) -> Plotted:
     """The outputs of the last of {layers} tanh layers of 64 neurons, for three sizes of the initial
     weights. Without batch norm the signal vanishes, or saturates at −1 and 1; with it the
@@ -75,7 +75,6 @@ def plot_outputs(figure: Figure, layers: int = 12) -> Plotted:
             weights = np.full(outputs.shape, 1 / len(outputs))
             heights, *_ = axes.hist(outputs, edges, color=PAIR_COLOURS[row], weights=weights)
             data[f"{description}, {label}"] = heights
-            grid_axis(axes, "y")
             axes.set_yticks([])
             axes.set_title("" if row else description, fontsize=9)
             axes.set_xlabel("output" if row else "")
@@ -118,7 +117,7 @@ def dropout_table(outputs: Mapping[str, Array], gradients: Mapping[str, Array]) 
     return page.table(rows, text=[same_mask])
 
 
-@page.figure("depth", height=2.7)
+@page.figure("depth", height=2.7, grid="y")
 def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
     """The norm of a gradient behind {blocks} blocks of a layer with batch norm and relu, relative
     to the output; median of five networks. Without the skip connection, batch norm makes the
@@ -126,7 +125,6 @@ def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
     """
     data = columns(block=np.arange(blocks + 1))
     axes = figure.subplots()
-    grid_axis(axes, "y")
     for residual, label in ((True, "residual"), (False, "plain")):
         norms = [gradients_by_depth(blocks, residual=residual, seed=seed) for seed in range(5)]
         data[label] = np.median(norms, axis=0)

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from horizont.config.study import Study, read_study
+from horizont.config.study import read_study
 from horizont.reporting.labels import dataset_label, workload_label
 from horizont.reporting.output import FigureOutput, Prose, TableOutput
 from horizont.reporting.style import FIGURE_WIDTH, PAIR_COLOURS, book_style, grid_axis, new_figure
@@ -33,7 +33,7 @@ LINE_CYCLE = cycler(color=PAIR_COLOURS[:4], linestyle=("-", "--", "-.", ":"))
 
 
 def figure(
-    name: str, height: float, width: float = FIGURE_WIDTH, legend: int = 0
+    name: str, height: float, width: float = FIGURE_WIDTH, *, legend: int = 0, grid: str = ""
 ) -> Callable[[Callable[Concatenate[Figure, P], Plotted]], Callable[P, FigureOutput]]:
     """Convert a function that plots on a figure to one that returns the figure with its caption.
 
@@ -46,7 +46,9 @@ def figure(
     height, width
         In inches.
     legend
-        Columns of a legend of all panels, below them; none by default.
+        Columns of the legend of all panels, below them; 0 for none.
+    grid
+        The axis of all panels whose grid lines alone are shown, without a frame: `x` or `y`.
     """
 
     def decorate(plot: Callable[Concatenate[Figure, P], Plotted]) -> Callable[P, FigureOutput]:
@@ -60,6 +62,8 @@ def figure(
                 result = plot(panel, *args, **kwargs)
                 if legend:
                     panel.legend(loc="outside lower center", ncols=legend)
+                for axes in panel.axes if grid else ():
+                    grid_axis(axes, grid)
             data, values = result if isinstance(result, tuple) else (result, {})
             arguments = signature.bind(panel, *args, **kwargs)
             arguments.apply_defaults()
@@ -108,29 +112,20 @@ def format_distance(distance: float | None) -> str:
 def related_pages(*chapters: str) -> Prose:
     """Return links to the measured pages of some chapters, as far as the study has them.
 
-    Parameters
-    ----------
-    chapters
-        `data`, `equivalence`, or experiments.
+    Chapters are `data`, `equivalence`, and experiments.
     """
     study = read_study(study_paths().params)
-    pages = [page for chapter in chapters for page in _pages(study, chapter)]
-    links = "\n".join(f"- [{text}]({name}.ipynb)" for text, name in pages)
-    return Prose(links or "This study does not measure it; another profile does.")
-
-
-def _pages(study: Study, chapter: str) -> list[tuple[str, str]]:
-    """List text and notebook of a chapter's pages."""
-    if chapter == "data":
-        return [(f"The data: {dataset_label(n)}", f"data-{n}") for n in study.datasets]
-    if chapter == "equivalence":
-        title, names = "Equivalence", study.equivalence.workloads
-    elif chapter in study.experiments:
-        title, names = study.experiment_title(chapter), study.experiment(chapter).workloads
-    else:
-        return []
-    workloads = {name: study.workload(name) for name in names}
-    return [
-        (f"{title}: {workload_label(each.network, each.dataset)}", f"{chapter}-{name}")
-        for name, each in workloads.items()
-    ]
+    measured = {
+        n: (study.experiment_title(n), study.experiment(n).workloads) for n in study.experiments
+    }
+    measured["equivalence"] = ("Equivalence", study.equivalence.workloads)
+    links = []
+    for chapter in chapters:
+        if chapter == "data":
+            links += [f"- [The data: {dataset_label(n)}](data-{n}.ipynb)" for n in study.datasets]
+        title, workloads = measured.get(chapter, ("", ()))
+        for name in workloads:
+            workload = study.workload(name)
+            text = f"{title}: {workload_label(workload.network, workload.dataset)}"
+            links.append(f"- [{text}]({chapter}-{name}.ipynb)")
+    return Prose("\n".join(links) or "This study does not measure it; another profile does.")

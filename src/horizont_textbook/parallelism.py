@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from horizont.reporting.output import TableOutput
-from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
+from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont.workflow.paths import Paths
 from horizont_textbook import page
 from horizont_textbook.autodiff import gradients_by_hand
@@ -113,10 +113,10 @@ def result_values(results: GroupResults) -> dict[str, float]:
         sent += len(counts)
         exact[name] &= set(counts) == {8 * STEPS * strategy.sent(SMALL)}
     return {
-        "processes_that_trained": float(sent),
+        "processes_that_trained": sent,
         "largest_distance_from_one_process": max(distances),
-        "strategies_that_sent_what_the_formula_says": float(sum(exact.values())),
-        **{f"numbers_sent_a_step,_{n}": float(s.sent(SMALL)) for n, s in STRATEGIES.items()},
+        "strategies_that_sent_what_the_formula_says": sum(exact.values()),
+        **{f"numbers_sent_a_step,_{n}": s.sent(SMALL) for n, s in STRATEGIES.items()},
     }
 
 
@@ -209,7 +209,7 @@ def plot_volume(figure: Figure, inputs: int = 784, hidden: int = 500, classes: i
     }
 
 
-@page.figure("schedule", height=2.2)
+@page.figure("schedule", height=2.2, grid="x")
 def plot_pipeline(figure: Figure, stages: int = 2, micro_batches: int = 4) -> Plotted:
     """{stages} processes with a part of the layers each, computing a batch at once (left) and in
     {micro_batches} micro-batches (right). Blue: forward, purple: backward, which takes twice as
@@ -240,7 +240,6 @@ def _plot_schedule(axes: Axes, stages: int, count: int) -> list[dict[str, Any]]:
     axes.axvline(3 * turn / count, color=MUTED, linewidth=1, linestyle=":")
     title = "one batch" if count == 1 else f"{count} micro-batches"
     axes.set(xlim=(0, 3 * stages), xlabel="time of a forward pass", title=title)
-    grid_axis(axes, "x")
     return spans
 
 

@@ -83,12 +83,7 @@ def recall_values(fraction: float) -> dict[str, float]:
 def recurrent(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) -> Array:
     """Return the hidden states of a recurrent layer, (examples, time steps, units).
 
-    Parameters
-    ----------
-    x
-        (examples, time steps, features).
-    input_weight, hidden_weight
-        (units, features) and (units, units).
+    Inputs are (examples, time steps, features), weights (units, features) and (units, units).
     """
     h = np.zeros((len(x), len(bias)))
     states = []
@@ -101,10 +96,7 @@ def recurrent(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) 
 def lstm(x: Array, input_weight: Array, hidden_weight: Array, bias: Array) -> Array:
     """Return the hidden states of an LSTM layer.
 
-    Parameters
-    ----------
-    input_weight, hidden_weight, bias
-        The rows of the four gates in the order input, forget, candidate, output.
+    The rows of weights and bias are those of the gates: input, forget, candidate, output.
     """
     units = len(bias) // 4
     h, cell = np.zeros((len(x), units)), np.zeros((len(x), units))
@@ -197,7 +189,7 @@ def _plot_time_step(axes: Axes, t: int, has_input: bool, has_output: bool) -> No
     axes.plot(t, 0, "o", color=BACKGROUND, markeredgecolor=FOREGROUND, markersize=14)
 
 
-@page.figure("span", height=2.9, legend=2)
+@page.figure("span", height=2.9, legend=2, grid="y")
 def plot_memory_span(figure: Figure, steps: int = 40) -> Plotted:
     """How strongly the state after {steps} steps depends on each input, relative to the last one,
     in untrained layers of 32 units with weights of the same size. A plain recurrent layer forgets
@@ -209,7 +201,6 @@ def plot_memory_span(figure: Figure, steps: int = 40) -> Plotted:
     for bias in (0, 1, 3):
         data[f"LSTM, forget bias {bias}"] = gradient_reach("lstm", steps, bias)
     axes = figure.subplots()
-    grid_axis(axes, "y")
     axes.plot(data.drop(columns="steps_back"), label=list(data.columns[1:]))
     axes.set(yscale="log", xlabel="time steps back", ylabel="gradient by the input")
     return data

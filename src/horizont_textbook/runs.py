@@ -103,13 +103,7 @@ def _load_images() -> ImageData:
 
 
 def _execute(steps: int, fields_by_system: Mapping[str, Mapping[str, Any]]) -> list[Record]:
-    """Execute a short run of the workload on each system, or load its record.
-
-    Raises
-    ------
-    UserError
-        If a run failed.
-    """
+    """Execute a short run of the workload on each system, or load its record."""
     paths = study_paths()
     study = read_study(paths.params)
     common = {

@@ -165,7 +165,7 @@ def plot_delayed_descent(
     return data, {"contraction": contraction, "limit": limit}
 
 
-@page.figure("delayed-training", height=2.9, legend=4)
+@page.figure("delayed-training", height=2.9, legend=4, grid="y")
 def plot_delayed_training(
     figure: Figure, x: Array, labels: Array, source: str, *, rate: float = 0.2, steps: int = 160
 ) -> Plotted:
@@ -179,7 +179,6 @@ def plot_delayed_training(
         smooth = np.minimum(np.convolve(losses, np.ones(8) / 8, mode="valid"), 4)
         axes.plot(np.arange(len(smooth)) + 8, smooth, label=f"delay {delay}")
     axes.set(ylim=(0, 3.2), xlabel="step", ylabel="loss, mean of 8 steps")
-    grid_axis(axes, "y")
     finals = [f"{data[name].iloc[-20:].mean():.2f}" for name in data.columns[1:]]
     return data, {"finals": ", ".join(finals)}
 

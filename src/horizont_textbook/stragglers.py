@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from horizont.analysis.runs import steps_of
 from horizont.records.record import Record
 from horizont.reporting.output import TableOutput
-from horizont.reporting.style import FOREGROUND, GRID, PAIR_COLOURS, grid_axis
+from horizont.reporting.style import FOREGROUND, GRID, PAIR_COLOURS
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns
 
@@ -40,16 +40,14 @@ def expected_maximum(workers: Array, fixed_s: float, spread_s: float) -> Array:
     1953).
     """
     harmonic = np.cumsum(1.0 / np.arange(1, np.max(workers) + 1))
-    return np.asarray(fixed_s + spread_s * harmonic[np.asarray(workers) - 1])
+    return np.asarray(fixed_s + spread_s * harmonic[workers - 1])
 
 
-def simulated_maximum(
-    workers: Array, fixed_s: float, spread_s: float, draws: int = 40_000, seed: int = 6
-) -> Array:
+def simulated_maximum(workers: Array, fixed_s: float, spread_s: float) -> Array:
     """Estimate the same mean from random draws."""
-    times = np.random.default_rng(seed).exponential(spread_s, (draws, int(np.max(workers))))
+    times = np.random.default_rng(6).exponential(spread_s, (40_000, np.max(workers)))
     slowest = np.maximum.accumulate(times, axis=1).mean(axis=0)
-    return np.asarray(fixed_s + slowest[np.asarray(workers) - 1])
+    return np.asarray(fixed_s + slowest[workers - 1])
 
 
 def steps_per_second(times_s: Array, *, synchronous: bool) -> float:
@@ -57,23 +55,15 @@ def steps_per_second(times_s: Array, *, synchronous: bool) -> float:
 
     Synchronous workers wait for the slowest: n / max; asynchronous ones do not: sum of 1 / time.
     """
-    times = np.asarray(times_s)
-    return float(len(times) / times.max() if synchronous else (1 / times).sum())
+    return float(len(times_s) / times_s.max() if synchronous else (1 / times_s).sum())
 
 
-def asynchronous_schedule(
-    times_s: Any, until_s: float, spread: float = 0.0, seed: int = 7
-) -> list[WorkerStep]:
+def asynchronous_schedule(times_s: Any, until_s: float, spread: float = 0.0) -> list[WorkerStep]:
     """Compute the steps of workers that update shared weights without waiting.
 
-    Parameters
-    ----------
-    times_s
-        Duration of a step of each worker.
-    spread
-        Standard deviation of the logarithm of a duration.
+    The logarithm of a duration is normally distributed with the spread as standard deviation.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(7)
 
     def duration_s(rank: int) -> float:
         return float(times_s[rank] * np.exp(rng.normal(0, spread)))
@@ -205,7 +195,7 @@ def plot_measured_schedules(figure: Figure, records: Sequence[Record]) -> Plotte
     return pd.concat(frames)
 
 
-@page.figure("measured-staleness", height=2.3)
+@page.figure("measured-staleness", height=2.3, grid="y")
 def plot_measured_staleness(figure: Figure, record: Record) -> Plotted:
     """The staleness of each gradient in the asynchronous run above, while both workers were
     running: {count} updates, mean {mean:.2f}. For two workers theory predicts 1, whatever their
@@ -219,7 +209,6 @@ def plot_measured_staleness(figure: Figure, record: Record) -> Plotted:
         axes.hist(own, bins, color=PAIR_COLOURS[rank], rwidth=0.85)
         axes.set(title=f"worker {rank}: mean {own.mean():.2f}", xlabel="staleness, updates")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        grid_axis(axes, "y")
     panels[0].set_ylabel("updates")
     data = updates[["worker", "sequence", "staleness"]]
     return data, {"count": len(updates), "mean": updates["staleness"].mean()}
@@ -229,23 +218,21 @@ def overlapping_updates(record: Record) -> pd.DataFrame:
     """Return the updates of an asynchronous run while all workers were running."""
     updates: pd.DataFrame = record.updates().to_pandas()
     last = updates.groupby("worker")["sequence"].max()
-    overlapping: pd.DataFrame = updates[updates["sequence"] <= last.min()]
-    return overlapping
+    return updates[updates["sequence"] <= last.min()]
 
 
 def measured_values(records: Sequence[Record]) -> dict[str, float]:
     """Return step times and staleness of two real runs, synchronous and asynchronous."""
-    medians_ms = []
-    for record in records:
-        steps = steps_of(record)
-        own = steps[(steps["worker"] == 0) & (steps["step"] > 4)]
-        medians_ms.append(float(own["step_s"].median() * 1e3))
+    medians_ms = [
+        steps_of(record).query("worker == 0 and step > 4")["step_s"].median() * 1e3
+        for record in records
+    ]
     updates = overlapping_updates(records[1])
     staleness = updates.groupby("worker")["staleness"].mean()
     return {
         "ms of a step of worker 0, synchronous": medians_ms[0],
         "ms of a step of worker 0, asynchronous": medians_ms[1],
-        "mean staleness of worker 0": float(staleness[0]),
-        "mean staleness of the slowed worker": float(staleness[1]),
-        "mean staleness of both": float(updates["staleness"].mean()),
+        "mean staleness of worker 0": staleness[0],
+        "mean staleness of the slowed worker": staleness[1],
+        "mean staleness of both": updates["staleness"].mean(),
     }

@@ -130,7 +130,7 @@ def _plot_arrow(
     axes.text(*position, label, ha="center" if is_level else "right", va="center", fontsize=8)
 
 
-@page.figure("gradients", height=2.6)
+@page.figure("gradients", height=2.6, grid="y")
 def plot_gradient_shares(figure: Figure, workers: int = 2) -> Plotted:
     """The gradient of a batch of 32 by each of the 18 weights (crosses), that of the part of each
     of {workers} workers (dots), and the mean of these (lines). The mean over equal parts is the
@@ -143,7 +143,6 @@ def plot_gradient_shares(figure: Figure, workers: int = 2) -> Plotted:
     mean = np.mean(parts, axis=0).ravel()
     data = columns(weight=np.arange(whole.size), batch=whole.ravel(), mean=mean)
     axes = figure.subplots()
-    grid_axis(axes, "y")
     for rank, part in enumerate(parts):
         data[f"worker {rank}"] = part.ravel()
         axes.plot(part.ravel(), "o", color=PAIR_COLOURS[0], markersize=4, alpha=0.6)
