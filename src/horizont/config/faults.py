@@ -22,9 +22,6 @@ FaultKind = Literal["kill", "pause", "throttle", "disconnect", "restart"]
 #: the scheduler, or the first worker, whose store the others use.
 FaultTarget = Literal["worker", "server", "scheduler", "chief", "coordinator"]
 
-#: Faults that can end by themselves, after `duration_s` seconds.
-TRANSIENT: tuple[FaultKind, ...] = ("pause", "throttle", "disconnect", "restart")
-
 #: What has happened to the target, for prose.
 PAST_PARTICIPLE: dict[FaultKind, str] = {
     "kill": "killed",
@@ -81,20 +78,14 @@ class FaultSpec(ConfigModel):
             raise UserError("cpu_fraction", None, "a fraction between 0 and 1 for kind throttle")
         if self.kind != "throttle" and self.cpu_fraction is not None:
             raise UserError("cpu_fraction", self.cpu_fraction, f"nothing for kind {self.kind}")
-        if self.kind not in TRANSIENT and self.duration_s is not None:
+        if self.kind == "kill" and self.duration_s is not None:
             raise UserError("duration_s", self.duration_s, f"nothing for kind {self.kind}")
         if self.kind == "restart" and self.duration_s is None:
             raise UserError("duration_s", None, "the seconds until the process is started again")
         return self
 
     def target_process(self, system: System) -> tuple[RoleName, int]:
-        """Return role and rank of the target in a system.
-
-        Raises
-        ------
-        UserError
-            If the system has no such role.
-        """
+        """Return role and rank of the target; refuse a system that has no such role."""
         roles: tuple[RoleName, ...] = ("worker", *system.info.roles)
         if self.target != "coordinator":
             if self.target not in roles:

@@ -16,8 +16,6 @@ MAX_PREFETCH = 64
 
 RoleName = Literal["worker", "server", "scheduler", "chief"]
 
-LOCAL_PHASES = ("load", "forward", "backward", "update")
-
 
 class SystemInfo(ConfigModel):
     """Processes of a system and what can be measured of it.
@@ -37,12 +35,8 @@ class SystemInfo(ConfigModel):
     is_native
         Whether the framework provides the mechanism. Otherwise the adapter builds it from the
         framework's primitives.
-    has_gradient_exchange
-        Whether `GradientExchange` can be set.
     has_equal_slices
         Whether all servers hold slices of equal length, rather than whole tensors.
-    records_updates
-        Whether each update that a server applies can be recorded.
     weight_holders
         Roles that hold weights between two steps: a worker all of them, a server its part.
     """
@@ -50,7 +44,7 @@ class SystemInfo(ConfigModel):
     mechanism: str
     roles: tuple[RoleName, ...] = ()
     service_roles: tuple[RoleName, ...] = ()
-    phases: tuple[str, ...] = LOCAL_PHASES
+    phases: tuple[str, ...] = ("load", "forward", "backward", "update")
     caveat: str = ""
     is_native: bool = True
     has_gradient_exchange: bool = False
@@ -64,12 +58,8 @@ class VariantInfo(ConfigModel):
 
     Attributes
     ----------
-    mechanism
-        The framework's name of the mechanism.
     systems
         Systems that have the variant, without the framework: `local`, `sync/allreduce`.
-    images_only
-        Whether the variant cannot run networks that read text.
     environment
         Variables that the framework reads while it is loaded.
     tone
@@ -103,8 +93,6 @@ class ReaderInfo(ConfigModel):
         The smallest number of batches that it prefetches with workers.
     cache_scope
         What its cache holds, and when it is filled.
-    always_cached
-        Whether it cannot run without the cache.
     """
 
     mechanism: str
@@ -131,8 +119,6 @@ class FrameworkInfo(ConfigModel):
     python
         The interpreter of its workers, if it is not the current one: the framework then lives in
         an environment of its own.
-    colour, marker
-        Of its data in figures.
     systems
         Its systems, without the framework: `local`, `sync/allreduce`.
     readers

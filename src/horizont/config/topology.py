@@ -11,7 +11,6 @@ from horizont.config.base import ConfigModel
 from horizont.errors import UserError
 
 Sharding = Literal["global_batches", "static_shards"]
-Placement = Literal["colocated", "dedicated"]
 
 DEFAULT_LAUNCHER = "local"
 
@@ -100,7 +99,7 @@ class Topology(ConfigModel):
     sharding: Sharding = "global_batches"
     base_port: int = Field(default=0, ge=0, le=65000)
     hosts: int = Field(default=0, ge=0, le=64)
-    placement: Placement = "colocated"
+    placement: Literal["colocated", "dedicated"] = "colocated"
     link: Link = Link()
     cpus_per_host: float | None = Field(default=None, ge=0.05, le=256)
     options: dict[str, Any] = Field(default_factory=dict)
