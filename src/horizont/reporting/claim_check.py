@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.analysis.claims.findings import VERDICTS
-from horizont.reporting.claims import JudgedClaim, claim_summary, claim_text
+from horizont.reporting.claims import JudgedClaim, claim_html, claim_summary
 
 _SECTION = re.compile(r'<section class="hz-claim" id="claim-(\w+)">(.*?)</section>', re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
@@ -32,11 +32,6 @@ def check_page(
         Of ``reports/claims.json``.
     records
         The names of the available records; None in a clone, which has the report without them.
-
-    Returns
-    -------
-    list of str
-        Empty if every sentence agrees and every value has its records.
     """
     by_id = {str(claim["id"]): claim for claim in claims}
     errors = [*_missing_records(claims, records)]
@@ -72,7 +67,7 @@ def _section_errors(claim_id: str, section: str, by_id: Mapping[str, JudgedClaim
     if claim_id not in by_id:
         yield f"{claim_id}: there is no such claim"
         return
-    expected = _strip_tags(claim_text(by_id[claim_id]).html()).split()
+    expected = _strip_tags(claim_html(by_id[claim_id])).split()
     words = _strip_tags(section).split()
     if words != expected:
         pairs = zip(words, expected, strict=False)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
 
 from horizont.analysis.claims.findings import VERDICTS
 from horizont.analysis.claims.rules import published_times, read_sources
@@ -29,44 +27,48 @@ _WORKLOAD = re.compile(r"\b[a-z0-9]+(?:-small)?-(?:cifar100?|fashion-mnist|ptb)\
 
 
 @dataclass(frozen=True)
-class ClaimText:
-    """The sentences on a claim.
+class ClaimTexts:
+    """The sentences on the claims of a publication."""
 
-    Attributes
-    ----------
-    statement
-        The claim and its verdict.
-    findings, not_tested
-        A sentence for each part that was tested, and for each other one.
-    """
+    claims: tuple[JudgedClaim, ...]
 
-    id: str
-    verdict: str
-    statement: str
-    findings: tuple[str, ...]
-    not_tested: tuple[str, ...]
-    records: tuple[str, ...]
-
-    def html(self) -> str:
-        """Return the claim as a section, found again by `horizont.reporting.claim_check`."""
-        verdict = f"Verdict: {self.verdict}."
-        statement = html.escape(self.statement).replace(self.id, f"<strong>{self.id}</strong>", 1)
-        statement = statement.replace(verdict, f"<strong>{verdict}</strong>", 1)
-        records = ", ".join(f"<code>{html.escape(name)}</code>" for name in self.records)
-        return (
-            f'<section class="hz-claim" id="claim-{self.id}"><p>{statement}</p>\n'
-            + _html_list(self.findings)
-            + _collapsible("not tested", _html_list(self.not_tested), len(self.not_tested))
-            + _collapsible("records", records, len(self.records))
-            + "</section>"
-        )
-
-    def text(self) -> str:
-        """Return the statement and the findings, one per line."""
-        return "\n".join([self.statement, *self.findings])
+    def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        return {
+            "text/html": "\n".join(map(claim_html, self.claims)),
+            "text/plain": "\n\n".join(map(claim_text, self.claims)),
+        }
 
 
-def _html_list(sentences: Sequence[str]) -> str:
+@table("claim_texts", title="The claims one by one")
+def claim_texts(claims: Sequence[JudgedClaim], source: str) -> ClaimTexts:
+    """Build the sentences on the claims of a publication, for example ``NTUA 2021``."""
+    return ClaimTexts(tuple(claim for claim in claims if claim["source"].startswith(source)))
+
+
+def claim_text(claim: JudgedClaim) -> str:
+    """Return the claim with its verdict, and a sentence for each part that was tested."""
+    return "\n".join([_statement(claim), *map(_finding_sentence, _tested_parts(claim))])
+
+
+def claim_html(claim: JudgedClaim) -> str:
+    """Return a section on a claim, found again by `horizont.reporting.claim_check`."""
+    verdict = f"Verdict: {claim['verdict']}."
+    statement = html.escape(_statement(claim))
+    for words in (claim["id"], verdict):
+        statement = statement.replace(words, f"<strong>{words}</strong>", 1)
+    tested = _tested_parts(claim)
+    others = [part for part in claim["parts"] if part not in tested]
+    records = ", ".join(f"<code>{html.escape(name)}</code>" for name in claim["records"])
+    return (
+        f'<section class="hz-claim" id="claim-{claim["id"]}"><p>{statement}</p>\n'
+        + _html_list(map(_finding_sentence, tested))
+        + _collapsible("not tested", _html_list(map(_not_tested_sentence, others)), len(others))
+        + _collapsible("records", records, len(claim["records"]))
+        + "</section>"
+    )
+
+
+def _html_list(sentences: Iterable[str]) -> str:
     items = "".join(f"<li>{html.escape(sentence)}</li>\n" for sentence in sentences)
     return f"<ul>{items}</ul>" if items else ""
 
@@ -75,44 +77,18 @@ def _collapsible(name: str, body: str, count: int) -> str:
     return f"<details><summary>{count} {name}</summary>{body}</details>" if count else ""
 
 
-@dataclass(frozen=True)
-class ClaimTexts:
-    """The claims of a publication."""
-
-    claims: tuple[ClaimText, ...]
-
-    def _repr_mimebundle_(self, **_: Any) -> Bundle:
-        return {
-            "text/html": "\n".join(claim.html() for claim in self.claims),
-            "text/plain": "\n\n".join(claim.text() for claim in self.claims),
-        }
+def _tested_parts(claim: JudgedClaim) -> list[JudgedClaim]:
+    return [part for part in claim["parts"] if part["verdict"] != "not testable"]
 
 
-@table("claim_texts", title="The claims one by one")
-def claim_texts(claims: Sequence[JudgedClaim], source: str) -> ClaimTexts:
-    """Build the sentences on the claims of a publication, for example ``NTUA 2021``."""
-    own = [claim for claim in claims if claim["source"].startswith(source)]
-    return ClaimTexts(tuple(map(claim_text, own)))
-
-
-def claim_text(claim: JudgedClaim) -> ClaimText:
-    """Build the sentences on a claim."""
+def _statement(claim: JudgedClaim) -> str:
     published = claim["published_value"]
     value = "No value" if published == "qualitative" else f"Published: {published}"
     statement = f"{claim['id']} ({claim['source']}). {capitalise(claim['claim'])}. "
     statement += f"Conditions: {claim['conditions']}. {value}. Verdict: {claim['verdict']}."
     if claim["reason"]:
         statement += f" {capitalise(_with_display_names(claim['reason']))}."
-    tested = [part for part in claim["parts"] if part["verdict"] != "not testable"]
-    others = [part for part in claim["parts"] if part["verdict"] == "not testable"]
-    return ClaimText(
-        claim["id"],
-        claim["verdict"],
-        statement,
-        tuple(map(_finding_sentence, tested)),
-        tuple(map(_not_tested_sentence, others)),
-        tuple(claim["records"]),
-    )
+    return statement
 
 
 def _finding_sentence(finding: JudgedClaim) -> str:
@@ -121,7 +97,7 @@ def _finding_sentence(finding: JudgedClaim) -> str:
     if finding["value"] is None:
         return f"{subject}: {verdict}; {finding['reason']} ({conditions})."
     published = finding["published"]
-    reference = "" if published is None else f"; published {format_value(published)}"
+    reference = "" if published is None else f"; published {_format_value(published)}"
     measured = f"{subject}: {_measured_text(finding)}{reference}"
     return f"{measured}; {_threshold_text(finding)}: {verdict} ({conditions})."
 
@@ -138,10 +114,10 @@ def _subject(finding: JudgedClaim) -> str:
 
 
 def _measured_text(finding: JudgedClaim) -> str:
-    value = format_value(finding["value"])
+    value = _format_value(finding["value"])
     if finding["low"] is None:
         return f"{value} from one block"
-    interval = f"{format_value(finding['low'])} to {format_value(finding['high'])}"
+    interval = f"{_format_value(finding['low'])} to {_format_value(finding['high'])}"
     unit = "runs" if finding["reason"].endswith("learned") else "blocks"
     return f"{value} ({interval}, {finding['n']} {unit}, level {finding['level']:.0%})"
 
@@ -149,10 +125,10 @@ def _measured_text(finding: JudgedClaim) -> str:
 def _threshold_text(finding: JudgedClaim) -> str:
     if finding["expect"] == "equal":
         return "must be within 10% of 1"
-    return f"must be {finding['expect']} {format_value(finding['threshold'])}"
+    return f"must be {finding['expect']} {_format_value(finding['threshold'])}"
 
 
-def format_value(value: float) -> str:
+def _format_value(value: float) -> str:
     """Format a value with three significant digits."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
@@ -160,12 +136,7 @@ def format_value(value: float) -> str:
 def _with_display_names(text: str) -> str:
     """Replace names of the settings by display names."""
     text = _WORKLOAD.sub(lambda match: labels.workload_label_from_name(match[0]), text)
-    return _SYSTEM.sub(lambda match: _system_text(match[0]), text)
-
-
-def _system_text(name: str) -> str:
-    framework = labels.framework_label(labels.framework_of(name))
-    return f"{framework} ({labels.synchronisation_label(name)})"
+    return _SYSTEM.sub(lambda match: labels.system_label_in_text(match[0]), text)
 
 
 def claim_summary(claims: Sequence[JudgedClaim]) -> str:
@@ -195,7 +166,7 @@ def claim_table(claims: Sequence[JudgedClaim]) -> TableOutput:
         }
         for claim in claims
     ]
-    return text_table(pd.DataFrame(rows), group_by="source" if rows else None)
+    return text_table(rows, group_by="source")
 
 
 def _publication_label(source: str) -> str:
@@ -209,7 +180,7 @@ def _published_values(claim: JudgedClaim) -> str:
 
 
 def _measured_values(claim: JudgedClaim) -> str:
-    values = [format_value(part["value"]) for part in claim["parts"] if part["value"] is not None]
+    values = [_format_value(part["value"]) for part in claim["parts"] if part["value"] is not None]
     return " / ".join(values) or "–"
 
 

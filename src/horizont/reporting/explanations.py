@@ -236,9 +236,8 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     return pieces
 
 
-def _exchange_systems(difference: Difference) -> Difference:
-    times = {"a_s": difference.b_s, "b_s": difference.a_s}
-    return replace(difference, difference_s=-difference.difference_s, **times)
+def _exchange_systems(part: Difference) -> Difference:
+    return replace(part, a_s=part.b_s, b_s=part.a_s, difference_s=-part.difference_s)
 
 
 def _location_pieces(part: Difference, records: tuple[str, ...]) -> Pieces:

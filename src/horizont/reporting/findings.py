@@ -36,8 +36,7 @@ def all_runs(
 def fault_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the outcomes of injected faults, grouped by system."""
     rows = [_fault_row(row) for _, row in fault_outcomes(records).iterrows()]
-    numbers = {"steps", "detected, s"}
-    return text_table(pd.DataFrame(rows), numbers, group_by="system" if rows else None)
+    return text_table(rows, {"steps", "detected, s"}, group_by="system")
 
 
 def _fault_row(row: pd.Series) -> dict[str, str]:
@@ -47,6 +46,10 @@ def _fault_row(row: pd.Series) -> dict[str, str]:
     if row["reason"]:
         return {**cells, "first error": shorten(row["reason"])}
     delay_s = row["detected_after_s"]
+    rejoined = {True: ", with the restarted process", False: ", without the restarted process"}
+    training = row["outcome"]
+    if training == "completes":
+        training += rejoined.get(row["rejoined"], "")
     return {
         **cells,
         "steps": f"{row['steps']:.0f} of {row['planned']}",
@@ -54,11 +57,5 @@ def _fault_row(row: pd.Series) -> dict[str, str]:
         "first error": shorten(row["first_error"]),
         "survivors": row["survivors"] or "none",
         "weights still on": row["weight_holders"] or "none: lost",
-        "training": _fault_outcome(row),
+        "training": training,
     }
-
-
-def _fault_outcome(row: pd.Series) -> str:
-    rejoined = {True: ", with the restarted process", False: ", without the restarted process"}
-    completed = row["outcome"] == "completes"
-    return str(row["outcome"]) + (rejoined.get(row["rejoined"], "") if completed else "")

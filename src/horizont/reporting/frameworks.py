@@ -11,7 +11,7 @@ from horizont.analysis.surveys import read_surveys, run_outcomes
 from horizont.config.system import FRAMEWORKS, SYSTEMS
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.output import TableOutput, key_value_table
+from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import table
 from horizont.reporting.tables import shorten, text_table
 
@@ -19,7 +19,7 @@ from horizont.reporting.tables import shorten, text_table
 Features = Mapping[str, Any]
 
 #: Criterion of 2018 -> the features that decide it.
-FEATURES_OF_CRITERION = {
+_FEATURES_OF_CRITERION = {
     "generic": ("generic",),
     "machines": ("machines",),
     "data_parallel": ("data_parallel",),
@@ -27,34 +27,22 @@ FEATURES_OF_CRITERION = {
     "processors": ("cpus", "gpus"),
     "sync": ("sync", "async"),
 }
-FEATURE_LABELS = {"cpus": "CPUs", "gpus": "GPUs", "sync": "synchronous", "async": "asynchronous"}
-
-
-@table("feature_date")
-def date_table(features: Features) -> TableOutput:
-    """Build the table of the date of the answers."""
-    return key_value_table({"tested": "the installed versions", "on": features["date"]})
+_FEATURE_LABELS = {"cpus": "CPUs", "gpus": "GPUs", "sync": "synchronous", "async": "asynchronous"}
 
 
 @table("criteria", title="The criteria of 2018")
 def criteria_table(features: Features) -> TableOutput:
     """Build the table of the criteria of 2018, then and today."""
-    rows = [
-        {
-            "criterion": criterion.label,
-            "priority": criterion.priority,
-            **{
-                f"{labels.framework_label(framework)}, 2018": answer
-                for framework, answer in criterion.found.items()
-            },
-            **{
-                f"{labels.framework_label(framework)}, today": _criterion(name, features[framework])
-                for framework in FRAMEWORKS
-            },
-        }
-        for name, criterion in read_surveys().criteria.items()
-    ]
-    return text_table(pd.DataFrame(rows))
+    rows = []
+    for name, criterion in read_surveys().criteria.items():
+        row = {"criterion": criterion.label, "priority": criterion.priority}
+        for framework, answer in criterion.found.items():
+            row[f"{labels.framework_label(framework)}, 2018"] = answer
+        for framework in FRAMEWORKS:
+            today = _criterion(name, features[framework])
+            row[f"{labels.framework_label(framework)}, today"] = today
+        rows.append(row)
+    return text_table(rows)
 
 
 def _criterion(name: str, answer: Mapping[str, Any]) -> str:
@@ -64,11 +52,11 @@ def _criterion(name: str, answer: Mapping[str, Any]) -> str:
         return f"yes, {answer['version']}"
     if name == "infrastructure":
         return "none"
-    tested = FEATURES_OF_CRITERION[name]
+    tested = _FEATURES_OF_CRITERION[name]
     available = [feature for feature in tested if answer["features"][feature]["available"]]
     if len(tested) == 1:
         return "yes" if available else "no"
-    return ", ".join(FEATURE_LABELS[feature] for feature in available) or "neither"
+    return ", ".join(_FEATURE_LABELS[feature] for feature in available) or "neither"
 
 
 @table("synchronisation", title="Synchronisation and architecture")
@@ -90,7 +78,7 @@ def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
         for name, info in SYSTEMS.items()
         if name.startswith(f"{framework}/{sync}/")
     ]
-    return text_table(pd.DataFrame(rows))
+    return text_table(rows)
 
 
 def _architecture(system: str) -> str:
@@ -126,7 +114,7 @@ def backend_table(features: Features) -> TableOutput:
         }
         for framework, entry in read_surveys().entries.items()
     ]
-    return text_table(pd.DataFrame(rows))
+    return text_table(rows)
 
 
 def _onednn_passes(answer: Mapping[str, Any]) -> str:
@@ -148,21 +136,16 @@ def feature_table(features: Features) -> TableOutput:
         for framework in FRAMEWORKS
         for feature, answer in features[framework].get("features", {}).items()
     ]
-    return text_table(pd.DataFrame(rows), group_by="framework" if rows else None)
+    return text_table(rows, group_by="framework")
 
 
 @table("historical_frameworks", title="Historical frameworks")
 def historical_table() -> TableOutput:
     """Build the table of the state of historical frameworks, with sources."""
     surveys = read_surveys()
-    rows = [
-        {
-            "framework": name,
-            "state": entry.state,
-            f"source, checked on {surveys.checked_on}": ", ".join(
-                filter(None, [entry.source, entry.also])
-            ),
-        }
-        for name, entry in surveys.historical.items()
-    ]
-    return text_table(pd.DataFrame(rows))
+    heading = f"source, checked on {surveys.checked_on}"
+    rows = []
+    for name, entry in surveys.historical.items():
+        sources = ", ".join(filter(None, [entry.source, entry.also]))
+        rows.append({"framework": name, "state": entry.state, heading: sources})
+    return text_table(rows)

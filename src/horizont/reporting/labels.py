@@ -105,6 +105,11 @@ def system_label(name: str) -> str:
     return f"{framework_label(framework_of(name))}, {synchronisation_label(name)}"
 
 
+def system_label_in_text(system: str) -> str:
+    """Return a system within a sentence: `<framework> (synchronous, all-reduce)`."""
+    return f"{framework_label(framework_of(system))} ({synchronisation_label(system)})"
+
+
 def two_line_label(system: str) -> str:
     """Return a system on two lines, for the row of a chart."""
     return f"{framework_label(framework_of(system))}\n{synchronisation_label(system)}"
@@ -117,7 +122,7 @@ def short_labels(systems: list[str]) -> dict[str, str]:
     return {
         name: framework_label(framework)
         if frameworks.count(framework) == 1
-        else f"{framework_label(framework)} ({synchronisation_label(name)})"
+        else system_label_in_text(name)
         for name, framework in zip(names, frameworks, strict=True)
     }
 

@@ -13,12 +13,11 @@ from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.files import read_json
 from horizont.records.record import Record
-from horizont.reporting import labels
+from horizont.reporting import labels, style
 from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.page import synthetic_note
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.style import message_figure
 from horizont.reporting.tables import shorten, text_table
 
 #: Metrics by system; see `horizont.analysis.throughput.metrics`.
@@ -63,7 +62,7 @@ def overview_figure(results: Results) -> Drawing:
     if not results:
         caption = "What this study measured instead is in the following chapters"
         text = "No experiment of this study compares the step times of systems."
-        return Drawing(message_figure(text), pd.DataFrame(), {"caption": caption})
+        return Drawing(style.message_figure(text), pd.DataFrame(), {"caption": caption})
     caption = (
         "One training step by phase. Bars: mean instrumented step of a worker. Markers: timed "
         "step, median over repeated runs with its interval; the gap between bar and marker is the "
@@ -79,8 +78,8 @@ def result_table(results: Results) -> TableOutput:
     """Build the table of all results, systems ranked by throughput."""
     rows = [{"title": title, **row} for title, own in results.items() for row in _ranked_rows(own)]
     if not rows:
-        return text_table(pd.DataFrame({"system": ["no systems were compared by throughput"]}))
-    return text_table(pd.DataFrame(rows), _NUMBERS, group_by="title")
+        return text_table([{"system": "no systems were compared by throughput"}])
+    return text_table(rows, _NUMBERS, group_by="title")
 
 
 @table("speed", title="Throughput")
@@ -88,7 +87,7 @@ def speed_table(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> TableOutput:
     """Build the table of the systems of an experiment, ranked by throughput."""
-    return text_table(pd.DataFrame(_ranked_rows(metrics(records, certificate))), _NUMBERS)
+    return text_table(_ranked_rows(metrics(records, certificate)), _NUMBERS)
 
 
 @table("sweep", title="Throughput by sweep point")
@@ -101,7 +100,7 @@ def sweep_table(
         for point, group in labels.records_by_point(records).items()
         for row in _ranked_rows(metrics(group, certificate))
     ]
-    return text_table(pd.DataFrame(rows), _NUMBERS, group_by="point")
+    return text_table(rows, _NUMBERS, group_by="point")
 
 
 def _ranked_rows(own: Metrics) -> list[dict[str, str]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pandas as pd
-
 from horizont.config.experiment import Experiment
 from horizont.config.run import StepCounts
 from horizont.config.study import Study
@@ -140,7 +138,7 @@ def system_table(settings: Experiment) -> TableOutput:
         }
         for system in systems
     ]
-    return text_table(pd.DataFrame(rows), measured=False)
+    return text_table(rows, measured=False)
 
 
 @table("study", title="What was run")
@@ -170,7 +168,7 @@ def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
                     "runs of each": str(settings.blocks),
                 }
             )
-    return text_table(pd.DataFrame(rows), {"workers", "global batch", "systems", "runs of each"})
+    return text_table(rows, {"workers", "global batch", "systems", "runs of each"})
 
 
 def _format_range(values: Iterable[int]) -> str:

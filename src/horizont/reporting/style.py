@@ -196,8 +196,9 @@ def system_colour(system: str) -> str:
     if parsed.variant == DEFAULT:
         return colour
     tone = parsed.variant_info.tone
-    white_or_black = 1.0 if tone > 0 else 0.0
-    return to_hex([part + (white_or_black - part) * abs(tone) for part in to_rgb(colour)])
+    target = 1.0 if tone > 0 else 0.0
+    red, green, blue = (part + (target - part) * abs(tone) for part in to_rgb(colour))
+    return to_hex((red, green, blue))
 
 
 def system_marker(system: str) -> str:

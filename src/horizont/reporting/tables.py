@@ -33,17 +33,32 @@ def _milliseconds(value_s: float) -> str:
     return f"{value_s * 1e3:.2f}"
 
 
-#: Column of a data frame -> heading and format of its values.
-COLUMNS: dict[str, tuple[str, CellFormat]] = {
+#: Column of text -> heading and format of its values.
+_TEXT_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "system": ("system", lambda name: labels.system_label(str(name))),
-    "workload": ("workload", "{}"),
-    "block": ("block", lambda number: str(int(number) + 1)),
     "status": ("status", "{}"),
     "reason": ("reason", shorten),
     "comparable": ("comparable", "{}"),
     "disturbed": ("disturbed", _flag_or_count),
+    "host": ("host", "{}"),
+    "oversubscribed": ("oversubscribed", _flag_or_count),
+    "name": ("process", "{}"),
+    "pair": ("pair", lambda name: labels.pair_label(str(name))),
+    "description": ("description", "{}"),
+    "framework": ("framework", lambda name: labels.framework_label(str(name))),
+    "detected": ("detected", _yes_or_no),
+    "replayed": ("replayed to the same weights", _yes_or_no),
+    "quantity": ("quantity", "{}"),
+    "tensor": ("tensor", "{}"),
+    "dtype": ("precision", "{}"),
+    "record": ("record", "{}"),
+    "warnings": ("warnings", "{}"),
+}
+
+#: Column of numbers -> heading and format of its values.
+_NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
+    "block": ("block", lambda number: str(int(number) + 1)),
     "wall_s": ("wall, s", "{:.1f}"),
-    "train_s": ("training, s", "{:.1f}"),
     "background_cpu": ("other load, cores", "{:.2f}"),
     "final_loss": ("final loss", "{:.3f}"),
     "test_accuracy": ("test accuracy", "{:.1%}"),
@@ -62,7 +77,6 @@ COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "ratio": ("ratio", "{:.3f}"),
     "ratio_low": ("from", "{:.3f}"),
     "ratio_high": ("to", "{:.3f}"),
-    "instrumented_ratio": ("instrumented / timed", "{:.3f}"),
     "timed_without_load_s": ("timed step without load, ms", _milliseconds),
     "load_s": ("load, ms", _milliseconds),
     "forward_s": ("forward, ms", _milliseconds),
@@ -79,7 +93,6 @@ COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "servers": ("servers", "{:.0f}"),
     "batch": ("batch", "{:,.0f}"),
     "rate_mbit": ("link, Mbit/s", "{:,.0f}"),
-    "host": ("host", "{}"),
     "sent_bytes": ("sent, KiB per step", lambda value: f"{value / 1024:,.1f}"),
     "received_bytes": ("received, KiB per step", lambda value: f"{value / 1024:,.1f}"),
     "sent_ratio": ("sent / theory", "{:.3f}"),
@@ -99,44 +112,24 @@ COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "speedup_low": ("from", "{:.2f}"),
     "speedup_high": ("to", "{:.2f}"),
     "efficiency": ("efficiency", "{:.0%}"),
-    "oversubscribed": ("oversubscribed", _flag_or_count),
     "target_loss": ("loss", "{:.3f}"),
     "time_s": ("time to it, s", "{:.2f}"),
     "time_low_s": ("from", "{:.2f}"),
     "time_high_s": ("to", "{:.2f}"),
     "examples": ("examples to it", "{:,.0f}"),
     "reached": ("reached it", "{:.0f}"),
-    "name": ("process", "{}"),
     "cpu_mean": ("CPU, % of a core", "{:.0f}"),
     "memory_max": ("peak memory, MiB", "{:.0f}"),
-    "pair": ("pair", lambda name: labels.pair_label(str(name))),
-    "description": ("description", "{}"),
-    "framework": ("framework", lambda name: labels.framework_label(str(name))),
-    "detected": ("detected", _yes_or_no),
-    "replayed": ("replayed to the same weights", _yes_or_no),
     "updates": ("updates", "{:,.0f}"),
     "staleness": ("staleness", "{:.0f}"),
     "fraction": ("fraction", "{:.0%}"),
-    "quantity": ("quantity", "{}"),
-    "tensor": ("tensor", "{}"),
     "step": ("step", "{:.0f}"),
-    "dtype": ("precision", "{}"),
     "distance": ("distance", "{:.1e}"),
     "bound": ("bound", "{:.1e}"),
-    "record": ("record", "{}"),
     "spread": ("spread", "{:.1%}"),
     "drift": ("drift", "{:+.2f}"),
     "drift_p": ("p of the drift", "{:.3f}"),
-    "warnings": ("warnings", "{}"),
 }
-
-#: Left-aligned columns of text; the others are right-aligned numbers.
-_TEXT_COLUMNS = frozenset(
-    {"system", "workload", "status", "reason", "comparable", "name", "pair", "quantity", "tensor"}
-    | {"description", "framework", "detected", "replayed"}
-    | {"dtype", "record", "fact", "value", "disturbed", "host", "oversubscribed"}
-    | {"warnings"}
-)
 
 
 def format_table(frame: pd.DataFrame, columns: Sequence[str] = ()) -> TableOutput:
@@ -152,27 +145,25 @@ def format_table(frame: pd.DataFrame, columns: Sequence[str] = ()) -> TableOutpu
         for column in columns or frame.columns
         if not len(frame) or frame[column].notna().any()
     ]
-    headings = [COLUMNS.get(column, (column, "{}"))[0] for column in present]
-    values = [[_format_cell(column, value) for value in frame[column]] for column in present]
-    cells = pd.DataFrame(dict(enumerate(values)))
-    cells.columns = pd.Index(headings)  # headings such as `from` may occur twice
-    text = {
-        heading
-        for column, heading in zip(present, headings, strict=True)
-        if column in _TEXT_COLUMNS
-    }
-    return TableOutput(cells, frozenset(text))
+    known = _TEXT_COLUMNS | _NUMBER_COLUMNS
+    cells, headings = {}, []
+    for number, column in enumerate(present):
+        heading, form = known.get(column, (column, "{}"))
+        cells[number] = [_format_cell(value, form) for value in frame[column]]
+        headings.append(heading)
+    text = {known[column][0] for column in present if column in _TEXT_COLUMNS}
+    # Headings such as `from` may occur twice.
+    return TableOutput(pd.DataFrame(cells).set_axis(headings, axis="columns"), frozenset(text))
 
 
-def _format_cell(column: str, value: object) -> str:
+def _format_cell(value: object, form: CellFormat) -> str:
     if value is None or (isinstance(value, float) and pd.isna(value)):
         return "–"
-    _, form = COLUMNS.get(column, (column, "{}"))
     return form.format(value) if isinstance(form, str) else form(value)
 
 
 def text_table(
-    rows: pd.DataFrame | Sequence[Mapping[str, str]],
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]],
     numbers: Iterable[str] = (),
     group_by: str | None = None,
     *,
@@ -192,8 +183,8 @@ def text_table(
     frame = pd.DataFrame(rows)
     groups = {}
     if group_by is not None and len(frame):
-        names = frame[group_by].reset_index(drop=True)
-        groups = names[names != names.shift()].to_dict()
+        names = list(frame[group_by])
+        groups = {row: name for row, name in enumerate(names) if row == 0 or name != names[row - 1]}
         frame = frame.drop(columns=group_by)
     text = frozenset(set(frame.columns) - set(numbers))
     return TableOutput(frame, text, groups=groups, measured=measured)

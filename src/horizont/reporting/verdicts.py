@@ -22,13 +22,7 @@ _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 
 @table("verdicts", title="Verdicts")
 def verdict_table(verdicts: pd.DataFrame) -> TableOutput:
-    """Build the table of pairwise verdicts, without columns that have no value.
-
-    Parameters
-    ----------
-    verdicts
-        Of `horizont.analysis.verdicts.pairwise_verdicts`.
-    """
+    """Build the table of pairwise verdicts, without columns that have no value."""
     names = labels.short_labels([*verdicts["a"], *verdicts["b"]]) if len(verdicts) else {}
     frame = pd.DataFrame([_verdict_row(row, names) for _, row in verdicts.iterrows()])
     columns = [name for name in frame if not frame[name].isin(["", "–"]).all()]
@@ -71,8 +65,7 @@ def drilldown_table(drilldowns: Sequence[Drilldown]) -> TableOutput:
     """Build the table of the parts of each difference, grouped by pair."""
     rows = [row for drilldown in drilldowns for row in _drilldown_rows(drilldown)]
     numbers = {"A, ms", "B, ms", "B - A, ms", "interval", "fraction"}
-    frame = pd.DataFrame(rows).fillna("–")
-    return text_table(frame, numbers, group_by="pair" if rows else None)
+    return text_table(pd.DataFrame(rows).fillna("–"), numbers, group_by="pair")
 
 
 def _drilldown_rows(drilldown: Drilldown) -> list[dict[str, str]]:
@@ -111,7 +104,7 @@ def recommendation_table(recommendation: Recommendation) -> TableOutput | Messag
     rows = recommendation_rows(recommendation)
     if not rows:
         return Message(" ".join(recommendation.caveats))
-    return text_table(pd.DataFrame(rows), {recommendation.unit, "interval", "runs"})
+    return text_table(rows, {recommendation.unit, "interval", "runs"})
 
 
 def recommendation_rows(recommendation: Recommendation) -> list[dict[str, str]]:
@@ -144,16 +137,10 @@ def recommendation_sentence(recommendation: Recommendation) -> Verdict:
 @table("recommendations")
 def recommendation_tables(recommendations: Mapping[str, Recommendation]) -> Stack:
     """Build the tables for several objectives, each below its name."""
-    return Stack(
-        tuple(
-            output
-            for objective, recommendation in recommendations.items()
-            for output in (
-                Message(f"Objective: {objective}."),
-                recommendation_table(recommendation),
-            )
-        )
-    )
+    outputs: list[Message | TableOutput] = []
+    for objective, recommendation in recommendations.items():
+        outputs += [Message(f"Objective: {objective}."), recommendation_table(recommendation)]
+    return Stack(tuple(outputs))
 
 
 def _format_value(value: float) -> str:

@@ -46,7 +46,7 @@ def input_figure(records: Sequence[Record]) -> Drawing:
         return Drawing(style.message_figure("no run succeeded"), rows)
     # Each system has a row for its name above those of its pipelines.
     is_first = ~rows["system"].duplicated()
-    positions = np.arange(len(rows)) + is_first.cumsum()
+    positions = is_first.cumsum() + np.arange(len(rows))
     headings = rows.loc[is_first, "system"]
     plot = style.new_figure(INPUT_ROW_HEIGHT * (len(rows) + len(headings)) + 1.1)
     alone, training = plot.subplots(1, 2, sharey=True)

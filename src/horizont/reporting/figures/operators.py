@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import pandas as pd
-
 from horizont.analysis.operators import (
     operator_classes,
     operator_table,
@@ -83,8 +81,7 @@ def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableO
         for system, own in operators.groupby("system", sort=False)
         for operator in own.head(count).itertuples()
     ]
-    numbers = ("calls", "ms", "of the step")
-    return text_table(pd.DataFrame(rows), numbers, group_by="title" if rows else None)
+    return text_table(rows, ("calls", "ms", "of the step"), group_by="title")
 
 
 def input_shapes(shapes: str, limit: int = 2) -> str:

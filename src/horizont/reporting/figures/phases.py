@@ -206,12 +206,14 @@ def startup_figure(records: Sequence[Record]) -> Drawing:
     """
     times = startup_times(records)
     systems = systems_of(records)
-    colours = dict(zip(dict.fromkeys(times["phase"]), style.STARTUP_COLOURS, strict=False))
+    phase_names = [str(phase) for phase in dict.fromkeys(times["phase"])]
+    colours = dict(zip(phase_names, style.STARTUP_COLOURS, strict=False))
     plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.95)
     axes = style.row_axes(plot, systems)
     for row, system in enumerate(systems):
         own = times[times["system"] == system]
-        segments = [(part.mean_s, (colours[part.phase], None)) for part in own.itertuples()]
+        fills = own["phase"].map(lambda phase: (colours[phase], None))
+        segments = zip(own["mean_s"], fills, strict=True)
         if not stacked_bar(axes, row, segments, _STARTUP_BAR_HEIGHT):
             style.annotate_missing(axes, row, "did not start")
     axes.set_xlabel("seconds from the start of a process, mean over processes and runs")
@@ -261,7 +263,9 @@ def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Dr
 def _plot_comparison_bar(axes: Axes, row: int, origin: str, times: pd.DataFrame) -> None:
     offset, label = _COMPARISON_BARS[origin]
     fractions = times.set_index("phase")["fraction"].reindex(PHASES_AND_OTHER)
-    segments = [(value, (style.PHASE_COLOURS[phase], None)) for phase, value in fractions.items()]
+    segments = [
+        (fractions[phase], (style.PHASE_COLOURS[phase], None)) for phase in PHASES_AND_OTHER
+    ]
     end = stacked_bar(axes, row + offset, segments, _COMPARISON_BAR_HEIGHT)
     font: dict[str, Any] = {"color": style.FOREGROUND, "fontsize": 8}
     if not end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -168,7 +169,7 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
     if series.empty:
         text = "Linux does not count it\nby process" if is_by_host else "not measured"
         axes.set_yticks([])
-        middle = {"ha": "center", "va": "center", "transform": axes.transAxes}
+        middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
         axes.text(0.5, 0.45, text, color=style.MUTED, **middle)
     elif is_by_host:
         side = "each host"

@@ -110,14 +110,15 @@ def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
     """
     if points.empty:
         return style.message_figure("no run succeeded")
-    points = points.assign(curve=list(zip(points["system"], points["servers"], strict=True)))
+    curves = list(zip(points["system"], points["servers"], strict=True))
+    points = points.assign(curve=pd.Series(curves, points.index))
     # Line styles stand for the number of servers if it varies, else for the system.
     servers_vary = points.loc[points["servers"] > 0, "servers"].nunique() > 1
     styles: dict[tuple[str, int], style.LineStyle] = {
         (system, servers): ("-" if servers <= 1 else "--")
         if servers_vary
         else style.line_style(system)
-        for system, servers in points["curve"].unique()
+        for system, servers in dict.fromkeys(curves)
     }
     batches, workers = sorted(points["batch"].unique()), sorted(points["workers"].unique())
     plot = style.new_figure(5.0)
