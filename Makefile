@@ -1,4 +1,4 @@
-# `make` alone lists the targets.
+# `make` without a target lists the targets.
 PYTHON ?= python3.11
 BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
@@ -9,22 +9,22 @@ TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-env:            ## make .venv, if the lock has changed; WITHOUT=mxnet leaves a framework out
+env:            ## create .venv, if the lock has changed; WITHOUT=mxnet excludes a framework
 	@command -v $(PYTHON) >/dev/null || \
-		{ echo "error: $(PYTHON) is not here; install Python 3.11, or say PYTHON=..." >&2; exit 2; }
+		{ echo "error: $(PYTHON) not found; install Python 3.11, or set PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) tools/environment.py $(WITHOUT:%=--without %)
 
-repro: env      ## run the study and build the report; PROFILE=name for other settings
+repro: env      ## run the study and build the report; PROFILE=name for another profile
 	@$(BIN)/horizont repro $(if $(PROFILE),--profile $(PROFILE))
 
-book: env       ## build the book from the executed notebooks; measures nothing
+book: env       ## build the book from the executed notebooks, without measuring
 	@$(BIN)/horizont book
 
 test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest $(TESTS)
 
-chaos: env      ## all cases of killed and frozen processes; the test suite has eight of them
+chaos: env      ## all tests that kill or pause processes; the suite has eight of them
 	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py
 
 check: env      ## lint and types only
@@ -35,16 +35,16 @@ check: env      ## lint and types only
 lab: env        ## open JupyterLab on the start notebook
 	@$(BIN)/horizont lab
 
-bench: env      ## benchmarks, on a quiet machine; ONLY="loops networks wire ..." for some
+bench: env      ## benchmarks, for a quiet machine; ONLY="loops wire" for some of them
 	@$(BIN)/python -m bench $(ONLY)
 
-format: env     ## format the code, and strip the notebooks of outputs
+format: env     ## format the code, and remove the outputs of notebooks
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 	@$(BIN)/python tools/notebooks.py --strip
 
 lock: env       ## resolve pyproject.toml into requirements.lock
 	@$(BIN)/python tools/lock.py
 
-clean:          ## remove caches; data, records and reports stay
+clean:          ## remove caches, but not data, records and reports
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache
 	@find src tests bench tools -name __pycache__ -prune -exec rm -rf {} +
