@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,6 @@ TIMEOUT_S = 120.0
 
 #: Comments for tools, which the page does not show.
 TOOL_COMMENT = re.compile(r"  # (type: ignore|noqa).*")
-
-#: From the roles, the addresses and the index of a process to its environment variables.
-Environment = Callable[[Sequence[str], Sequence[str], int], dict[str, str]]
 
 
 def tf_config(roles: Sequence[str], addresses: Sequence[str], index: int) -> dict[str, str]:
@@ -66,6 +63,10 @@ def dmlc_environment(roles: Sequence[str], addresses: Sequence[str], index: int)
     }
 
 
+#: Of several processes, by framework: from the roles and addresses of all, and the index of one.
+ENVIRONMENTS = {"tensorflow": tf_config, "pytorch": torch_environment, "mxnet": dmlc_environment}
+
+
 @dataclass(frozen=True)
 class Program:
     """A program and the processes that run it.
@@ -86,43 +87,38 @@ class Program:
     mechanism: str
     command: tuple[str, ...]
     roles: tuple[str, ...] = ("worker",)
-    environment: Environment = lambda roles, addresses, index: {}
     services: tuple[str, ...] = ()
     exact: bool = True
 
 
 _WORKERS = ("worker", "worker")
-_KVSTORE_ROLES, _KVSTORE_SERVICES = ("scheduler", "server", *_WORKERS), ("scheduler", "server")
+_KVSTORE = ("scheduler", "server", *_WORKERS), ("scheduler", "server")
 
 PROGRAMS = {
     "tensorflow_single": Program(
         "tensorflow", "tf.function, tf.GradientTape", ("tensorflow_single",)
     ),
     "tensorflow_allreduce": Program(
-        "tensorflow", "MultiWorkerMirroredStrategy", ("tensorflow_allreduce",), _WORKERS, tf_config
+        "tensorflow", "MultiWorkerMirroredStrategy", ("tensorflow_allreduce",), _WORKERS
     ),
     "tensorflow_parameter_server": Program(
         "tensorflow", "ParameterServerStrategy, ClusterCoordinator",
-        ("tensorflow_parameter_server",), ("ps", *_WORKERS, "chief"), tf_config,
-        services=("ps", "worker"), exact=False,
+        ("tensorflow_parameter_server",), ("ps", *_WORKERS, "chief"), ("ps", "worker"), exact=False,
     ),
     "torch_single": Program("pytorch", "torch.optim.SGD, loss.backward()", ("torch_single",)),
     "torch_allreduce": Program(
-        "pytorch", "DistributedDataParallel, gloo", ("torch_allreduce",),
-        _WORKERS, torch_environment,
+        "pytorch", "DistributedDataParallel, gloo", ("torch_allreduce",), _WORKERS
     ),
     "torch_parameter_server": Program(
         "pytorch", "torch.distributed send and recv, gloo", ("torch_parameter_server",),
-        ("server", *_WORKERS), torch_environment,
+        ("server", *_WORKERS),
     ),
     "mxnet_single": Program("mxnet", "gluon.Trainer, autograd.record", ("mxnet_single",)),
     "mxnet_dist_sync": Program(
-        "mxnet", "KVStore dist_sync", ("mxnet_kvstore", "dist_sync"),
-        _KVSTORE_ROLES, dmlc_environment, _KVSTORE_SERVICES,
+        "mxnet", "KVStore dist_sync", ("mxnet_kvstore", "dist_sync"), *_KVSTORE
     ),
     "mxnet_dist_async": Program(
-        "mxnet", "KVStore dist_async", ("mxnet_kvstore", "dist_async"),
-        _KVSTORE_ROLES, dmlc_environment, _KVSTORE_SERVICES, exact=False,
+        "mxnet", "KVStore dist_async", ("mxnet_kvstore", "dist_async"), *_KVSTORE, exact=False
     ),
 }  # fmt: skip
 
@@ -222,7 +218,8 @@ def plan_processes(
     common = {**thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TMPDIR": str(root)}
     for index, (role, address) in enumerate(zip(program.roles, addresses, strict=True)):
         name = f"{role}-{program.roles[:index].count(role)}"
-        variables = program.environment(program.roles, addresses, index)
+        environment = ENVIRONMENTS[program.framework]
+        variables = environment(program.roles, addresses, index) if len(addresses) > 1 else {}
         plan = ProcessPlan(
             name=name,
             host=LOOPBACK,
