@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from operator import attrgetter
 from typing import Any
 
 from horizont.config.system import installed_version
@@ -51,11 +52,10 @@ def names_exist(root: Any, *paths: str) -> dict[str, Any]:
 
 
 def _exists(root: Any, path: str) -> bool:
-    for name in path.split(".")[1:]:
-        try:
-            root = getattr(root, name)
-        except AttributeError:
-            return False
+    try:
+        attrgetter(path.split(".", 1)[1])(root)
+    except AttributeError:
+        return False
     return True
 
 

@@ -12,14 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from horizont.data.files import DecodedImageCache, ImageFiles, ImageReader
-from horizont.frameworks.base import (
-    ImagesOnDisk,
-    Normalisation,
-    TextWindows,
-    TrainingData,
-    TrainingSetup,
-    lazily,
-)
+from horizont.frameworks import base
 
 #: Inputs and targets as NDArrays.
 Batch = tuple[Any, Any]
@@ -48,7 +41,7 @@ class ImageDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
 class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
     """A text in memory; an item is the batch of the windows with the given starts."""
 
-    def __init__(self, windows: TextWindows) -> None:
+    def __init__(self, windows: base.TextWindows) -> None:
         self.windows = windows
 
     def __getitem__(self, starts: npt.NDArray[np.int64]) -> Batch:
@@ -74,7 +67,7 @@ def wrap_without_copy(values: npt.NDArray[Any], dtype: str) -> Any:
 class Normaliser:
     """Bytes to normalised numbers."""
 
-    def __init__(self, normalisation: Normalisation, dtype: str) -> None:
+    def __init__(self, normalisation: base.Normalisation, dtype: str) -> None:
         self.dtype = dtype
         self.upscale = normalisation.upscale
         self.scale = normalisation.scale.astype(dtype).reshape(1, -1, 1, 1)
@@ -90,32 +83,32 @@ class Normaliser:
         return wrap_without_copy(values, self.dtype)
 
 
-def input_converter(setup: TrainingSetup) -> Convert:
+def input_converter(setup: base.TrainingSetup) -> Convert:
     """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return to_index_tensor
     return Normaliser(setup.normalisation, setup.dtype)
 
 
-def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
     With files, worker processes start when the first batch is requested, and end when the iterator
     is closed.
     """
-    if isinstance(data, ImagesOnDisk):
+    if isinstance(data, base.ImagesOnDisk):
         if data.reader == "NDArrayIter":
             return _epoch_batches(data, convert)
-        return lazily(_file_batches(data, convert))
+        return base.lazily(_file_batches(data, convert))
     dataset = (
         WindowDataset(data)
-        if isinstance(data, TextWindows)
+        if isinstance(data, base.TextWindows)
         else ImageDataset(data.labels, data.images.__getitem__, convert)
     )
     return iter(_loader(dataset, data))
 
 
-def _loader(dataset: mx.gluon.data.Dataset, data: TrainingData, **options: int) -> Any:
+def _loader(dataset: mx.gluon.data.Dataset, data: base.TrainingData, **options: int) -> Any:
     return mx.gluon.data.DataLoader(
         dataset,
         batch_sampler=[[indices] for indices in data.order],
@@ -171,7 +164,7 @@ def open_records(path: Path, shape: tuple[int, ...]) -> ImageReader:
     return read
 
 
-def _file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+def _file_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
     """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
     files = data.files
     read: ImageReader = files.read
@@ -191,7 +184,7 @@ def _file_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
         yield inputs, labels
 
 
-def _epoch_batches(data: ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+def _epoch_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
     """Read all images, arrange them in the order of an epoch, and iterate with NDArrayIter.
 
     NDArrayIter has its own random order or none, so it receives the examples in their order.

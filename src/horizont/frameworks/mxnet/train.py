@@ -213,7 +213,9 @@ class LocalTrainer(base.EngineQueuedTrainer):
         losses = self.forward(batch)
         self.backward(losses)
         self.update()
-        return PendingLoss(losses, self._completion_markers())
+        # The smallest operation that reads the updated weights: waiting for the weights themselves
+        # would wait for every step queued in the meantime.
+        return PendingLoss(losses, [weight.size_array() for weight in self.marked_weights])
 
     def enqueue_instrumented_step(self, batch: Batch) -> tuple[PendingLoss, base.PhaseEnds]:
         """Queue the same step; as without timestamps, the engine does not idle between steps."""
@@ -231,13 +233,6 @@ class LocalTrainer(base.EngineQueuedTrainer):
     def end_backward_phase(self, timestamps: EngineTimestamps) -> None:
         """Queue the end of the backward pass, for all of which the update waits."""
         timestamps.end_phase("backward", blocking=self.gradients)
-
-    def _completion_markers(self) -> list[Any]:
-        """Queue the smallest operation that reads the updated weights.
-
-        Waiting for the weights themselves would wait for every step queued in the meantime.
-        """
-        return [weight.size_array() for weight in self.marked_weights]
 
     def synchronize(self, loss: PendingLoss) -> None:
         """Block until the step has updated the weights; later steps may still be queued."""

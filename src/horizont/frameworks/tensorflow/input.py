@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from horizont.config.input import InputPipeline
 from horizont.data.files import ImageFiles
-from horizont.frameworks.base import (
-    ImagesOnDisk,
-    Normalisation,
-    TextWindows,
-    TrainingData,
-    TrainingSetup,
-    lazily,
-)
+from horizont.frameworks import base
 
 Batch = tuple[Any, Any]
 
@@ -30,7 +23,7 @@ Convert = Callable[[Any], Any]
 class Normaliser:
     """Bytes to normalised numbers."""
 
-    def __init__(self, normalisation: Normalisation, dtype: str) -> None:
+    def __init__(self, normalisation: base.Normalisation, dtype: str) -> None:
         self.dtype = dtype
         self.upscale = normalisation.upscale
         # NumPy arrays, so that the object fits any graph, including that of a remote worker.
@@ -49,7 +42,7 @@ def to_index_tensor(indices: Any) -> Any:
     return tf.cast(indices, tf.int64)
 
 
-def input_converter(setup: TrainingSetup) -> Convert:
+def input_converter(setup: base.TrainingSetup) -> Convert:
     """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return to_index_tensor
@@ -61,15 +54,15 @@ def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
 
 
-def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
     `FixedLengthRecordDataset` ignores that order and reads in the order of the files.
     """
-    if isinstance(data, ImagesOnDisk):
-        return lazily(_file_dataset(data, convert))
+    if isinstance(data, base.ImagesOnDisk):
+        return base.lazily(_file_dataset(data, convert))
     flat, dataset = flatten_order(data.order)
-    if isinstance(data, TextWindows):
+    if isinstance(data, base.TextWindows):
         fetch = window_fetcher(tf.constant(data.tokens), data.time_steps)
     else:
         images = tf.constant(to_native_layout(data.images))
@@ -149,7 +142,7 @@ def dataset_options(threads: int) -> Any:
     return options
 
 
-def _file_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+def _file_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     if data.reader == "FixedLengthRecordDataset":
         dataset = _sequential_dataset(data, convert)
     elif data.input.cache:
@@ -162,7 +155,7 @@ def _file_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
     return dataset.with_options(dataset_options(max(threads, data.input.workers)))
 
 
-def _random_access_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+def _random_access_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     """Read the examples of a batch from the files by Python.
 
     TensorFlow has no operator that reads from the middle of a file.
@@ -178,7 +171,7 @@ def _random_access_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
     return dataset.map(lambda start, stop: fetch(flat[start:stop]), **_map_options(data.input))
 
 
-def _cached_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+def _cached_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     """Cache the whole set as a single element, and gather from it.
 
     ``cache()`` yields its elements in the order of the first epoch. An order that differs between
@@ -198,7 +191,7 @@ def _cached_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
     )
 
 
-def _sequential_dataset(data: ImagesOnDisk, convert: Convert) -> Any:
+def _sequential_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     """Read the examples in the order of the files, repeatedly."""
     files = data.files
     images = _record_dataset(files).map(

@@ -24,15 +24,26 @@ from horizont.frameworks.torch.train import LocalTrainer
 from horizont.frameworks.updates import push_recorder
 
 
-class AllReduceTrainer(LocalTrainer):
+class WorkerTrainer(LocalTrainer):
+    """A trainer of one of several processes."""
+
+    def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
+        super().__init__(setup)
+        init_process_group(job)
+
+    def close(self) -> None:
+        """Leave the process group together: the others fail if one process leaves early."""
+        destroy_process_group()
+
+
+class AllReduceTrainer(WorkerTrainer):
     """A worker that averages gradients with the others through DistributedDataParallel.
 
     DDP overlaps the exchange with the backward pass, in instrumented steps, too.
     """
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
-        super().__init__(setup)
-        init_process_group(job)
+        super().__init__(setup, job)
         # Buffers are not broadcast: each worker tracks the statistics of its own examples.
         self.replica: DistributedDataParallel = DistributedDataParallel(
             self.module, forward_sync_buffers=False
@@ -73,20 +84,15 @@ class AllReduceTrainer(LocalTrainer):
         overlap_ns = logged.get("avg_backward_compute_comm_overlap_time", 0)
         return CommunicationStats(steps, steps * exchange_ns / 1e9, steps * overlap_ns / 1e9)
 
-    def close(self) -> None:
-        """Leave the process group together with the other workers."""
-        destroy_process_group()
 
-
-class LocalSGDTrainer(LocalTrainer):
+class LocalSGDTrainer(WorkerTrainer):
     """A worker that averages the weights with the others every `local_steps` steps: local SGD.
 
     The optimizer state is not averaged.
     """
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
-        super().__init__(setup)
-        init_process_group(job)
+        super().__init__(setup, job)
         self.workers = job.run.topology.workers
         self.local_steps = job.run.gradient_exchange.local_steps
         self.steps = 0
@@ -115,10 +121,6 @@ class LocalSGDTrainer(LocalTrainer):
         dist.all_reduce(flat)
         flat /= self.workers
         vector_to_parameters(flat, self.parameters.values())
-
-    def close(self) -> None:
-        """Leave the process group together with the other workers."""
-        destroy_process_group()
 
 
 def init_process_group(job: WorkerJob) -> None:
@@ -186,18 +188,12 @@ class ShardSpec:
         return sum(length for length, _ in self.pieces)
 
 
-def shard_bounds(length: int, servers: int) -> list[tuple[int, int]]:
-    """Split a vector evenly: start and stop of each slice."""
-    ends = [length * server // servers for server in range(servers + 1)]
-    return list(pairwise(ends))
-
-
 def shard_name(start: int, stop: int) -> str:
     """Return the name of a slice of the vector of all weights."""
     return f"{start}:{stop}"
 
 
-class ParameterServerTrainer(LocalTrainer):
+class ParameterServerTrainer(WorkerTrainer):
     """A worker that sends gradients to servers and receives weights.
 
     Attributes
@@ -205,19 +201,20 @@ class ParameterServerTrainer(LocalTrainer):
     flat_weights
         The vector of all weights. The weights of the module are views of it, so they need no copy
         of what the servers send.
+    servers
+        Start and stop of the slice of each server, by its rank in the process group.
     """
 
     update_phase = "communication"
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
-        super().__init__(setup)
-        topology = job.run.topology
+        super().__init__(setup, job)
+        workers, servers = job.run.topology.workers, job.run.topology.servers
         self.flat_weights = parameters_to_vector(self.parameters.values()).detach()
         vector_to_parameters(self.flat_weights, self.parameters.values())
-        slices = shard_bounds(len(self.flat_weights), topology.servers)
-        self.servers = {topology.workers + rank: bounds for rank, bounds in enumerate(slices)}
+        ends = [len(self.flat_weights) * server // servers for server in range(servers + 1)]
+        self.servers = dict(enumerate(pairwise(ends), start=workers))
         self.recorder = push_recorder(job)
-        init_process_group(job)
         if job.rank == 0:
             self._send_initial_weights()
 
@@ -280,7 +277,7 @@ class ParameterServerTrainer(LocalTrainer):
             self.recorder.write(
                 self._receive_server_weights() if self.recorder.needs_server_weights else {}
             )
-        destroy_process_group()
+        super().close()
 
     def _receive_server_weights(self) -> Weights:
         """Receive the weights of the servers after the last step of all workers."""

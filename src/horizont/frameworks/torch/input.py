@@ -11,15 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from horizont.config.input import InputPipeline
 from horizont.data.files import DecodedImageCache, ImageReader
-from horizont.frameworks.base import (
-    ImagesOnDisk,
-    InMemoryImages,
-    Normalisation,
-    TextWindows,
-    TrainingData,
-    TrainingSetup,
-    lazily,
-)
+from horizont.frameworks import base
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -32,7 +24,7 @@ Convert = Callable[[torch.Tensor], torch.Tensor]
 class ImageDataset(Dataset[Batch]):
     """Images in memory, normalised batch by batch."""
 
-    def __init__(self, data: InMemoryImages, convert: Convert) -> None:
+    def __init__(self, data: base.InMemoryImages, convert: Convert) -> None:
         self.images = torch.from_numpy(np.ascontiguousarray(data.images))
         self.labels = torch.from_numpy(np.ascontiguousarray(data.labels))
         self.convert = convert
@@ -46,7 +38,7 @@ class ImageDataset(Dataset[Batch]):
 class FileDataset(Dataset[Batch]):
     """Images in files, read and normalised batch by batch."""
 
-    def __init__(self, data: ImagesOnDisk, convert: Convert) -> None:
+    def __init__(self, data: base.ImagesOnDisk, convert: Convert) -> None:
         files = data.files
         self.labels = torch.from_numpy(files.labels)
         self.read: ImageReader = files.read
@@ -63,7 +55,7 @@ class FileDataset(Dataset[Batch]):
 class WindowDataset(Dataset[Batch]):
     """Windows into a text in memory."""
 
-    def __init__(self, windows: TextWindows) -> None:
+    def __init__(self, windows: base.TextWindows) -> None:
         self.tokens = torch.from_numpy(np.ascontiguousarray(windows.tokens)).long()
         self.offsets = torch.arange(windows.time_steps + 1)
 
@@ -76,7 +68,7 @@ class WindowDataset(Dataset[Batch]):
 class Normaliser:
     """Bytes to normalised numbers."""
 
-    def __init__(self, normalisation: Normalisation, dtype: torch.dtype, layout: Any) -> None:
+    def __init__(self, normalisation: base.Normalisation, dtype: torch.dtype, layout: Any) -> None:
         self.dtype = dtype
         self.layout = layout
         self.upscale = normalisation.upscale
@@ -90,7 +82,7 @@ class Normaliser:
         return images.to(self.dtype, memory_format=self.layout).mul_(self.scale).add_(self.offset)
 
 
-def input_converter(setup: TrainingSetup) -> Convert:
+def input_converter(setup: base.TrainingSetup) -> Convert:
     """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return torch.Tensor.long
@@ -98,7 +90,7 @@ def input_converter(setup: TrainingSetup) -> Convert:
     return Normaliser(setup.normalisation, DTYPES[setup.dtype], layout)
 
 
-def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
+def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
     With files, worker processes start when the first batch is requested, and end when the iterator
@@ -106,10 +98,10 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
     """
     dataset: Dataset[Batch]
     pipeline = InputPipeline()
-    if isinstance(data, ImagesOnDisk):
+    if isinstance(data, base.ImagesOnDisk):
         dataset = FileDataset(data, convert)
         pipeline = data.input
-    elif isinstance(data, TextWindows):
+    elif isinstance(data, base.TextWindows):
         dataset = WindowDataset(data)
     else:
         dataset = ImageDataset(data, convert)
@@ -120,7 +112,7 @@ def batches(data: TrainingData, convert: Convert) -> Iterator[Batch]:
         num_workers=pipeline.workers,
         prefetch_factor=pipeline.prefetch or None,
     )
-    return lazily(loader) if isinstance(data, ImagesOnDisk) else iter(loader)
+    return base.lazily(loader) if isinstance(data, base.ImagesOnDisk) else iter(loader)
 
 
 def identity_collate(batch: Any) -> Any:
