@@ -107,7 +107,7 @@ def test_the_parts_add_up_at_every_level(records, local_records, operators):
         assert_adds_up(drill)
     for drill in drilldown.drilldowns(records):
         if FAILED in (drill.pair.a, drill.pair.b):
-            assert drill.parts == ()
+            assert drill.parts == []
         else:
             assert_adds_up(drill)
             step = drill.step
@@ -168,14 +168,14 @@ def test_a_difference_not_seen_in_the_instrumented_steps_has_no_cause(local_reco
     phases = steps.phases_by_run(local_records)
     phases.loc[[name for name in phases.index if "mxnet" in name], "timed_s"] /= 10
     for drill in [drilldown.drill_down(pair, phases) for pair in verdicts.pairs(local_records)][1:]:
-        assert drill.path == ()
+        assert drill.path == []
         assert "do not show the difference" in drill.stop_reason
         assert not drill.is_explained
 
 
 def test_two_blocks_give_no_cause(tmp_path):
     for drill in drilldown.drilldowns(make_records(tmp_path, "local", blocks=2)):
-        assert drill.path == ()
+        assert drill.path == []
         assert "not significant" in drill.stop_reason
 
 

@@ -71,7 +71,7 @@ def test_swapping_the_systems_swaps_the_verdict():
     one, other = verdict(1.3 * BLOCKS * NOISE, BLOCKS), verdict(BLOCKS, 1.3 * BLOCKS * NOISE)
     assert (one.outcome, other.outcome) == ("A faster", "B faster")
     assert one.ratio.low == pytest.approx(1 / other.ratio.high, rel=0.01)
-    assert one.equivalence_p == pytest.approx(other.equivalence_p)
+    assert one.minimum_detectable_ratio == pytest.approx(other.minimum_detectable_ratio)
 
 
 def test_identical_blocks_need_no_bootstrap():

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
+from operator import attrgetter
+from statistics import mode
 from typing import Literal, get_args
 
 import pandas as pd
 
-from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.faults import fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss
 from horizont.analysis.resources import TOTAL, resource_totals
 from horizont.analysis.runs import (
     NO_CERTIFICATE_GIVEN,
     CertificateStatus,
+    by_system,
     comparability,
-    records_of_system,
     resources_label,
-    systems_of,
 )
 from horizont.analysis.steps import phases
 from horizont.analysis.throughput import throughput_by_system
-from horizont.analysis.verdicts import pairwise_verdicts
-from horizont.config.run import Run
-from horizont.config.topology import Topology
+from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
@@ -106,15 +104,14 @@ def recommend(
         return _rank_by_fault_tolerance(records)
     successful = [record for record in records if record.ok and record.run.fault is None]
     selected, note = _select_network(successful, question)
-    criteria: tuple[tuple[str, float | None, Callable[[Topology], float | None]], ...] = (
-        ("workers", question.workers, lambda topology: topology.workers),
-        ("threads", question.threads, lambda topology: topology.threads),
-        ("a link of Mbit/s", question.rate_mbit, lambda topology: topology.link.rate_mbit),
-    )
-    for name, value, value_of in criteria:
-        values = {value_of(record.run.topology) for record in selected}
-        available = sorted(values, key=lambda other: (other is None, other))
-        selected = [r for r in selected if value is None or value_of(r.run.topology) == value]
+    for name, value, attribute in (
+        ("workers", question.workers, "workers"),
+        ("threads", question.threads, "threads"),
+        ("a link of Mbit/s", question.rate_mbit, "link.rate_mbit"),
+    ):
+        value_of = attrgetter(f"run.topology.{attribute}")
+        available = sorted(set(map(value_of, selected)), key=lambda v: (v is None, v))
+        selected = [r for r in selected if value is None or value_of(r) == value]
         if available and not selected:
             texts = ["no limit" if other is None else f"{other:g}" for other in available]
             reason = f"no runs with {name} {value:g}; the records have {', '.join(texts)}"
@@ -155,22 +152,14 @@ def _largest_comparable_group(records: Sequence[Record]) -> list[Record]:
     """
     groups: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault(_comparison_key(record.run), []).append(record)
-    largest = max(groups.values(), key=lambda group: (len(systems_of(group)), len(group)))
+        groups.setdefault((comparison_key(record), record.run.input), []).append(record)
+    candidates = [by_system(group) for group in groups.values()]
+    largest = max(candidates, key=lambda runs_of: (len(runs_of), sum(map(len, runs_of.values()))))
     selected = []
-    for system in systems_of(largest):
-        runs = records_of_system(largest, system)
-        topologies = [record.run.topology.model_dump_json() for record in runs]
-        ((commonest, _),) = Counter(topologies).most_common(1)
-        selected += [r for r, own in zip(runs, topologies, strict=True) if own == commonest]
+    for runs in largest.values():
+        commonest = mode(record.run.topology.model_dump_json() for record in runs)
+        selected += [r for r in runs if r.run.topology.model_dump_json() == commonest]
     return selected
-
-
-def _comparison_key(run: Run) -> tuple[object, ...]:
-    """Return the conditions that compared systems share; servers belong to the system."""
-    topology = run.topology.model_copy(update={"servers": 0, "placement": "colocated"})
-    where = topology.model_dump_json()
-    return run.experiment, run.workload_name, where, run.global_batch, run.input
 
 
 def _ranked(
@@ -181,11 +170,15 @@ def _ranked(
 ) -> Recommendation:
     run = records[0].run
     certificate = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
-    table, unit = _RANKINGS[objective](records)
+    compute, columns, unit = _RANKINGS[objective]
+    table = compute(records).rename(columns=dict(zip(columns, _VALUE_COLUMNS, strict=True)))
+    table = table.sort_values("value", ascending=objective != "throughput")
+    table = table[["system", *_VALUE_COLUMNS]]
     systems = list(table["system"])
+    runs_of = by_system(records)
     is_throughput = objective == "throughput"
     table = table.assign(
-        runs=[len(records_of_system(records, system)) for system in systems],
+        runs=[len(runs_of[system]) for system in systems],
         versus_best=_comparison_with_best(records, systems, certificate) if is_throughput else "",
         explanation=_explanations(records, systems) if is_throughput else "",
     )
@@ -204,33 +197,25 @@ def _ranked(
     return Recommendation(table.reset_index(drop=True), unit, basis, (*caveats, *notes))
 
 
-def _by_throughput(records: list[Record]) -> tuple[pd.DataFrame, str]:
-    table = throughput_by_system(records).rename(columns={"examples_per_s": "value"})
-    table = table.sort_values("value", ascending=False)
-    return table[["system", "value", "low", "high"]], "examples/s"
-
-
-def _by_time_to_loss(records: list[Record]) -> tuple[pd.DataFrame, str]:
-    table = time_to_loss(records).sort_values("time_s", na_position="last")
-    names = {"time_s": "value", "time_low_s": "low", "time_high_s": "high"}
-    return table.rename(columns=names)[["system", "value", "low", "high"]], "s to the loss"
-
-
-def _by_memory(records: list[Record]) -> tuple[pd.DataFrame, str]:
+def _peak_memory(records: Sequence[Record]) -> pd.DataFrame:
+    """Estimate the peak memory of all processes of each system, in MiB."""
     rows = []
-    for system in systems_of(records):
-        totals = [resource_totals(record) for record in records_of_system(records, system)]
-        peaks = [float(t.loc[t["name"] == TOTAL, "memory_max"].max()) for t in totals if len(t)]
-        estimate = median_interval(peaks)
-        rows.append((system, estimate.value, estimate.low, estimate.high))
-    table = pd.DataFrame(rows, columns=["system", "value", "low", "high"])
-    return table.sort_values("value", na_position="last"), "MiB in total"
+    for system, runs in by_system(records).items():
+        totals = [resource_totals(record).set_index("name")["memory_max"] for record in runs]
+        peaks = [total.get(TOTAL, nan) for total in totals]
+        rows.append({"system": system, **median_interval(peaks).columns(*_VALUE_COLUMNS)})
+    return pd.DataFrame(rows)
 
 
-_RANKINGS: dict[str, Callable[[list[Record]], tuple[pd.DataFrame, str]]] = {
-    "throughput": _by_throughput,
-    "time to loss": _by_time_to_loss,
-    "memory": _by_memory,
+_VALUE_COLUMNS = ("value", "low", "high")
+
+#: Objective -> its table by system, the columns of value and interval, the unit.
+_RANKINGS: dict[
+    str, tuple[Callable[[Sequence[Record]], pd.DataFrame], tuple[str, str, str], str]
+] = {
+    "throughput": (throughput_by_system, ("examples_per_s", "low", "high"), "examples/s"),
+    "time to loss": (time_to_loss, ("time_s", "time_low_s", "time_high_s"), "s to the loss"),
+    "memory": (_peak_memory, _VALUE_COLUMNS, "MiB in total"),
 }
 
 
@@ -239,20 +224,15 @@ def _comparison_with_best(
 ) -> list[str]:
     """Return the verdict of each system against the best, with its interval."""
     best = systems[0]
-    verdicts = pairwise_verdicts(records, certificate).to_dict("records")
-    by_pair = {(row["a"], row["b"]): row for row in verdicts}
-    texts = ["the best"]
-    for system in systems[1:]:
-        row = by_pair.get((best, system)) or by_pair.get((system, best))
-        if row is None:
-            texts.append("not compared")
+    texts = {best: "the best"}
+    for row in pairwise_verdicts(records, certificate).to_dict("records"):
+        a, b, low, high = row["a"], row["b"], row["ratio_low"], row["ratio_high"]
+        if best not in (a, b):
             continue
-        low, high = row["ratio_low"], row["ratio_high"]
-        if row["a"] != best:
-            low, high = 1 / high, 1 / low
-        outcome = "slower" if str(row["outcome"]).endswith(" faster") else str(row["outcome"])
-        texts.append(outcome if isnan(low) else f"{outcome}: by {low:.2f} to {high:.2f}")
-    return texts
+        interval = f"{low:.2f} to {high:.2f}" if a == best else f"{1 / high:.2f} to {1 / low:.2f}"
+        text = "slower" if row["outcome"].endswith(" faster") else row["outcome"]
+        texts[b if a == best else a] = text if isnan(low) else f"{text}: by {interval}"
+    return [texts.get(system, "not compared") for system in systems]
 
 
 def _explanations(records: list[Record], systems: list[str]) -> list[str]:
@@ -268,20 +248,19 @@ def _explanations(records: list[Record], systems: list[str]) -> list[str]:
 
 def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
     """Rank the systems by the outcome of a training in which a worker is killed."""
-    faults = [(record, record.run.fault) for record in records]
-    killed = [r for r, f in faults if f is not None and (f.kind, f.target) == ("kill", "worker")]
+    killed = [record for record in records if kills_worker(record.run)]
     if not killed:
         return _no_recommendation("no run in which a worker was killed; use the profile faults")
     table = fault_outcomes(killed)
-    table["rank"] = table["outcome"].map({name: i for i, name in enumerate(_OUTCOME_ORDER)})
-    table = table.sort_values(["rank", "detected_after_s"], kind="stable", ignore_index=True)
+    table["outcome"] = pd.Categorical(table["outcome"], _OUTCOME_ORDER)
+    table = table.sort_values(["outcome", "detected_after_s"], kind="stable", ignore_index=True)
     ranking = pd.DataFrame(
         {
             "system": table["system"],
             "value": table["steps"].astype(float),
             "low": nan,
             "high": nan,
-            "versus_best": table["outcome"],
+            "versus_best": table["outcome"].astype(str),
             "explanation": table["first_error"],
             "runs": 1,
         }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from math import exp, nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from horizont.analysis.runs import resources_label, system_order
+from horizont.analysis.runs import resources_label, table_order
 from horizont.analysis.steps import step_summary
 from horizont.records.record import Record
-from horizont.records.schema import PHASES
 from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate, attainable_level
 
 #: Ratios within this factor of one count as no change.
@@ -45,23 +45,12 @@ class WorkKey(NamedTuple):
         return f"{self.workers} x {self.batch}" + (f", {self.resources}" if self.resources else "")
 
 
-def _mean_phase(name: str) -> Callable[[Record], float]:
-    return lambda record: float(step_summary(record).phases[name].mean())
-
-
-#: The compared quantities. Seconds are those of one worker's instrumented step; of all but the
-#: throughput an increase is a regression.
-QUANTITIES: dict[str, Callable[[Record], float]] = {
-    "examples_per_s": lambda record: step_summary(record).examples_per_s,
-    **{f"{phase}_s": _mean_phase(phase) for phase in PHASES},
-}
-
-
 def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.DataFrame:
     """Compare the quantities of all work that was run on both sides.
 
     Runs of two sets share no blocks, so medians are compared, and the interval is the percentile
-    bootstrap of the log ratio of medians with both sides resampled.
+    bootstrap of the log ratio of medians with both sides resampled. Quantities: the throughput, and
+    the phases of one worker's instrumented step.
 
     One row per work and quantity: ``experiment, workload, system, point, quantity``, medians
     ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and ``level``,
@@ -70,19 +59,15 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     Quantities that a side did not measure have no row.
     """
     first, second = group_by_work(before, after)
-    shared = [key for key in first if key in second]
-    position = {name: i for i, name in enumerate(system_order(key.system for key in shared))}
-    shared.sort(key=lambda key: (key.experiment, key.workload, position.get(key.system, 0), key))
     rows = []
-    for key in shared:
-        for name, measure in QUANTITIES.items():
-            values = [
-                np.array([measure(record) for record in side[key]]) for side in (first, second)
-            ]
+    for key in sorted(first.keys() & second.keys()):
+        sides = [_quantities(side[key]) for side in (first, second)]
+        for name in sides[0].columns:
+            values = [side[name] for side in sides]
             known_before, known_after = (side[side > 0] for side in values)  # false for NaN
-            if not len(known_before) or not len(known_after):
+            if known_before.empty or known_after.empty:
                 continue
-            ratio = ratio_of_medians(known_after, known_before)
+            ratio = ratio_of_medians(known_after.to_numpy(), known_before.to_numpy())
             rows.append(
                 {
                     "experiment": key.experiment,
@@ -90,40 +75,45 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
                     "system": key.system,
                     "point": key.label(),
                     "quantity": name,
-                    "before": float(np.median(known_before)),
-                    "after": float(np.median(known_after)),
-                    "ratio": ratio.value,
-                    "low": ratio.low,
-                    "high": ratio.high,
-                    "level": ratio.level,
+                    "before": known_before.median(),
+                    "after": known_after.median(),
+                    **ratio.columns("ratio", "low", "high", "level"),
                     "n_before": len(known_before),
                     "n_after": len(known_after),
-                    "change": _classify_change(ratio, name != "examples_per_s"),
+                    "change": _classify_change(ratio, more_is_worse=name != "examples_per_s"),
                 }
             )
     columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
     columns += ["ratio", "low", "high", "level", "n_before", "n_after", "change"]
-    return pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=columns)
+    order = ["experiment", "workload", "system"]
+    return table.sort_values(order, key=table_order, kind="stable", ignore_index=True)
+
+
+def _quantities(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the compared quantities of runs, one row per run."""
+    summaries = [step_summary(record) for record in records]
+    means = pd.DataFrame([summary.phases.mean() for summary in summaries])
+    table = means.drop(columns="other").add_suffix("_s")
+    table.insert(0, "examples_per_s", [summary.examples_per_s for summary in summaries])
+    return table
 
 
 def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]:
     """Group the successful runs of each side by their work."""
-    successful = [[r for r in side if r.ok and r.run.fault is None] for side in sides]
-    ambiguous: set[WorkKey] = set()
-    for side in successful:
-        labels: dict[WorkKey, set[str]] = {}
-        for record in side:
-            labels.setdefault(_work_key(record), set()).add(resources_label(record.run))
-        ambiguous |= {key for key, resources in labels.items() if len(resources) > 1}
-    groups: list[dict[WorkKey, list[Record]]] = []
-    for side in successful:
-        by_key: dict[WorkKey, list[Record]] = {}
-        for record in side:
-            key = _work_key(record)
-            if key in ambiguous:
-                key = key._replace(resources=resources_label(record.run))
-            by_key.setdefault(key, []).append(record)
-        groups.append(by_key)
+    rows = [
+        (index, _work_key(record), resources_label(record.run), record)
+        for index, side in enumerate(sides)
+        for record in side
+        if record.ok and record.run.fault is None
+    ]
+    different = {(index, key, resources) for index, key, resources, _ in rows}
+    counts = Counter((index, key) for index, key, _ in different)
+    ambiguous = {key for (_, key), count in counts.items() if count > 1}
+    groups: list[dict[WorkKey, list[Record]]] = [{} for _ in sides]
+    for index, key, resources, record in rows:
+        work = key._replace(resources=resources) if key in ambiguous else key
+        groups[index].setdefault(work, []).append(record)
     return groups
 
 
@@ -197,25 +187,21 @@ def compare_machines(before: Sequence[Record], after: Sequence[Record]) -> pd.Da
 def _facts(records: Sequence[Record]) -> dict[str, str]:
     values: dict[str, set[str]] = {}
     for record in records:
-        for fact, value in _facts_of(record).items():
-            values.setdefault(fact, set()).add(value)
+        cpu = record.environment.get("cpu", {})
+        memory_bytes = record.environment.get("memory_bytes")
+        rate_mbit = record.run.topology.link.rate_mbit
+        facts = {
+            "processor": cpu.get("model"),
+            "cores": cpu.get("logical_cores"),
+            "cores allowed": len(cpu["affinity"]) if cpu.get("affinity") else None,
+            "memory": f"{memory_bytes / 2**30:.1f} GiB" if memory_bytes else None,
+            "kernel": record.environment.get("kernel"),
+            "Python": record.environment.get("python"),
+            "threads": record.run.topology.threads,
+            "link": f"{rate_mbit:g} Mbit/s" if rate_mbit else "no limit",
+            **record.environment.get("packages", {}),
+        }
+        for fact, value in facts.items():
+            if value is not None:
+                values.setdefault(fact, set()).add(str(value))
     return {fact: ", ".join(sorted(texts)) for fact, texts in values.items()}
-
-
-def _facts_of(record: Record) -> dict[str, str]:
-    environment: Mapping[str, Any] = record.environment
-    cpu = environment.get("cpu", {})
-    memory = environment.get("memory_bytes")
-    rate = record.run.topology.link.rate_mbit
-    facts = {
-        "processor": cpu.get("model"),
-        "cores": cpu.get("logical_cores"),
-        "cores allowed": len(cpu["affinity"]) if cpu.get("affinity") else None,
-        "memory": f"{memory / 2**30:.1f} GiB" if memory else None,
-        "kernel": environment.get("kernel"),
-        "Python": environment.get("python"),
-        "threads": record.run.topology.threads,
-        "link": f"{rate:g} Mbit/s" if rate else "no limit",
-        **environment.get("packages", {}),
-    }
-    return {fact: str(value) for fact, value in facts.items() if value is not None}

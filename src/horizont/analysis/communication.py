@@ -11,22 +11,26 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
-from statistics import fmean
 
 import numpy as np
 import pandas as pd
 
 from horizont.analysis.runs import (
     HOST_INTERFACE,
-    records_of_system,
+    by_system,
+    concat_tables,
     run_columns,
     samples_of,
     steps_of,
-    systems_of,
 )
-from horizont.analysis.steps import common_window, instrumentation_overhead, phases, window_overlap
+from horizont.analysis.steps import (
+    common_window,
+    instrumentation_overhead,
+    phases,
+    step_summary,
+    window_overlap,
+)
 from horizont.config.run import Run
-from horizont.config.system import parse_system
 from horizont.config.topology import Topology
 from horizont.records.record import Record
 from horizont.statistics.intervals import median
@@ -108,14 +112,14 @@ def wire_time(run: Run, parameters: int) -> float:
     """
     link = run.topology.link
     volumes = theoretical_traffic(run, parameters, [1.0] * run.topology.workers).values()
-    longest = 0.0
-    for rate_mbit, sizes in (
-        (link.effective_uplink_mbit, [volume.sent_bytes for volume in volumes]),
-        (link.rate_mbit, [volume.received_bytes for volume in volumes]),
-    ):
-        if rate_mbit is not None:
-            longest = max(longest, *(8 * size / (rate_mbit * 1e6) for size in sizes))
-    return longest
+    directions = [(link.effective_uplink_mbit, "sent_bytes"), (link.rate_mbit, "received_bytes")]
+    times_s = [
+        8 * getattr(volume, name) / (rate_mbit * 1e6)
+        for rate_mbit, name in directions
+        if rate_mbit is not None
+        for volume in volumes
+    ]
+    return float(np.max(times_s, initial=0.0))
 
 
 def traffic(records: Sequence[Record]) -> pd.DataFrame:
@@ -195,21 +199,20 @@ def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
     ``waiting_s`` of the instrumented step, ``wire_s`` (see `wire_time`), ``step_ratio`` of step to
     wire, and ``busiest_ratio``, the largest of measured to theoretical bytes of any host.
     """
-    rows = []
-    for system in systems_of(records):
-        by_topology: dict[str, list[Record]] = {}
-        for record in records_of_system(records, system):
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for system, runs in by_system(records).items():
+        for record in runs:
             if record.ok:
-                by_topology.setdefault(record.run.topology.model_dump_json(), []).append(record)
-        rows += [_utilisation_row(runs) for runs in by_topology.values()]
-    return pd.DataFrame(rows)
+                topology = record.run.topology.model_dump_json()
+                groups.setdefault((system, topology), []).append(record)
+    return pd.DataFrame([_utilisation_row(runs) for runs in groups.values()])
 
 
 def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
     run, parameters = records[0].run, records[0].result.parameters
-    steps = [steps_of(record) for record in records]
-    instrumented = [table[table["kind"] == "instrumented"] for table in steps]
-    step_s = median([float(t.loc[t["kind"] == "timed", "step_s"].mean()) for t in steps])
+    summaries = [step_summary(record) for record in records]
+    step_s = median([summary.mean_step_s.get("timed", nan) for summary in summaries])
+    phase_s = pd.DataFrame([summary.phases.mean() for summary in summaries]).median()
     wire_s = nan if parameters is None else wire_time(run, parameters)
     counted = traffic(records)
     ratios = [counted[name].max() for name in ("sent_ratio", "received_ratio") if name in counted]
@@ -220,8 +223,8 @@ def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
         "rate_mbit": run.topology.link.rate_mbit,
         "runs": len(records),
         "step_s": step_s,
-        "communication_s": median([float(t["communication_s"].mean()) for t in instrumented]),
-        "waiting_s": median([float(t["waiting_s"].mean()) for t in instrumented]),
+        "communication_s": phase_s["communication"],
+        "waiting_s": phase_s["waiting"],
         "wire_s": wire_s,
         "step_ratio": step_s / wire_s if wire_s > 0 else nan,
         "busiest_ratio": max(ratios, default=nan),
@@ -244,13 +247,14 @@ def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
     timed_s = instrumentation_overhead(records).set_index("system")["timed_s"]
     means = phases(records).pivot(index="system", columns="phase", values="mean_s")
     rows = []
-    for system in systems_of(records):
-        parsed = parse_system(system)
+    for system, runs in by_system(records).items():
+        parsed = runs[0].run.system
         if parsed.is_local:
             continue
         single_process_s = float(timed_s.get(f"{parsed.framework}/local", nan))
         measured = means.loc[system, ["communication", "waiting"]]
-        results = [record.result for record in records if record.run.system.name == system]
+        clocks = pd.DataFrame([(r.result.exchange_s, r.result.overlap_s) for r in runs])
+        exchange_s, overlap_s = clocks.astype(float).mean()
         rows.append(
             {
                 "system": system,
@@ -260,16 +264,11 @@ def distribution_cost(records: Sequence[Record]) -> pd.DataFrame:
                 "communication_s": measured["communication"],
                 "waiting_s": measured["waiting"],
                 "measured_s": measured.sum(min_count=1),
-                "exchange_s": _mean_of_known([result.exchange_s for result in results]),
-                "overlap_s": _mean_of_known([result.overlap_s for result in results]),
+                "exchange_s": exchange_s,
+                "overlap_s": overlap_s,
             }
         )
     return pd.DataFrame(rows)
-
-
-def _mean_of_known(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else nan
 
 
 def staleness(records: Iterable[Record]) -> pd.DataFrame:
@@ -282,16 +281,16 @@ def staleness(records: Iterable[Record]) -> pd.DataFrame:
     ``system``, ``staleness``, ``updates`` and ``fraction`` of the system's updates, one row for
     every staleness up to the largest.
     """
-    tables = [
+    updates = [
         record.updates().to_pandas().assign(system=record.run.system.name)
         for record in records
         if record.ok and record.run.record_updates != "none"
     ]
-    rows = []
-    if tables:
-        for system, updates in pd.concat(tables).groupby("system", sort=False):
-            counts = updates["staleness"].value_counts()
-            for value in range(int(updates["staleness"].max()) + 1):
-                count = int(counts.get(value, 0))
-                rows.append((system, value, count, count / len(updates)))
-    return pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])
+    tables = []
+    for system, own in concat_tables(updates, ["system"]).groupby("system", sort=False):
+        counts = own["staleness"].value_counts()
+        counts = counts.reindex(range(int(counts.index.max()) + 1), fill_value=0)
+        table = counts.rename("updates").rename_axis("staleness").reset_index()
+        tables.append(table.assign(fraction=table["updates"] / len(own), system=system))
+    columns = ["system", "staleness", "updates", "fraction"]
+    return concat_tables(tables, columns)[columns]

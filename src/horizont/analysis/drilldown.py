@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import copysign, isnan, nan
+from dataclasses import dataclass
+from math import copysign, nan
 
 import numpy as np
 import pandas as pd
@@ -99,65 +99,7 @@ def dominant_part(whole: Difference, parts: Sequence[Difference]) -> Difference 
     return largest
 
 
-def _differences_by_class(
-    operators: pd.DataFrame, a: str, b: str, whole: Difference
-) -> list[Difference]:
-    """Split a part of the step by operator class.
-
-    The last part is `OUTSIDE_OPERATORS`: the framework's own work between operators, and the
-    difference between profiled and instrumented steps. All parts add up to the whole.
-    """
-    classes = _differences_by(operators, a, b, "operator_class", whole.part)
-    outside_a_s = whole.a_s - sum(_zero_if_nan(part.a_s) for part in classes)
-    outside_b_s = whole.b_s - sum(_zero_if_nan(part.b_s) for part in classes)
-    change_s = outside_b_s - outside_a_s
-    outside = (OUTSIDE_OPERATORS, outside_a_s, outside_b_s, change_s)
-    return [*classes, Difference("class", whole.part, *outside)]
-
-
-def _dominant_operator(
-    whole: Difference, parts: list[Difference], a: str, b: str
-) -> Difference | None:
-    """Return the operator that makes a class slow, if one is dominant.
-
-    Two frameworks have different operators, which cannot be paired: there it is the one with at
-    least half of the class in the slower system.
-    """
-    if parse_system(a).framework == parse_system(b).framework:
-        return dominant_part(whole, parts)
-    spent = [(part.b_s if whole.difference_s > 0 else part.a_s, part) for part in parts]
-    spent = [(part_s, part) for part_s, part in spent if part_s > 0]  # false for NaN
-    longest_s, longest = max(spent, key=lambda pair: pair[0], default=(0.0, None))
-    return longest if longest_s >= DOMINANCE * sum(part_s for part_s, _ in spent) else None
-
-
-def _differences_by(
-    operators: pd.DataFrame, a: str, b: str, column: str, parent: str
-) -> list[Difference]:
-    """Compare the seconds of a step by the values of a column, the largest difference first."""
-    level = {"operator_class": "class", "operator": "operator"}[column]
-    rows = operators[operators["system"].isin([a, b])]
-    sums = {
-        system: rows[rows["system"] == system].groupby(column)["self_s"].sum() for system in (a, b)
-    }
-    differences = []
-    for name in dict.fromkeys([*sums[a].index, *sums[b].index]):
-        a_s, b_s = float(sums[a].get(name, nan)), float(sums[b].get(name, nan))
-        change_s = _zero_if_nan(b_s) - _zero_if_nan(a_s)
-        sources = rows.loc[rows[column] == name, "record"] if "record" in rows else ()
-        records = tuple(dict.fromkeys(sources))
-        differences.append(
-            Difference(level, parent, str(name), a_s, b_s, change_s, records=records)
-        )
-    return sorted(differences, key=lambda part: -abs(part.difference_s))
-
-
-def _zero_if_nan(value_s: float) -> float:
-    """Return the time of an operator, zero if a system does not have it."""
-    return 0.0 if isnan(value_s) else value_s
-
-
-@dataclass(frozen=True)
+@dataclass
 class Drilldown:
     """The attribution of the difference between the steps of two systems.
 
@@ -177,8 +119,8 @@ class Drilldown:
 
     pair: Pair
     timed: Difference | None
-    parts: tuple[Difference, ...]
-    path: tuple[Difference, ...]
+    parts: list[Difference]
+    path: list[Difference]
     stop_reason: str
     records: tuple[str, ...] = ()
 
@@ -201,8 +143,7 @@ class Drilldown:
 
         ``fraction`` is that of the difference of the whole step.
         """
-        rows = [{name: getattr(part, name) for name in _COLUMNS} for part in self.parts]
-        frame = pd.DataFrame(rows, columns=_COLUMNS)
+        frame = pd.DataFrame(self.parts, columns=_COLUMNS)
         whole_s = self.step.difference_s if self.step else 0.0
         frame["fraction"] = frame["difference_s"] / whole_s if whole_s else nan
         frame["is_dominant"] = [part in self.path for part in self.parts]
@@ -229,7 +170,7 @@ def drill_down(
     """Attribute the difference between two systems, with the `phases_by_run` of their runs."""
     runs = pair.paired_runs()
     if not runs:
-        return Drilldown(pair, None, (), (), "no block has a run of both")
+        return Drilldown(pair, None, [], [], "no block has a run of both")
     names = [[both[side].folder.name for both in runs] for side in (0, 1)]
     a, b = (run_phases.loc[side].reset_index(drop=True) for side in names)
     records = tuple(record.folder.name for both in runs for record in both)
@@ -237,85 +178,104 @@ def drill_down(
     groups = comparable_phase_groups(pair.a, measured_phases(a), pair.b, measured_phases(b))
     if not groups:
         reason = "the phases of one system were not measured"
-        return Drilldown(pair, timed, (), (), reason, records)
-    search = _Search(pair, operators)
-    search.run(timed, a, b, groups)
-    parts, path = tuple(search.parts), tuple(search.path)
-    return Drilldown(pair, timed, parts, path, search.stop_reason, records)
+        return Drilldown(pair, timed, [], [], reason, records)
+
+    def compare(level: str, parent: str, group: Sequence[str], part: str = "") -> Difference:
+        a_s, b_s = (side[list(group)].sum(axis=1) for side in (a, b))
+        return difference_over_blocks(level, parent, part or GROUP_SEPARATOR.join(group), a_s, b_s)
+
+    local = [group for group in groups if REMOTE_PHASES.isdisjoint(group)]
+    step = compare("step", "", [phase for group in groups for phase in group], "step")
+    kinds = [compare("kind", "step", group) for group in groups if group not in local]
+    kinds.append(compare("kind", "step", [phase for group in local for phase in group], LOCAL))
+    phases = [compare("phase", LOCAL, group) for group in local]
+    reason = _reason_not_to_split(timed, step)
+    drilldown = Drilldown(pair, timed, [step, *kinds, *phases], [], reason, records)
+    kind = None if reason else _follow(drilldown, step, kinds)
+    if kind is not None and kind.part == LOCAL:
+        phase = _follow(drilldown, kind, phases)
+        if operators is not None and {pair.a, pair.b} <= set(operators["system"]):
+            _descend_into_operators(drilldown, operators, kind, phase)
+        elif phase is not None:
+            drilldown.stop_reason = "there is no operator profile"
+    return drilldown
 
 
-@dataclass
-class _Search:
-    """The descent from the step to an operator, along dominant parts."""
+def _follow(drilldown: Drilldown, whole: Difference, parts: list[Difference]) -> Difference | None:
+    """Append the dominant part to the path and return it, if there is one."""
+    label = f"{LOCAL} work" if whole.part == LOCAL else whole.part
+    part = dominant_part(whole, parts)
+    if part is None:
+        drilldown.stop_reason = f"within {label} no part is dominant"
+    elif part.part == OUTSIDE_OPERATORS:
+        drilldown.stop_reason = f"the operators do not explain {label}"
+        part = None
+    else:
+        drilldown.path.append(part)
+        drilldown.stop_reason = "nothing finer was measured"
+    return part
 
-    pair: Pair
-    operators: pd.DataFrame | None
-    parts: list[Difference] = field(default_factory=list)
-    path: list[Difference] = field(default_factory=list)
-    stop_reason: str = ""
 
-    def run(
-        self, timed: Difference, a: pd.DataFrame, b: pd.DataFrame, groups: list[tuple[str, ...]]
-    ) -> None:
-        """Split the step as long as one part is dominant."""
+def _descend_into_operators(
+    drilldown: Drilldown, operators: pd.DataFrame, local: Difference, phase: Difference | None
+) -> None:
+    """Continue with the operators of a phase, or of all local work if phases are unknown."""
+    pair, whole = drilldown.pair, local
+    operators = operators[operators["system"].isin([pair.a, pair.b])]
+    if phase is not None and operators["phase"].notna().all():
+        operators = operators[operators["phase"].isin(phase.part.split(GROUP_SEPARATOR))]
+        whole = phase
+    classes = _differences_by("class", operators, pair, whole.part)
+    # The framework's own work between operators, and the difference between profiled and
+    # instrumented steps: all parts add up to the whole.
+    outside_a_s = whole.a_s - float(np.nansum([part.a_s for part in classes]))
+    outside_b_s = whole.b_s - float(np.nansum([part.b_s for part in classes]))
+    outside = (OUTSIDE_OPERATORS, outside_a_s, outside_b_s, outside_b_s - outside_a_s)
+    classes.append(Difference("class", whole.part, *outside))
+    drilldown.parts += classes
+    operator_class = _follow(drilldown, whole, classes)
+    if operator_class is None:
+        return
+    operators = operators[operators["operator_class"] == operator_class.part]
+    differences = _differences_by("operator", operators, pair, operator_class.part)
+    drilldown.parts += differences
+    dominant = _dominant_operator(operator_class, differences, pair)
+    drilldown.stop_reason = f"within {operator_class.part} no operator is dominant"
+    if dominant is not None:
+        drilldown.path.append(dominant)
+        drilldown.stop_reason = ""
 
-        def compare(level: str, parent: str, group: Sequence[str], part: str = "") -> Difference:
-            a_s, b_s = (side[list(group)].sum(axis=1) for side in (a, b))
-            part = part or GROUP_SEPARATOR.join(group)
-            return difference_over_blocks(level, parent, part, a_s, b_s)
 
-        local = [group for group in groups if REMOTE_PHASES.isdisjoint(group)]
-        step = compare("step", "", [phase for group in groups for phase in group], "step")
-        kinds = [compare("kind", "step", group) for group in groups if group not in local]
-        kinds.append(compare("kind", "step", [phase for group in local for phase in group], LOCAL))
-        phases = [compare("phase", LOCAL, group) for group in local]
-        self.parts = [step, *kinds, *phases]
-        self.stop_reason = _reason_not_to_split(timed, step)
-        if self.stop_reason:
-            return
-        kind = self._follow(step, kinds)
-        if kind is not None and kind.part == LOCAL:
-            self._descend_into_operators(kind, self._follow(kind, phases))
+def _differences_by(
+    level: str, operators: pd.DataFrame, pair: Pair, parent: str
+) -> list[Difference]:
+    """Compare the seconds of a step by class or by operator, the largest difference first."""
+    column = {"class": "operator_class", "operator": "operator"}[level]
+    sums = operators.pivot_table("self_s", column, "system", "sum")
+    sums = sums.reindex(columns=[pair.a, pair.b])
+    sums["difference_s"] = sums[pair.b].fillna(0.0) - sums[pair.a].fillna(0.0)
+    sums = sums.sort_values("difference_s", key=lambda column: -column.abs(), kind="stable")
+    records = {}
+    if "record" in operators:
+        records = operators.groupby(column)["record"].unique().map(tuple).to_dict()
+    return [
+        Difference(level, parent, str(name), a_s, b_s, difference_s, records=records.get(name, ()))
+        for name, a_s, b_s, difference_s in sums.itertuples()
+    ]
 
-    def _follow(self, whole: Difference, parts: list[Difference]) -> Difference | None:
-        """Append the dominant part to the path and return it, if there is one."""
-        label = f"{LOCAL} work" if whole.part == LOCAL else whole.part
-        part = dominant_part(whole, parts)
-        if part is None:
-            self.stop_reason = f"within {label} no part is dominant"
-        elif part.part == OUTSIDE_OPERATORS:
-            self.stop_reason = f"the operators do not explain {label}"
-            part = None
-        else:
-            self.path.append(part)
-            self.stop_reason = "nothing finer was measured"
-        return part
 
-    def _descend_into_operators(self, local: Difference, phase: Difference | None) -> None:
-        """Continue with the operators of a phase, or of all local work if phases are unknown."""
-        a, b = names = (self.pair.a, self.pair.b)
-        if self.operators is None or not set(names) <= set(self.operators["system"]):
-            if phase is not None:
-                self.stop_reason = "there is no operator profile"
-            return
-        operators, whole = self.operators[self.operators["system"].isin(names)], local
-        if phase is not None and operators["phase"].notna().all():
-            operators = operators[operators["phase"].isin(phase.part.split(GROUP_SEPARATOR))]
-            whole = phase
-        classes = _differences_by_class(operators, a, b, whole)
-        self.parts += classes
-        operator_class = self._follow(whole, classes)
-        if operator_class is None:
-            return
-        operators = operators[operators["operator_class"] == operator_class.part]
-        differences = _differences_by(operators, a, b, "operator", operator_class.part)
-        self.parts += differences
-        dominant = _dominant_operator(operator_class, differences, a, b)
-        if dominant is None:
-            self.stop_reason = f"within {operator_class.part} no operator is dominant"
-        else:
-            self.path.append(dominant)
-            self.stop_reason = ""
+def _dominant_operator(whole: Difference, parts: list[Difference], pair: Pair) -> Difference | None:
+    """Return the operator that makes a class slow, if one is dominant.
+
+    Two frameworks have different operators, which cannot be paired: there it is the one with at
+    least half of the class in the slower system.
+    """
+    if parse_system(pair.a).framework == parse_system(pair.b).framework:
+        return dominant_part(whole, parts)
+    spent = [(part.b_s if whole.difference_s > 0 else part.a_s, part) for part in parts]
+    spent = [(part_s, part) for part_s, part in spent if part_s > 0]  # false for NaN
+    longest_s, longest = max(spent, key=lambda pair: pair[0], default=(0.0, None))
+    return longest if longest_s >= DOMINANCE * sum(part_s for part_s, _ in spent) else None
 
 
 def _reason_not_to_split(timed: Difference, step: Difference) -> str:

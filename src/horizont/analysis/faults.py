@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import nan
-from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.runs import records_of_system, systems_of
+from horizont.analysis.runs import by_system
+from horizont.config.faults import FaultSpec
+from horizont.config.run import Run
 from horizont.records.record import Record
 from horizont.records.results import FaultReport, ProcessOutcome
 
@@ -19,6 +21,11 @@ OUTCOME_BY_END_REASON = {
     "stalled": "hangs",
     "timeout": "hangs",
 }
+
+
+def kills_worker(run: Run) -> bool:
+    """Whether the fault of a run, if it has one, kills a worker."""
+    return run.fault is not None and (run.fault.kind, run.fault.target) == ("kill", "worker")
 
 
 def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
@@ -32,40 +39,46 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     ``aborts`` or ``hangs``; ``rejoined``, whether a restarted process took part again; ``reason``
     of a run without a report; ``record``.
     """
-    injected = [record for record in records if record.run.fault is not None]
     rows = []
-    for record in (
-        r for system in systems_of(injected) for r in records_of_system(injected, system)
-    ):
+    for record in chain.from_iterable(by_system(records).values()):
         run, report = record.run, record.fault_report()
-        assert run.fault is not None
+        if run.fault is None:
+            continue
+        outcome: dict[str, object] = {"reason": record.result.reason}
+        if report is not None:
+            outcome = _outcome(run.fault, record, report)
         rows.append(
             {
                 "system": run.system.name,
                 "fault": run.fault.name,
                 "block": run.block,
                 "planned": run.steps.total,
-                **(
-                    {"reason": record.result.reason} if report is None else _outcome(record, report)
-                ),
+                **outcome,
                 "record": record.folder.name,
             }
         )
     return pd.DataFrame(rows)
 
 
-def _outcome(record: Record, report: FaultReport) -> dict[str, Any]:
+def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str, object]:
     failure = report.first_failure
     first_error = "completed" if report.end_reason == "completed" else "no error"
     if failure is not None:
         first_error = failure.error or f"{failure.process} exited without an error message"
-    survivors = _survivors(record, report)
+    # A process that is paused for good did not survive.
+    is_lost = fault.kind in ("pause", "disconnect") and fault.duration_s is None
+    survivors = [
+        process
+        for process in report.processes
+        if process.outcome in ("completed", "running")
+        and not (is_lost and process.process == report.target)
+    ]
     return {
         "steps": _surviving_steps(report),
         "detected_after_s": failure.detected_after_s if failure else nan,
         "first_error": first_error,
-        "survivors": ", ".join(outcome.process for outcome in survivors),
-        "weight_holders": ", ".join(_weight_holders_left(record, survivors)),
+        "survivors": ", ".join(process.process for process in survivors),
+        "weight_holders": ", ".join(_weight_holders(record.run, survivors)),
         "outcome": OUTCOME_BY_END_REASON[report.end_reason],
         "rejoined": report.rejoined,
         "reason": "",
@@ -79,29 +92,16 @@ def _surviving_steps(report: FaultReport) -> int:
     its own are returned.
     """
     counted = [p for p in report.processes if p.steps_before is not None and p.incarnation == 1]
-    others = [outcome for outcome in counted if outcome.process != report.target] or counted
+    others = [process for process in counted if process.process != report.target] or counted
     return min(((p.steps_before or 0) + (p.steps_after or 0) for p in others), default=0)
 
 
-def _survivors(record: Record, report: FaultReport) -> list[ProcessOutcome]:
-    """List the processes that did not fail; one that is paused for good did not survive."""
-    fault = record.run.fault
-    assert fault is not None
-    lost = fault.kind in ("pause", "disconnect") and fault.duration_s is None
-    return [
-        outcome
-        for outcome in report.processes
-        if outcome.outcome in ("completed", "running")
-        and not (lost and outcome.process == report.target)
-    ]
-
-
-def _weight_holders_left(record: Record, survivors: Sequence[ProcessOutcome]) -> list[str]:
+def _weight_holders(run: Run, survivors: Sequence[ProcessOutcome]) -> list[str]:
     """List the survivors that hold all weights: any one worker, or all of the servers."""
     holders = []
-    for role in record.run.system.info.weight_holders:
+    for role in run.system.info.weight_holders:
         alive = [p.process for p in survivors if p.role == role and p.incarnation == 1]
-        needed = record.run.topology.servers if role == "server" else 1
+        needed = run.topology.servers if role == "server" else 1
         if len(alive) >= needed:
             holders += alive
     return holders

@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.runs import sort_by_system, steps_of, uses_shared_order
+from horizont.analysis.runs import steps_of, table_order, uses_shared_order
 from horizont.records.record import Record
-from horizont.statistics.intervals import median
 
 #: The columns of `input_pipelines` that are measured in every run.
 MEASURED_COLUMNS = (
@@ -42,23 +41,14 @@ def input_pipelines(records: Sequence[Record]) -> pd.DataFrame:
     if not records:
         return pd.DataFrame()
     by_run = pd.DataFrame([_row(record) for record in records])
-    rows = []
-    for (system, name), runs in by_run.groupby(["system", "input"], sort=False):
-        rows.append(
-            {
-                "system": system,
-                "input": name,
-                "shared_order": runs["shared_order"].iloc[0],
-                **{column: median(runs[column]) for column in MEASURED_COLUMNS},
-                "ok": int(runs["ok"].sum()),
-                "planned": len(runs),
-                "reason": next((reason for reason in runs["reason"] if reason), ""),
-            }
-        )
-    table = pd.DataFrame(rows)
+    groups = by_run.groupby(["system", "input"], sort=False)
+    table = groups["shared_order"].first().to_frame().join(groups[[*MEASURED_COLUMNS]].median())
+    table["ok"], table["planned"] = groups["ok"].sum(), groups.size()
+    table["reason"] = groups["reason"].agg(lambda reasons: next(filter(None, reasons), ""))
+    table = table.reset_index()
     in_memory_s = table[table["input"] == "memory"].set_index("system")["step_s"]
     table["extra_over_memory_s"] = table["step_s"] - table["system"].map(in_memory_s)
-    return sort_by_system(table)
+    return table.sort_values("system", key=table_order, kind="stable", ignore_index=True)
 
 
 def input_metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from horizont.analysis.runs import (
-    records_of_system,
-    run_columns,
-    steps_of,
-    system_order,
-    systems_of,
-)
+from horizont.analysis.runs import by_system, concat_tables, run_columns, steps_of
 from horizont.records.record import Record
-from horizont.statistics.intervals import median_interval
+from horizont.statistics.intervals import median, median_interval
 
 #: Evaluation metric -> its field in a result and its column in an evaluation table.
 EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
@@ -29,10 +23,7 @@ def losses(records: Sequence[Record]) -> pd.DataFrame:
     steps, in which workers may wait for the launcher.
     """
     tables = [_run_losses(record) for record in _successful(records)]
-    tables = [table for table in tables if len(table)]
-    if not tables:
-        return pd.DataFrame(columns=["system", "block", "step", "examples", "time_s", "loss"])
-    return pd.concat(tables, ignore_index=True)
+    return concat_tables(tables, ["system", "block", "step", "examples", "time_s", "loss"])
 
 
 def _run_losses(record: Record) -> pd.DataFrame:
@@ -51,12 +42,7 @@ def _run_losses(record: Record) -> pd.DataFrame:
 
 def _successful(records: Sequence[Record]) -> list[Record]:
     """Select the successful runs, in the order of systems and blocks."""
-    return [
-        record
-        for system in systems_of(records)
-        for record in records_of_system(records, system)
-        if record.ok
-    ]
+    return [record for runs in by_system(records).values() for record in runs if record.ok]
 
 
 def _training_time_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) -> pd.Series:
@@ -122,10 +108,7 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
             "time_s": _training_time_s(steps_of(record), evaluator, table["time_s"]),
         }
         tables.append(pd.DataFrame(values).assign(metric=metric, **run_columns(record)))
-    if not tables:
-        columns = ["system", "block", "metric", "value", "examples", "time_s"]
-        return pd.DataFrame(columns=columns)
-    return pd.concat(tables, ignore_index=True)
+    return concat_tables(tables, ["system", "block", "metric", "value", "examples", "time_s"])
 
 
 def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
@@ -142,22 +125,21 @@ def time_to_loss(records: Sequence[Record], target_loss: float | None = None) ->
     table = smoothed(losses(records))
     if target_loss is None:
         target_loss = float(table.groupby(["system", "block"])["smoothed_loss"].min().max())
-    below = table[table["smoothed_loss"] <= target_loss]
+    first = table[table["smoothed_loss"] <= target_loss].groupby(["system", "block"]).head(1)
     rows = []
-    for system in system_order(table["system"].unique()):
-        first = below[below["system"] == system].groupby("block").head(1)
-        time = median_interval(first["time_s"])
+    for system, runs in by_system(records).items():
+        if system not in set(table["system"]):
+            continue
+        reached = first[first["system"] == system]
+        time = median_interval(reached["time_s"])
         rows.append(
             {
                 "system": system,
                 "target_loss": target_loss,
-                "time_s": time.value,
-                "time_low_s": time.low,
-                "time_high_s": time.high,
-                "level": time.level,
-                "examples": median_interval(first["examples"]).value,
-                "reached": len(first),
-                "planned": len(records_of_system(records, system)),
+                **time.columns("time_s", "time_low_s", "time_high_s", "level"),
+                "examples": median(reached["examples"]),
+                "reached": len(reached),
+                "planned": len(runs),
             }
         )
     return pd.DataFrame(rows)

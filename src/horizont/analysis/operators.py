@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from horizont.analysis.runs import records_of_system, steps_of, systems_of
+from horizont.analysis.runs import by_system, concat_tables, steps_of
 from horizont.records.record import Record
 from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
-from horizont.statistics.intervals import median
 
 #: The time of a step beyond its operators: interpreter, dispatch, scheduling.
 OUTSIDE_OPERATORS = "outside operators"
@@ -29,8 +28,8 @@ def operator_table(records: Sequence[Record]) -> pd.DataFrame:
     expensive calls in the first run; empty if the framework does not record them.
     """
     tables = []
-    for system in systems_of(records):
-        profiles = [profile for _, profile in _profiles(records, system)]
+    for system, runs in _profiles(records).items():
+        profiles = [profile for _, profile in runs]
         if not any(len(profile) for profile in profiles):
             continue
         sums = [profile.groupby(_KEYS)[["calls", "self_s"]].sum() for profile in profiles]
@@ -41,16 +40,18 @@ def operator_table(records: Sequence[Record]) -> pd.DataFrame:
         table = table.fillna({"shapes": ""}).reset_index().assign(system=system)
         tables.append(table.sort_values("self_s", ascending=False))
     columns = ["system", *_KEYS, "calls", "self_s", "shapes"]
-    if not tables:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(tables, ignore_index=True)[columns]
+    return concat_tables(tables, columns)[columns]
 
 
-def _profiles(records: Sequence[Record], system: str) -> list[tuple[Record, pd.DataFrame]]:
-    """Read the profiles of the successful runs of a system that have one."""
-    runs = [record for record in records_of_system(records, system) if record.ok]
-    profiles = [(record, record.operators()) for record in runs]
-    return [(record, table.to_pandas()) for record, table in profiles if table is not None]
+def _profiles(records: Sequence[Record]) -> dict[str, list[tuple[Record, pd.DataFrame]]]:
+    """Read the profiles of the successful runs that have one, by system."""
+    profiles: dict[str, list[tuple[Record, pd.DataFrame]]] = {}
+    for system, runs in by_system(records).items():
+        for record in runs:
+            table = record.operators() if record.ok else None
+            if table is not None:
+                profiles.setdefault(system, []).append((record, table.to_pandas()))
+    return profiles
 
 
 def operator_classes(records: Sequence[Record]) -> pd.DataFrame:
@@ -90,33 +91,29 @@ def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:
     Means over steps, because a profiler sums over them, then medians over runs.
     """
     rows = []
-    for system in systems_of(records):
-        by_run = pd.DataFrame(
-            [_profiler_times(record, profile) for record, profile in _profiles(records, system)]
-        )
-        if len(by_run):
-            medians = {str(name): median(values) for name, values in by_run.items()}
-            rows.append({"system": system, **medians})
+    for system, runs in _profiles(records).items():
+        for record, profile in runs:
+            steps = steps_of(record)
+            timed, profiled = (steps[steps["kind"] == kind] for kind in ("timed", "profiled"))
+            without_load_s = (timed["step_s"] - timed["load_s"]).mean()
+            profiled_s, operators_s = profiled["step_s"].mean(), profile["self_s"].sum()
+            other_s = profile.loc[profile["operator_class"] == OTHER_CLASS, "self_s"].sum()
+            rows.append(
+                {
+                    "system": system,
+                    "timed_s": timed["step_s"].mean(),
+                    "timed_without_load_s": without_load_s,
+                    "profiled_s": profiled_s,
+                    "profile_ratio": profiled_s / without_load_s,
+                    "operators_s": operators_s,
+                    "operators_fraction": operators_s / profiled_s,
+                    "unclassified_fraction": other_s / operators_s,
+                }
+            )
     columns = ["system", "timed_s", "timed_without_load_s", "profiled_s", "profile_ratio"]
     columns += ["operators_s", "operators_fraction", "unclassified_fraction"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _profiler_times(record: Record, profile: pd.DataFrame) -> dict[str, float]:
-    steps = steps_of(record)
-    timed, profiled = (steps[steps["kind"] == kind] for kind in ("timed", "profiled"))
-    without_load_s = (timed["step_s"] - timed["load_s"]).mean()
-    profiled_s, operators_s = profiled["step_s"].mean(), profile["self_s"].sum()
-    other_s = profile.loc[profile["operator_class"] == OTHER_CLASS, "self_s"].sum()
-    return {
-        "timed_s": timed["step_s"].mean(),
-        "timed_without_load_s": without_load_s,
-        "profiled_s": profiled_s,
-        "profile_ratio": profiled_s / without_load_s,
-        "operators_s": operators_s,
-        "operators_fraction": operators_s / profiled_s,
-        "unclassified_fraction": other_s / operators_s,
-    }
+    by_run = pd.DataFrame(rows, columns=columns)
+    return by_run.groupby("system", sort=False).median().reset_index()
 
 
 def phases_from_profile(records: Sequence[Record]) -> pd.DataFrame:
@@ -127,17 +124,15 @@ def phases_from_profile(records: Sequence[Record]) -> pd.DataFrame:
     ``outside_operators_s``, the rest of the profiled step, and ``remainder_s`` = timed less all of
     these. A negative remainder is profiler overhead, or overlap.
     """
-    times = profiler_overhead(records).set_index("system").to_dict("index")
-    rows = []
-    for system, operators in operator_table(records).groupby("system", sort=False):
-        time = times[str(system)]
-        sums = operators.groupby("phase")["self_s"].sum()
-        parts = {f"{phase}_s": float(sums.get(phase, 0.0)) for phase in PROFILED_PHASES}
-        load_s = time["timed_s"] - time["timed_without_load_s"]
-        outside_s = time["profiled_s"] - sum(parts.values())
-        remainder_s = time["timed_s"] - load_s - sum(parts.values()) - outside_s
-        rows.append(
-            {"system": system, "timed_s": time["timed_s"], "load_s": load_s, **parts}
-            | {"outside_operators_s": outside_s, "remainder_s": remainder_s}
-        )
-    return pd.DataFrame(rows)
+    operators = operator_table(records)
+    if operators.empty:
+        return pd.DataFrame()
+    parts = operators.pivot_table("self_s", "system", "phase", "sum", fill_value=0.0, sort=False)
+    parts = parts.reindex(columns=PROFILED_PHASES, fill_value=0.0)
+    times = profiler_overhead(records).set_index("system").loc[parts.index]
+    table = times[["timed_s"]].assign(load_s=times["timed_s"] - times["timed_without_load_s"])
+    table[[f"{phase}_s" for phase in PROFILED_PHASES]] = parts
+    attributed_s = parts.sum(axis="columns")
+    table["outside_operators_s"] = times["profiled_s"] - attributed_s
+    spent_s = table["load_s"] + attributed_s + table["outside_operators_s"]
+    return table.assign(remainder_s=table["timed_s"] - spent_s).reset_index()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.runs import HOST_INTERFACE, samples_of, steps_of
+from horizont.analysis.runs import HOST_INTERFACE, concat_tables, samples_of, steps_of
 from horizont.monitoring.samples import rate_of_change, read_samples
 from horizont.records.files import read_events
 from horizont.records.record import Record
@@ -44,59 +43,29 @@ def segments(record: Record) -> pd.DataFrame:
     process has closed.
     """
     samples, zero_s = samples_of(record), _time_zero(record)
-    rows = []
+    steps = steps_of(record)
+    ends = steps.assign(end_s=steps["start_s"] + steps["step_s"]).groupby("kind", sort=False)
+    # On the clock of the run.
+    spans = {str(kind): (rows["start_s"].min(), rows["end_s"].max()) for kind, rows in ends}
     if len(samples) and samples["time_s"].min() < zero_s:
-        rows.append({"kind": "start-up", "start_s": samples["time_s"].min() - zero_s, "end_s": 0.0})
-    rows += _step_segments(steps_of(record), zero_s)
-    if record.run.evaluation.examples:
+        spans = {"start-up": (samples["time_s"].min(), zero_s), **spans}
+    trained_s = [end_s for kind, (_, end_s) in spans.items() if kind != "profiled"]
+    if record.run.evaluation.examples and trained_s:
         events = read_events(record.folder / "events.jsonl")
-        closed_s = [line["time_s"] - zero_s for line in events if line["event"] == "closed"]
-        rows += _evaluation_segment(rows, closed_s)
+        closed_s = [line["time_s"] for line in events if line["event"] == "closed"]
+        start_s = max(trained_s)
+        end_s = spans["profiled"][0] if "profiled" in spans else max(closed_s, default=start_s)
+        if end_s > start_s:
+            spans["evaluation"] = (start_s, end_s)
+    rows = [(kind, start_s - zero_s, end_s - zero_s) for kind, (start_s, end_s) in spans.items()]
     table = pd.DataFrame(rows, columns=["kind", "start_s", "end_s"])
     return table.sort_values("start_s", ignore_index=True)
 
 
-def _step_segments(steps: pd.DataFrame, zero_s: float) -> list[dict[str, Any]]:
-    """List the segments of the kinds of steps, in seconds from `zero_s`."""
-    ends = steps.assign(end_s=steps["start_s"] + steps["step_s"])
-    return [
-        {
-            "kind": str(kind),
-            "start_s": float(rows["start_s"].min() - zero_s),
-            "end_s": float(rows["end_s"].max() - zero_s),
-        }
-        for kind, rows in ends.groupby("kind", sort=False)
-    ]
-
-
-def _evaluation_segment(
-    preceding: list[dict[str, Any]], closed_s: Sequence[float]
-) -> list[dict[str, Any]]:
-    """Find the segment from the last training step to the first profiled one, or to the end.
-
-    Parameters
-    ----------
-    preceding
-        The other segments.
-    closed_s
-        When each training process has closed, in seconds of the same axis.
-    """
-    trained = [row["end_s"] for row in preceding if row["kind"] != "profiled"]
-    if not trained:
-        return []
-    start_s = max(trained)
-    profiled = [row["start_s"] for row in preceding if row["kind"] == "profiled"]
-    end_s = min(profiled, default=max(closed_s, default=start_s))
-    return [{"kind": "evaluation", "start_s": start_s, "end_s": end_s}] if end_s > start_s else []
-
-
 def run_resource_series(record: Record) -> pd.DataFrame:
     """Build the resource series of a run, see `resource_series`; times from the first step."""
-    samples, topology = samples_of(record), record.run.topology
-    if samples.empty:
-        return pd.DataFrame(columns=_SERIES_COLUMNS)
-    hosts = topology.all_hosts if record.has("byte_counters") else ()
-    return resource_series(samples, _time_zero(record), hosts)
+    hosts = record.run.topology.all_hosts if record.has("byte_counters") else ()
+    return resource_series(samples_of(record), _time_zero(record), hosts)
 
 
 def read_resource_series(folder: Path) -> pd.DataFrame:
@@ -141,10 +110,7 @@ def resource_series(
         # Child processes of a worker are sampled under its name and count, too.
         _sum_by_name(process.assign(value=1.0), "processes"),
     ]
-    tables = [table for table in tables if len(table)]
-    if not tables:
-        return pd.DataFrame(columns=_SERIES_COLUMNS)
-    return pd.concat(tables, ignore_index=True)[_SERIES_COLUMNS].dropna(subset="value")
+    return concat_tables(tables, _SERIES_COLUMNS)[_SERIES_COLUMNS].dropna(subset="value")
 
 
 def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:

@@ -18,6 +18,12 @@ HOST_INTERFACE = "eth0"
 #: The phases of a step and the rest of it.
 PHASES_AND_OTHER = (*PHASES, "other")
 
+#: The fields of a result that are columns of the table of runs.
+_RESULT_COLUMNS = (
+    *("disturbed", "background_cpu", "wall_s", "train_s"),
+    *("final_loss", "test_accuracy", "test_perplexity"),
+)
+
 #: A status for all systems, or one per framework and variant: ``verified`` or
 #: ``not comparable: <reason>``.
 CertificateStatus = str | Mapping[str, str]
@@ -60,29 +66,33 @@ def samples_of(record: Record) -> pd.DataFrame:
     return frame
 
 
-def system_order(systems: Iterable[str]) -> list[str]:
-    """Sort systems in the order of the registry, which all tables and figures share."""
-    present = set(systems)
+def systems_of(records: Iterable[Record]) -> list[str]:
+    """List the planned systems, whether or not their runs succeeded, in the order of tables."""
+    present = {record.run.system.name for record in records}
     return [name for name in all_systems() if name in present]
 
 
-def sort_by_system(table: pd.DataFrame) -> pd.DataFrame:
-    """Sort rows by system in the order of the registry, stably."""
-    position = {name: index for index, name in enumerate(system_order(table["system"]))}
-    return table.sort_values(
-        "system", key=lambda column: column.map(position), kind="stable", ignore_index=True
-    )
+def by_system(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Group records by system, in the order of tables, each ordered by block."""
+    ordered = sorted(records, key=lambda record: record.run.block)
+    return {
+        system: [record for record in ordered if record.run.system.name == system]
+        for system in systems_of(records)
+    }
 
 
-def systems_of(records: Sequence[Record]) -> list[str]:
-    """List the planned systems, whether or not their runs succeeded."""
-    return system_order(record.run.system.name for record in records)
+def table_order(column: pd.Series) -> pd.Series:
+    """Return the key by which rows are sorted: registered order of systems and phases."""
+    if column.name not in ("system", "phase"):
+        return column
+    names = all_systems() if column.name == "system" else STARTUP_PHASES
+    return column.map({name: position for position, name in enumerate(names)})
 
 
-def records_of_system(records: Sequence[Record], system: str) -> list[Record]:
-    """Select the records of a system, ordered by block."""
-    selected = (record for record in records if record.run.system.name == system)
-    return sorted(selected, key=lambda record: record.run.block)
+def concat_tables(tables: Iterable[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    """Concatenate the tables that have rows; without any, return an empty one."""
+    tables = [table for table in tables if len(table)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
 def comparability(record: Record, certificate: CertificateStatus) -> str:
@@ -121,35 +131,23 @@ def run_table(
     """
     if not records:
         return pd.DataFrame()
-    frame = pd.DataFrame([_run_row(record, certificate) for record in records])
-    position = {name: index for index, name in enumerate(system_order(frame["system"]))}
-    return frame.sort_values(
-        ["experiment", "workload", "system", "block"],
-        key=lambda column: column.map(position) if column.name == "system" else column,
-        ignore_index=True,
-    )
-
-
-def _run_row(record: Record, certificate: CertificateStatus) -> dict[str, object]:
-    run, result = record.run, record.result
-    return {
-        **run_columns(record),
-        "workers": run.topology.workers,
-        "servers": run.topology.servers,
-        "threads": run.topology.threads,
-        "global_batch": run.global_batch,
-        "status": result.status,
-        "reason": result.reason,
-        "comparable": comparability(record, certificate),
-        "disturbed": result.disturbed,
-        "background_cpu": result.background_cpu,
-        "wall_s": result.wall_s,
-        "train_s": result.train_s,
-        "final_loss": result.final_loss,
-        "test_accuracy": result.test_accuracy,
-        "test_perplexity": result.test_perplexity,
-        "record": record.folder.name,
-    }
+    rows = [
+        {
+            **run_columns(record),
+            "workers": record.run.topology.workers,
+            "servers": record.run.topology.servers,
+            "threads": record.run.topology.threads,
+            "global_batch": record.run.global_batch,
+            "status": record.result.status,
+            "reason": record.result.reason,
+            "comparable": comparability(record, certificate),
+            **{name: getattr(record.result, name) for name in _RESULT_COLUMNS},
+            "record": record.folder.name,
+        }
+        for record in records
+    ]
+    order = ["experiment", "workload", "system", "block"]
+    return pd.DataFrame(rows).sort_values(order, key=table_order, ignore_index=True)
 
 
 def startup_times(records: Sequence[Record]) -> pd.DataFrame:
@@ -166,10 +164,7 @@ def startup_times(records: Sequence[Record]) -> pd.DataFrame:
     ]
     if not rows:
         return pd.DataFrame(columns=["system", "phase", "mean_s", "runs"])
-    frame = pd.DataFrame(rows, columns=["system", "phase", "phase_s"])
-    order = dict.fromkeys([*system_order(frame["system"]), *STARTUP_PHASES, *frame["phase"]])
-    position = {name: index for index, name in enumerate(order)}
-    grouped = frame.groupby(["system", "phase"])["phase_s"].agg(mean_s="mean", runs="count")
-    return grouped.reset_index().sort_values(
-        ["system", "phase"], key=lambda column: column.map(position), ignore_index=True
-    )
+    keys = ["system", "phase"]
+    groups = pd.DataFrame(rows, columns=[*keys, "phase_s"]).groupby(keys, sort=False)["phase_s"]
+    means = groups.agg(mean_s="mean", runs="count").reset_index()
+    return means.sort_values(keys, key=table_order, ignore_index=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from horizont.analysis.runs import sort_by_system
+from horizont.analysis.runs import table_order
 from horizont.analysis.throughput import throughput_by_run
 from horizont.config.run import Run
 from horizont.records.record import Record
@@ -42,7 +42,8 @@ def scaling(records: Sequence[Record]) -> pd.DataFrame:
     for _, curve in table.groupby(_CURVE_COLUMNS, sort=False):
         single_worker = curve[curve["workers"] == 1].set_index("block")["examples_per_s"]
         rows += [_scaling_row(point, single_worker) for _, point in curve.groupby("workers")]
-    return sort_by_system(pd.DataFrame(rows).sort_values(["servers", "batch", "workers"]))
+    order = ["system", "servers", "batch", "workers"]
+    return pd.DataFrame(rows).sort_values(order, key=table_order, ignore_index=True)
 
 
 def is_strong_scaling(runs: Sequence[Run]) -> bool:
@@ -75,12 +76,8 @@ def _scaling_row(point: pd.DataFrame, single_worker: pd.Series) -> dict[str, obj
         **{name: first[name] for name in _CURVE_COLUMNS},
         "workers": workers,
         "batches_per_s": rate.value / first["local_batch"],
-        "examples_per_s": rate.value,
-        "low": rate.low,
-        "high": rate.high,
-        "speedup": ratio.value,
-        "speedup_low": ratio.low,
-        "speedup_high": ratio.high,
+        **rate.columns("examples_per_s", "low", "high"),
+        **ratio.columns("speedup", "speedup_low", "speedup_high"),
         "efficiency": ratio.value / workers,
         "oversubscribed": bool(first["oversubscribed"]),
         "ok": rate.n,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isnan, nan
+from math import nan
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from horizont.analysis.runs import PHASES_AND_OTHER, records_of_system, steps_of, systems_of
+from horizont.analysis.runs import PHASES_AND_OTHER, by_system, concat_tables, steps_of
 from horizont.config.system import parse_system
 from horizont.records.record import Record, read_record
 from horizont.records.schema import PHASES
@@ -55,23 +55,15 @@ def step_summary(record: Record) -> StepSummary:
     result is cached.
     """
     path = record.folder / "steps.parquet"
-    if not path.exists():
-        return _summarise_steps(steps_of(record))
-    return _read_summary(record.folder, path.stat().st_mtime_ns)
+    return _read_summary(record.folder, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @lru_cache(maxsize=4096)
 def _read_summary(folder: Path, _modified_ns: int) -> StepSummary:
-    return _summarise_steps(steps_of(read_record(folder)))
-
-
-def _summarise_steps(steps: pd.DataFrame) -> StepSummary:
-    means = {} if steps.empty else steps.groupby("kind")["step_s"].mean().to_dict()
-    return StepSummary(
-        examples_per_second(steps),
-        {str(kind): float(mean_s) for kind, mean_s in means.items()},
-        phase_breakdown(steps),
-    )
+    steps = steps_of(read_record(folder))
+    means = steps.groupby("kind")["step_s"].mean().to_dict()
+    mean_step_s = {str(kind): mean_s for kind, mean_s in means.items()}
+    return StepSummary(examples_per_second(steps), mean_step_s, phase_breakdown(steps))
 
 
 def common_window(steps: pd.DataFrame) -> tuple[float, float]:
@@ -137,30 +129,19 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
     One row per system and phase: ``mean_s``, ``median_s`` (over all steps), ``fraction`` of the
     mean step, ``measured``. Seconds of one worker's step; NaN without instrumented steps.
     """
-    rows = []
-    for system in systems_of(records):
-        runs = records_of_system(records, system)
+    tables = []
+    for system, runs in by_system(records).items():
         breakdowns = [step_summary(record).phases for record in runs if record.ok]
-        breakdowns = [breakdown for breakdown in breakdowns if len(breakdown)]
-        means = medians = pd.Series(nan, index=PHASES_AND_OTHER)
-        if breakdowns:
-            means = pd.DataFrame([breakdown.mean() for breakdown in breakdowns]).mean()
-            medians = pd.concat(breakdowns).median()
-        step_s = means.sum()
-        rows += [
-            {
-                "system": system,
-                "phase": phase,
-                "mean_s": means[phase],
-                "median_s": medians[phase],
-                "fraction": means[phase] / step_s if breakdowns else nan,
-                "measured": not isnan(means[phase]),
-            }
-            for phase in PHASES_AND_OTHER
-        ]
-    return pd.DataFrame(
-        rows, columns=["system", "phase", "mean_s", "median_s", "fraction", "measured"]
-    )
+        means = pd.DataFrame([breakdown.mean() for breakdown in breakdowns]).mean()
+        steps = concat_tables(breakdowns, list(PHASES_AND_OTHER)).astype("float64")
+        table = pd.DataFrame(
+            {"system": system, "mean_s": means, "median_s": steps.median()}, index=PHASES_AND_OTHER
+        )
+        table["fraction"] = table["mean_s"] / table["mean_s"].sum()
+        tables.append(table.assign(measured=table["mean_s"].notna()))
+    columns = ["system", "phase", "mean_s", "median_s", "fraction", "measured"]
+    tables = [table.rename_axis("phase").reset_index()[columns] for table in tables]
+    return concat_tables(tables, columns)
 
 
 def phases_by_run(records: Sequence[Record]) -> pd.DataFrame:
@@ -187,23 +168,18 @@ def instrumentation_overhead(records: Sequence[Record]) -> pd.DataFrame:
     instrumented to timed, paired by block, with ``ratio_low``, ``ratio_high``.
     """
     rows = []
-    for system in systems_of(records):
-        runs = records_of_system(records, system)
+    for system, runs in by_system(records).items():
         means = [step_summary(record).mean_step_s for record in runs if record.ok]
         timed = [kinds.get("timed", nan) for kinds in means]
         instrumented = [kinds.get("instrumented", nan) for kinds in means]
-        estimate, ratio = median_interval(timed), paired_ratio(instrumented, timed)
+        timed_columns = ("timed_s", "timed_low_s", "timed_high_s", "level")
+        ratio = paired_ratio(instrumented, timed)
         rows.append(
             {
                 "system": system,
-                "timed_s": estimate.value,
-                "timed_low_s": estimate.low,
-                "timed_high_s": estimate.high,
-                "level": estimate.level,
+                **median_interval(timed).columns(*timed_columns),
                 "instrumented_s": median(instrumented),
-                "ratio": ratio.value,
-                "ratio_low": ratio.low,
-                "ratio_high": ratio.high,
+                **ratio.columns("ratio", "ratio_low", "ratio_high"),
             }
         )
     return pd.DataFrame(rows)

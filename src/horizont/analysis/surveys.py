@@ -9,7 +9,7 @@ from importlib.resources import files
 import pandas as pd
 import yaml
 
-from horizont.analysis.runs import systems_of
+from horizont.analysis.runs import by_system
 from horizont.config.base import ConfigModel, parse_config
 from horizont.records.record import Record
 
@@ -67,8 +67,7 @@ def run_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """
     unfaulted = [record for record in records if record.run.fault is None]
     rows = []
-    for system in systems_of(unfaulted):
-        runs = [record for record in unfaulted if record.run.system.name == system]
+    for system, runs in by_system(unfaulted).items():
         names = [record.folder.name for record in runs if record.ok]
         reasons = [record.result.reason for record in runs if not record.ok]
         reason, name = (values[0] if values else "" for values in (reasons, names))

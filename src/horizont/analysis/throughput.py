@@ -12,12 +12,11 @@ from horizont.analysis.runs import (
     NO_CERTIFICATE_GIVEN,
     PHASES_AND_OTHER,
     CertificateStatus,
+    by_system,
     comparability,
-    records_of_system,
     run_columns,
     startup_times,
-    system_order,
-    systems_of,
+    table_order,
 )
 from horizont.analysis.steps import instrumentation_overhead, phases, step_summary
 from horizont.records.record import Record
@@ -50,8 +49,7 @@ def throughput_by_system(records: Sequence[Record]) -> pd.DataFrame:
     runs; ``reason`` of the first run without a throughput.
     """
     rows = []
-    for system in systems_of(records):
-        runs = records_of_system(records, system)
+    for system, runs in by_system(records).items():
         rates = throughput_by_run(runs)["examples_per_s"]
         estimate = median_interval(rates)
         reasons = [f"{r.result.status}: {r.result.reason}" for r in runs if not r.ok]
@@ -62,10 +60,7 @@ def throughput_by_system(records: Sequence[Record]) -> pd.DataFrame:
                 "experiment": runs[0].run.experiment,
                 "workload": runs[0].run.workload_name,
                 "system": system,
-                "examples_per_s": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-                "level": estimate.level,
+                **estimate.columns("examples_per_s", "low", "high", "level"),
                 "ok": estimate.n,
                 "planned": len(runs),
                 "reason": reasons[0] if reasons else "",
@@ -90,10 +85,10 @@ def summary(
     fractions = phases(records).pivot(index="system", columns="phase", values="fraction")
     fractions = fractions.add_suffix("_fraction").rename_axis(columns=None).reset_index()
     table = throughput_by_system(records).merge(steps, on="system").merge(fractions, on="system")
-    runs = [records_of_system(records, system) for system in table["system"]]
+    groups = by_system(records).values()
     return table.assign(
-        disturbed=[sum(record.result.disturbed for record in group) for group in runs],
-        comparable=[comparability(group[0], certificate) for group in runs],
+        disturbed=[sum(record.result.disturbed for record in runs) for runs in groups],
+        comparable=[comparability(runs[0], certificate) for runs in groups],
     )
 
 
@@ -141,33 +136,25 @@ def metrics(
     By system: throughput in examples per second with its interval, the timed step and the phases of
     the instrumented one in milliseconds, runs, comparability. None where unknown.
     """
-    table = summary(records, certificate).merge(
-        instrumentation_overhead(records).drop(columns="level"), on="system", validate="one_to_one"
-    )
-    means = phases(records).pivot(index="phase", columns="system", values="mean_s") * 1e3
-    starts = startup_times(records).groupby("system")["mean_s"].sum()
-    found = {}
-    for row in table.to_dict("records"):
-        system = str(row["system"])
-        values = {
-            "examples_per_s": row["examples_per_s"],
-            "low": row["low"],
-            "high": row["high"],
-            "level": row["level"],
-            "step_ms": row["timed_s"] * 1e3,
-            "step_low_ms": row["timed_low_s"] * 1e3,
-            "step_high_ms": row["timed_high_s"] * 1e3,
-            "instrumented_ratio": row["ratio"],
-            **{f"{phase}_ms": means[system][phase] for phase in PHASES_AND_OTHER},
-            "startup_s": starts.get(system),
-            "ok": row["ok"],
-            "planned": row["planned"],
-            "disturbed": row["disturbed"],
-            "comparable": row["comparable"],
-            "reason": row["reason"],
-        }
-        found[system] = {name: _to_builtin(value) for name, value in values.items()}
-    return found
+    table = summary(records, certificate).set_index("system")
+    steps = instrumentation_overhead(records).set_index("system")
+    means = phases(records).pivot(index="system", columns="phase", values="mean_s")
+    startup_s = startup_times(records).groupby("system")["mean_s"].sum()
+    columns = {
+        **table[["examples_per_s", "low", "high", "level"]],
+        "step_ms": steps["timed_s"] * 1e3,
+        "step_low_ms": steps["timed_low_s"] * 1e3,
+        "step_high_ms": steps["timed_high_s"] * 1e3,
+        "instrumented_ratio": steps["ratio"],
+        **{f"{phase}_ms": means[phase] * 1e3 for phase in PHASES_AND_OTHER},
+        "startup_s": startup_s.reindex(table.index),
+        **table[["ok", "planned", "disturbed", "comparable", "reason"]],
+    }
+    rows = pd.DataFrame(columns, index=table.index).to_dict("index")
+    return {
+        str(system): {str(name): _to_builtin(value) for name, value in values.items()}
+        for system, values in rows.items()
+    }
 
 
 def _to_builtin(value: Any) -> Any:
@@ -186,25 +173,14 @@ def from_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame
     Phases without medians and fractions; timed steps with the reason why there are none. In the
     order of systems, which a file of metrics does not preserve.
     """
-
-    def seconds(value_ms: float | None) -> float:
-        return nan if value_ms is None else value_ms / 1e3
-
-    ordered = {system: metrics[system] for system in system_order(metrics)}
-    phase_rows = [
-        {"system": system, "phase": phase, "mean_s": seconds(values[f"{phase}_ms"])}
-        for system, values in ordered.items()
-        for phase in PHASES_AND_OTHER
-    ]
-    step_rows = [
-        {
-            "system": system,
-            "timed_s": seconds(values["step_ms"]),
-            "timed_low_s": seconds(values["step_low_ms"]),
-            "timed_high_s": seconds(values["step_high_ms"]),
-            "level": values["level"],
-            "reason": values["reason"],
-        }
-        for system, values in ordered.items()
-    ]
-    return pd.DataFrame(phase_rows), pd.DataFrame(step_rows)
+    table = pd.DataFrame.from_dict({**metrics}, orient="index").rename_axis("system").reset_index()
+    table = table.sort_values("system", key=table_order, ignore_index=True)
+    times = {f"{phase}_ms": phase for phase in PHASES_AND_OTHER}
+    times |= {"step_ms": "timed_s", "step_low_ms": "timed_low_s", "step_high_ms": "timed_high_s"}
+    seconds = table[list(times)].astype(float).rename(columns=times) / 1e3
+    seconds.insert(0, "system", table["system"])
+    phase_table = seconds.melt("system", list(PHASES_AND_OTHER), "phase", "mean_s")
+    phase_table = phase_table.sort_values("system", key=table_order, kind="stable")
+    steps = seconds[["system", "timed_s", "timed_low_s", "timed_high_s"]]
+    steps = steps.assign(level=table["level"], reason=table["reason"])
+    return phase_table.reset_index(drop=True), steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from math import nan
@@ -12,13 +12,11 @@ import pandas as pd
 from horizont.analysis.runs import (
     NO_CERTIFICATE_GIVEN,
     CertificateStatus,
+    by_system,
     comparability,
-    records_of_system,
-    systems_of,
 )
+from horizont.analysis.steps import step_summary
 from horizont.analysis.throughput import throughput_by_run
-from horizont.config.run import Run
-from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.records.files import read_events
 from horizont.records.record import Record
@@ -64,31 +62,24 @@ def pairs(records: Sequence[Record]) -> list[Pair]:
     UserError
         If a system has several runs in a block, because its servers were swept.
     """
-    return [
-        Pair(a, b, tuple(records_of_system(group, a)), tuple(records_of_system(group, b)))
-        for group in _comparable_groups(records)
-        for a, b in combinations(systems_of(group), 2)
-    ]
+    found = []
+    for _, group in groupby(sorted(records, key=comparison_key), comparison_key):
+        runs_of = by_system(list(group))
+        for runs in runs_of.values():
+            if len({record.run.block for record in runs}) < len(runs):
+                allowed = "an experiment with one number and placement of servers for each system"
+                raise UserError("verdicts", runs[0].run.experiment, allowed)
+        for (a, runs_a), (b, runs_b) in combinations(runs_of.items(), 2):
+            found.append(Pair(a, b, tuple(runs_a), tuple(runs_b)))
+    return found
 
 
-def _comparable_groups(records: Sequence[Record]) -> Iterator[list[Record]]:
-    ordered = sorted(records, key=lambda record: _comparison_key(record.run))
-    for _, grouped in groupby(ordered, key=lambda record: _comparison_key(record.run)):
-        group = list(grouped)
-        blocks = [(record.run.system.name, record.run.block) for record in group]
-        if len(set(blocks)) < len(blocks):
-            allowed = "an experiment with one number and placement of servers for each system"
-            raise UserError("verdicts", group[0].run.experiment, allowed)
-        yield group
-
-
-def _comparison_key(run: Run) -> tuple[str, ...]:
+def comparison_key(record: Record) -> tuple[str, str, int, str, int]:
     """Return work and topology of a run without its servers, which not all systems have."""
-    fields = Topology.model_fields
-    defaults = {name: fields[name].default for name in ("servers", "placement")}
-    topology = run.topology.model_copy(update=defaults)
-    where = f"{topology.workers:03d} {topology.model_dump_json()}"
-    return (run.experiment, run.workload_name, where, f"{run.global_batch:06d}")
+    run = record.run
+    topology = run.topology.model_copy(update={"servers": 0, "placement": "colocated"})
+    where = topology.model_dump_json()
+    return run.experiment, run.workload_name, topology.workers, where, run.global_batch
 
 
 def pairwise_verdicts(
@@ -113,18 +104,13 @@ def pairwise_verdicts(
     margin
         The relative difference up to which throughputs count as equal.
     """
-    rates: dict[str, float] = {}
-    if records:
-        names = [record.folder.name for record in records]
-        rates = dict(zip(names, throughput_by_run(records)["examples_per_s"], strict=True))
-    return pd.DataFrame([_verdict_row(pair, rates, certificate, margin) for pair in pairs(records)])
+    return pd.DataFrame([_verdict_row(pair, certificate, margin) for pair in pairs(records)])
 
 
-def _verdict_row(
-    pair: Pair, rates: dict[str, float], certificate: CertificateStatus, margin: float
-) -> dict[str, object]:
+def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> dict[str, object]:
     runs = pair.paired_runs()
-    rates_a, rates_b = ([rates[both[side].folder.name] for both in runs] for side in (0, 1))
+    rates_a = [step_summary(record).examples_per_s for record, _ in runs]
+    rates_b = [step_summary(record).examples_per_s for _, record in runs]
     comparison = verdict(rates_a, rates_b, margin)
     planned = max(len(pair.records_a), len(pair.records_b))
     reasons = []
@@ -135,16 +121,14 @@ def _verdict_row(
     reason = "; ".join(dict.fromkeys(reasons))
     if not reasons and comparison.ratio.n < planned:
         failed = [record for record in (*pair.records_a, *pair.records_b) if not record.ok]
-        messages = [f"{r.run.system.name} {r.result.status}: {r.result.reason}" for r in failed]
-        reason = next(iter(messages), "")
+        for record in failed[:1]:
+            result = record.result
+            reason = f"{record.run.system.name} {result.status}: {result.reason}"
     return {
         "a": pair.a,
         "b": pair.b,
         "outcome": NOT_COMPARABLE if reasons else comparison.outcome,
-        "ratio": comparison.ratio.value,
-        "ratio_low": comparison.ratio.low,
-        "ratio_high": comparison.ratio.high,
-        "level": comparison.ratio.level,
+        **comparison.ratio.columns("ratio", "ratio_low", "ratio_high", "level"),
         "minimum_detectable_ratio": comparison.minimum_detectable_ratio,
         "additional_blocks": comparison.additional_blocks or nan,
         "blocks": comparison.ratio.n,
@@ -169,8 +153,7 @@ def stability(records: Sequence[Record]) -> pd.DataFrame:
         Of an experiment on a workload, in which each system runs at one point only.
     """
     rows = []
-    for system in systems_of(records):
-        runs = records_of_system(records, system)
+    for system, runs in by_system(records).items():
         rates = throughput_by_run(runs)["examples_per_s"]
         correlation, p = drift([_start_time_s(record) for record in runs], rates)
         relative_spread, disturbed = spread(rates), sum(r.result.disturbed for r in runs)

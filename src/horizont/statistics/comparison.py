@@ -206,10 +206,6 @@ class Verdict:
     ----------
     ratio
         The rate of A over that of B, paired by block, with its interval.
-    margin
-        The fraction by which equal rates may differ.
-    difference_p, equivalence_p
-        The p values of the paired t test and of the test of equivalence within the margin.
     minimum_detectable_ratio
         NaN with fewer than three blocks.
     additional_blocks
@@ -219,9 +215,6 @@ class Verdict:
 
     outcome: Outcome
     ratio: Estimate
-    margin: float
-    difference_p: float
-    equivalence_p: float
     minimum_detectable_ratio: float
     additional_blocks: int | None
 
@@ -243,17 +236,9 @@ def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> V
         The fraction by which equal rates may differ.
     """
     logs, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
-    p_difference, p_equivalence = difference_p(logs), equivalence_p(logs, margin)
-    outcome = classify(ratio, p_difference, p_equivalence, margin)
-    return Verdict(
-        outcome=outcome,
-        ratio=ratio,
-        margin=margin,
-        difference_p=p_difference,
-        equivalence_p=p_equivalence,
-        minimum_detectable_ratio=minimum_detectable_ratio(logs),
-        additional_blocks=additional_blocks(logs, margin) if outcome == "not settled" else None,
-    )
+    outcome = classify(ratio, difference_p(logs), equivalence_p(logs, margin), margin)
+    more_blocks = additional_blocks(logs, margin) if outcome == "not settled" else None
+    return Verdict(outcome, ratio, minimum_detectable_ratio(logs), more_blocks)
 
 
 def classify(ratio: Estimate, p_difference: float, p_equivalence: float, margin: float) -> Outcome:

@@ -63,6 +63,10 @@ class Estimate:
     level: float
     n: int
 
+    def columns(self, *names: str) -> dict[str, float]:
+        """Return value, low, high and level under these names, as many as there are."""
+        return dict(zip(names, (self.value, self.low, self.high, self.level), strict=False))
+
 
 def attainable_level(n: int, level: float = LEVEL) -> float:
     """Return the highest confidence level of an interval for a median of n observations.
@@ -77,7 +81,7 @@ def attainable_level(n: int, level: float = LEVEL) -> float:
 def median(values: ArrayLike) -> float:
     """Return the median without NaN; NaN if there are no values."""
     values = _without_nan(values)
-    return float(np.median(values)) if values.size else float("nan")
+    return float(np.median(values)) if values.size else math.nan
 
 
 def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -95,10 +99,7 @@ def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
     """
     values = _without_nan(values)
     n = int(values.size)
-    if n < 2:
-        nan = float("nan")
-        return Estimate(median(values), nan, nan, attainable_level(n, level), n)
-    low, high = median_intervals(values, level)
+    low, high = median_intervals(values, level) if n > 1 else (math.nan, math.nan)
     return Estimate(median(values), float(low), float(high), attainable_level(n, level), n)
 
 
@@ -148,10 +149,9 @@ def mean_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
     values = _without_nan(values)
     n = int(values.size)
     if n < 2:
-        nan = float("nan")
-        return Estimate(float(values[0]) if n else nan, nan, nan, 0.0, n)
+        return Estimate(float(values[0]) if n else math.nan, math.nan, math.nan, 0.0, n)
     value = float(np.mean(values))
-    half = float(np.std(values, ddof=1)) / math.sqrt(n) * scipy.stats.t.isf((1 - level) / 2, n - 1)
+    half = float(scipy.stats.sem(values) * scipy.stats.t.isf((1 - level) / 2, n - 1))
     return Estimate(value, value - half, value + half, level, n)
 
 

@@ -2,69 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable
+from functools import partial
 
+import pandas as pd
 import scipy
 
-from horizont.analysis.claims.evidence import (
-    Evidence,
-    Factor,
-    MeasuredRun,
-    paired_points,
-    paired_quantity,
-)
-from horizont.analysis.claims.findings import (
-    Finding,
-    Verdict,
-    finding_from,
-    not_testable_finding,
-    quantity_label,
-)
-from horizont.analysis.claims.rules import (
-    CurvePoint,
-    Fraction,
-    Growth,
-    Learns,
-    NotTestable,
-    Ordering,
-    Ratio,
-    SurvivesFault,
-    Trend,
-    published_seconds,
-)
-from horizont.analysis.faults import OUTCOME_BY_END_REASON
-from horizont.statistics.intervals import Estimate, median_interval
-
-AnyRatio = TypeVar("AnyRatio", Ratio, Growth)
+from horizont.analysis.claims import rules
+from horizont.analysis.claims.evidence import Comparison, Evidence
+from horizont.analysis.claims.findings import Finding, Verdict, finding
+from horizont.analysis.claims.quantities import quantity_label
+from horizont.analysis.faults import OUTCOME_BY_END_REASON, kills_worker
+from horizont.statistics.intervals import Estimate
 
 #: Test accuracy beyond which a network of ten classes has learned something: twice chance.
 LEARNED_ACCURACY = 0.2
 
 
-def ratio(evidence: Evidence, check: Ratio, workload: str) -> list[Finding]:
+def ratio(evidence: Evidence, check: rules.Ratio, workload: str) -> list[Finding]:
     """Compare the quantities of two systems in the same setting."""
     subject = f"{quantity_label(check.quantity)}, {check.over} over {check.under}"
-    check = _with_published(check, _published_ratio(check, workload))
-    findings = []
-    for setting in evidence.settings(check, check.over, CurvePoint(workload=workload)):
-        factors = [Factor(check.over, setting, True), Factor(check.under, setting, False)]
-        measured = paired_quantity(evidence, check.quantity, factors)
-        if measured is not None:
-            where = setting.description()
-            findings.append(finding_from(check, subject, workload, measured, where))
-    if not findings:
-        reason = evidence.missing_reason(check, workload, [check.over, check.under])
-        return [not_testable_finding(check, subject, workload, reason)]
-    return findings if check.all_settings else findings[:1]
+    point = rules.CurvePoint(workload=workload)
+    comparisons = [
+        Comparison(
+            setting.description(), [(check.over, setting, True), (check.under, setting, False)]
+        )
+        for setting in evidence.settings(check, check.over, point)
+    ]
+    if check.published is None:
+        check = check.model_copy(update={"published": _published_ratio(check, workload)})
+    reason = evidence.missing_reason(check, workload, [check.over, check.under])
+    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
 
 
-def ordering(evidence: Evidence, check: Ordering, workload: str) -> list[Finding]:
+def ordering(evidence: Evidence, check: rules.Ordering, workload: str) -> list[Finding]:
     """Compare each of the other systems with the one claimed to be lowest or highest."""
     findings = []
     for other in check.others:
         over, under = (other, check.lowest) if check.lowest else (check.highest, other)
-        pair = Ratio(
+        pair = rules.Ratio(
             kind="ratio",
             quantity=check.quantity,
             experiments=check.experiments,
@@ -77,78 +53,96 @@ def ordering(evidence: Evidence, check: Ordering, workload: str) -> list[Finding
     return findings
 
 
-def trend(evidence: Evidence, check: Trend, workload: str) -> list[Finding]:
+def trend(evidence: Evidence, check: rules.Trend, workload: str) -> list[Finding]:
     """Compare a system's quantity at two points, per worker if the rule says so."""
     subject = f"{quantity_label(check.quantity)} of {check.system}, {_range_label(check)}"
     if check.per_worker:
         subject += ", per worker"
-    for start, end in paired_points(evidence, check, check.system, workload):
-        factors = [Factor(check.system, end, True), Factor(check.system, start, False)]
-        scale = start.workers / end.workers if check.per_worker else 1.0
-        measured = paired_quantity(evidence, check.quantity, factors, scale)
-        if measured is not None:
-            where = f"{start.description()}; then {end.description()}"
-            return [finding_from(check, subject, workload, measured, where)]
+    comparisons = [
+        Comparison(
+            f"{start.description()}; then {end.description()}",
+            [(check.system, end, True), (check.system, start, False)],
+            scale=start.workers / end.workers if check.per_worker else 1.0,
+        )
+        for start, end in evidence.paired_points(check, check.system, workload)
+    ]
     reason = _missing_point_reason(evidence, check, workload)
-    return [not_testable_finding(check, subject, workload, reason)]
+    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
 
 
-def growth(evidence: Evidence, check: Growth, workload: str) -> list[Finding]:
+def growth(evidence: Evidence, check: rules.Growth, workload: str) -> list[Finding]:
     """Compare the ratio of two systems at two points."""
-    subject = f"{quantity_label(check.quantity)}, {check.over} over {check.under}, "
-    subject += _range_label(check)
+    over, under = check.over, check.under
+    subject = f"{quantity_label(check.quantity)}, {over} over {under}, {_range_label(check)}"
+    comparisons = [
+        Comparison(
+            f"{start.description()}; then {end.description()}",
+            [
+                (over, end, True),
+                (under, end, False),
+                (over, start, False),
+                (under, start, True),
+            ],
+        )
+        for start, end in evidence.paired_points(check, over, workload)
+    ]
     start_ratio = _published_ratio(check, check.start.workload)
     end_ratio = _published_ratio(check, check.end.workload)
-    if start_ratio and end_ratio:
-        check = _with_published(check, end_ratio / start_ratio)
-    for start, end in paired_points(evidence, check, check.over, workload):
-        factors = [
-            Factor(check.over, end, True),
-            Factor(check.under, end, False),
-            Factor(check.over, start, False),
-            Factor(check.under, start, True),
-        ]
-        measured = paired_quantity(evidence, check.quantity, factors)
-        if measured is not None:
-            where = f"{start.description()}; then {end.description()}"
-            return [finding_from(check, subject, end.workload, measured, where)]
-    shown = workload or check.end.workload
-    reason = evidence.missing_reason(check, shown, [check.over, check.under])
-    return [not_testable_finding(check, subject, shown, reason)]
+    if check.published is None and start_ratio and end_ratio:
+        check = check.model_copy(update={"published": end_ratio / start_ratio})
+    workload = workload or check.end.workload
+    reason = evidence.missing_reason(check, workload, [over, under])
+    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
 
 
-def fraction(evidence: Evidence, check: Fraction, workload: str) -> list[Finding]:
+def fraction(evidence: Evidence, check: rules.Fraction, workload: str) -> list[Finding]:
     """Compare a fraction measured on one system with a threshold."""
     subject = f"{quantity_label(check.quantity)} of {check.system}"
-    for setting in evidence.settings(check, check.system, CurvePoint(workload=workload)):
-        values = evidence.values(check.system, setting, check.quantity)
-        if values.by_block:
-            estimate = median_interval(list(values.by_block.values()))
-            measured, where = (estimate, tuple(values.records.values())), setting.description()
-            return [finding_from(check, subject, workload, measured, where)]
+    point = rules.CurvePoint(workload=workload)
+    comparisons = [
+        Comparison(setting.description(), [(check.system, setting, True)])
+        for setting in evidence.settings(check, check.system, point)
+    ]
     reason = evidence.missing_reason(check, workload, [check.system])
-    return [not_testable_finding(check, subject, workload, reason)]
+    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
 
 
-def _published_ratio(check: Ratio | Growth, workload: str) -> float | None:
+def _decide(
+    evidence: Evidence,
+    check: rules.Check,
+    subject: str,
+    workload: str,
+    comparisons: Iterable[Comparison],
+    *,
+    missing_reason: str,
+) -> list[Finding]:
+    """Compute the finding of the first measured comparison, or of all if the rule says so."""
+    build = partial(finding, check, subject, workload)
+    every = isinstance(check, rules.Ratio) and check.all_settings
+    findings: list[Finding] = []
+    for comparison in comparisons:
+        measured = evidence.measure(check.quantity, comparison)
+        if measured is not None:
+            estimate, records = measured
+            conditions = comparison.conditions
+            findings.append(build(measured=estimate, conditions=conditions, records=records))
+            if not every:
+                break
+    return findings or [build("not testable", reason=missing_reason)]
+
+
+def _published_ratio(check: rules.Ratio | rules.Growth, workload: str) -> float | None:
     """Compute the ratio of a check from the published table; None if a time is missing."""
-    value = published_seconds(workload, check.over, check.quantity)
-    value /= published_seconds(workload, check.under, check.quantity)
+    value = rules.published_seconds(workload, check.over, check.quantity)
+    value /= rules.published_seconds(workload, check.under, check.quantity)
     return value if value > 0 else None
 
 
-def _with_published(check: AnyRatio, published: float | None) -> AnyRatio:
-    """Return the check with a published factor, unless its rule gives one."""
-    if check.published is not None:
-        return check
-    return check.model_copy(update={"published": published})
-
-
-def _range_label(check: Trend | Growth) -> str:
+def _range_label(check: rules.Trend | rules.Growth) -> str:
     return f"from {_point_label(check.start)} to {_point_label(check.end)}"
 
 
-def _point_label(point: CurvePoint) -> str:
+def _point_label(point: rules.CurvePoint) -> str:
     labels = [point.workload] if point.workload else []
     if point.workers is not None:
         labels.append("1 worker" if point.workers == 1 else f"{point.workers} workers")
@@ -158,108 +152,100 @@ def _point_label(point: CurvePoint) -> str:
     return ", ".join(labels)
 
 
-def _missing_point_reason(evidence: Evidence, check: Trend, workload: str) -> str:
-    runs = [run for run in evidence.runs if run.system == check.system and run.is_usable]
-    counts = {run.setting.workers for run in runs if run.setting.workload == workload}
-    reached = f"runs of {check.system} on {workload} reach {max(counts, default=0)} workers"
-    wanted = check.end.workers
-    if check.quantity == "examples_per_s" and counts and isinstance(wanted, int):
-        wanted = max(wanted, check.end.min_workers)
-        if max(counts) < wanted:
-            return f"{reached}, not {wanted}"
-    if isinstance(wanted, str) and counts and max(counts) < check.end.min_workers:
-        return f"{reached} only"
+def _missing_point_reason(evidence: Evidence, check: rules.Trend, workload: str) -> str:
+    runs = evidence.usable
+    runs = runs[(runs["system"] == check.system) & (runs["workload"] == workload)]
+    if len(runs):
+        most, wanted = runs["workers"].max(), check.end.workers
+        reached = f"runs of {check.system} on {workload} reach {most} workers"
+        if isinstance(wanted, str) and most < check.end.min_workers:
+            return f"{reached} only"
+        if isinstance(wanted, int) and check.quantity == "examples_per_s":
+            wanted = max(wanted, check.end.min_workers)
+            if most < wanted:
+                return f"{reached}, not {wanted}"
     return evidence.missing_reason(check, workload, [check.system])
 
 
-def survives_fault(evidence: Evidence, check: SurvivesFault, workload: str) -> list[Finding]:
+def survives_fault(evidence: Evidence, check: rules.SurvivesFault, workload: str) -> list[Finding]:
     """Test whether training completes when one of its workers is killed."""
     return [_survival_finding(evidence, check, workload, system) for system in check.systems]
 
 
 def _survival_finding(
-    evidence: Evidence, check: SurvivesFault, workload: str, system: str
+    evidence: Evidence, check: rules.SurvivesFault, workload: str, system: str
 ) -> Finding:
     subject = f"{system} {'continues' if check.completes else 'stops'} when a worker is killed"
+    build = partial(finding, check, subject, workload)
+    runs = evidence.runs
+    runs = runs[(runs["system"] == system) & (runs["workload"] == workload)]
     completed: dict[str, bool] = {}
-    conditions = ""
-    for run in evidence.runs:
-        fault, report = run.record.run.fault, run.record.fault_report()
-        is_killed = fault is not None and (fault.kind, fault.target) == ("kill", "worker")
-        if is_killed and report and (run.system, run.setting.workload) == (system, workload):
+    conditions = []
+    for record, setting in zip(runs["record"], runs["setting"], strict=True):
+        report = record.fault_report()
+        if report and kills_worker(record.run):
             outcome = OUTCOME_BY_END_REASON[report.end_reason]
-            completed[run.record.folder.name] = outcome == "completes"
-            conditions = conditions or run.setting.description()
+            completed[record.folder.name] = outcome == "completes"
+            conditions.append(setting.description())
     if not completed:
         reason = f"no runs of {system} on {workload} lost a worker"
-        return not_testable_finding(check, subject, workload, reason)
+        return build("not testable", reason=reason)
     as_claimed = sum(value is check.completes for value in completed.values())
     verdict: Verdict = "not settled" if as_claimed else "reversed"
     if as_claimed == len(completed):
         verdict = "reproduced"
-    return Finding(
-        subject,
-        workload,
-        verdict,
-        reason=f"as claimed in {as_claimed} of {len(completed)} runs",
-        conditions=conditions,
-        records=tuple(completed),
-    )
+    reason = f"as claimed in {as_claimed} of {len(completed)} runs"
+    return build(verdict, reason=reason, conditions=conditions[0], records=list(completed))
 
 
-def learns(evidence: Evidence, check: Learns, workload: str) -> list[Finding]:
+def learns(evidence: Evidence, check: rules.Learns, workload: str) -> list[Finding]:
     """Count the runs that learned anything, at each number of workers of the rule."""
     verb = "learns" if check.learns else "fails to learn"
     subject = f"{check.system} {verb} at learning rate {check.learning_rate:g}"
-    by_workers: dict[int, list[MeasuredRun]] = {}
-    for run in evidence.runs:
-        if _matches_learning_rule(run, check, workload):
-            by_workers.setdefault(run.setting.workers, []).append(run)
-    if by_workers:
-        return [_learning_finding(check, subject, runs) for _, runs in sorted(by_workers.items())]
+    runs = evidence.usable
+    runs = runs[
+        (runs["system"] == check.system)
+        & (runs["workload"] == workload)
+        & (runs["batch"] == check.batch)
+        & (runs["learning_rate"] == check.learning_rate)
+        & runs["workers"].between(check.min_workers, check.max_workers)
+        & runs["test_accuracy"].notna()
+    ]
+    if len(runs):
+        groups = runs.groupby("workers")
+        return [_learning_finding(check, subject, workload, group) for _, group in groups]
     reason = f"no runs of {check.system} on {workload} with {check.batch} examples per worker, "
     reason += f"learning rate {check.learning_rate:g} and {_worker_range(check)}"
-    return [not_testable_finding(check, subject, workload, reason)]
+    return [finding(check, subject, workload, "not testable", reason=reason)]
 
 
-def _matches_learning_rule(run: MeasuredRun, check: Learns, workload: str) -> bool:
-    setting = run.setting
-    return (
-        run.is_usable
-        and run.system == check.system
-        and setting.workload == workload
-        and setting.batch == check.batch
-        and run.record.run.workload.optimizer.learning_rate == check.learning_rate
-        and check.min_workers <= setting.workers <= check.max_workers
-        and run.record.result.test_accuracy is not None
-    )
-
-
-def _learning_finding(check: Learns, subject: str, runs: Sequence[MeasuredRun]) -> Finding:
+def _learning_finding(
+    check: rules.Learns, subject: str, workload: str, runs: pd.DataFrame
+) -> Finding:
     """Estimate the fraction of runs that learned, with the interval of Clopper and Pearson (1934).
 
     The claim is that most runs learn, or that most fail to.
     """
-    learned = sum((run.record.result.test_accuracy or 0.0) > LEARNED_ACCURACY for run in runs)
+    learned = int((runs["test_accuracy"] > LEARNED_ACCURACY).sum())
     interval = scipy.stats.binomtest(learned, len(runs)).proportion_ci(0.95, method="exact")
     low, high = float(interval.low), float(interval.high)
     verdict: Verdict = "not settled"
     if low > 0.5 or high < 0.5:
         verdict = "reproduced" if (low > 0.5) is check.learns else "reversed"
-    return Finding(
+    result = finding(
+        check,
         subject,
-        runs[0].setting.workload,
+        workload,
         verdict,
-        expect="above" if check.learns else "below",
-        threshold=0.5,
         measured=Estimate(learned / len(runs), low, high, 0.95, len(runs)),
         reason=f"{learned} of {len(runs)} runs learned",
-        conditions=runs[0].setting.description(),
-        records=tuple(run.record.folder.name for run in runs),
+        conditions=runs["setting"].iloc[0].description(),
+        records=[record.folder.name for record in runs["record"]],
     )
+    return {**result, "expect": "above" if check.learns else "below", "threshold": 0.5}
 
 
-def _worker_range(check: Learns) -> str:
+def _worker_range(check: rules.Learns) -> str:
     if check.min_workers == check.max_workers:
         return f"{check.min_workers} workers"
     if check.min_workers > 1:
@@ -267,6 +253,6 @@ def _worker_range(check: Learns) -> str:
     return f"at most {check.max_workers} workers"
 
 
-def not_testable(_: Evidence, check: NotTestable, workload: str) -> list[Finding]:
+def not_testable(_: Evidence, check: rules.NotTestable, workload: str) -> list[Finding]:
     """Return the reason why no experiment here can decide the claim."""
-    return [not_testable_finding(check, "outside the scope", workload, check.reason)]
+    return [finding(check, "outside the scope", workload, "not testable", reason=check.reason)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isnan, nan, sqrt
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from horizont.analysis.claims.rules import Check
 from horizont.statistics.intervals import Estimate
@@ -16,32 +15,10 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Two quantities whose ratio lies within this factor of one are equal.
 EQUAL_WITHIN = 1.1
 
-NO_ESTIMATE = Estimate(nan, nan, nan, 0.0, 0)
+#: A part of a claim and its result, as in ``reports/claims.json``.
+Finding = dict[str, Any]
 
-#: Quantity -> its label.
-QUANTITY_LABELS = {
-    "total_s": "total time",
-    "examples_per_s": "throughput",
-    "step_s": "step time",
-    "load_s": "load time",
-    "forward_s": "forward time",
-    "backward_s": "backward time",
-    "compute_s": "forward and backward time",
-    "update_s": "weight update",
-    "network_s": "communication with waiting",
-    "network_fraction": "fraction of communication and waiting in the step",
-    "peak_memory_mib": "peak resident memory of a worker",
-    "half_accuracy_fraction": "fraction of the run until test accuracy reaches one half",
-    "final_accuracy": "final test accuracy",
-    "loss_at_100_updates": "loss after 100 updates",
-}
-
-
-def quantity_label(quantity: str) -> str:
-    """Return the label of a quantity."""
-    if quantity.startswith("operator:"):
-        return f"operator {quantity.removeprefix('operator:')}"
-    return QUANTITY_LABELS[quantity]
+_NO_ESTIMATE = Estimate(nan, nan, nan, 0.0, 0)
 
 
 def threshold_for(published: float | None, threshold: float | None) -> float:
@@ -95,79 +72,63 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
     One refuted part refutes the claim; it is reversed if all parts that could be tested are. A
     part that could not be tested makes it not settled, unless none could.
     """
-    tested = [verdict for verdict in verdicts if verdict != "not testable"]
+    tested = {verdict for verdict in verdicts if verdict != "not testable"}
     if not tested:
         return "not testable"
-    if all(verdict == "reversed" for verdict in tested):
+    if tested == {"reversed"}:
         return "reversed"
-    if any(verdict in ("reversed", "not reproduced") for verdict in tested):
+    if tested & {"reversed", "not reproduced"}:
         return "not reproduced"
-    is_complete = len(tested) == len(verdicts)
-    return "reproduced" if is_complete and set(tested) == {"reproduced"} else "not settled"
+    return "reproduced" if set(verdicts) == {"reproduced"} else "not settled"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A part of a claim and its result.
+def finding(
+    check: Check,
+    subject: str,
+    workload: str,
+    verdict: Verdict | None = None,
+    *,
+    measured: Estimate = _NO_ESTIMATE,
+    reason: str = "",
+    conditions: str = "",
+    records: Sequence[str] = (),
+) -> Finding:
+    """Build a part of a claim; numbers have four significant digits, None where unknown.
 
-    Attributes
+    Parameters
     ----------
     subject
         The measured quantity in words.
-    published
-        The published value; None if there is none.
+    verdict
+        By default, what the interval of the measured quantity decides.
     conditions
         Under which the runs were made.
     records
         The names of the records of the measured value.
     """
-
-    subject: str
-    workload: str
-    verdict: Verdict
-    expect: str = ""
-    threshold: float | None = None
-    published: float | None = None
-    measured: Estimate = NO_ESTIMATE
-    reason: str = ""
-    conditions: str = ""
-    records: tuple[str, ...] = ()
-
-
-def not_testable_finding(check: Check, subject: str, workload: str, reason: str) -> Finding:
-    """Build the finding of a part that could not be tested, with its threshold."""
-    has_threshold = bool(check.quantity) and check.expect != "equal"
-    return Finding(
-        subject,
-        workload,
-        "not testable",
-        expect=check.expect if check.quantity else "",
-        threshold=threshold_for(check.published, check.threshold) if has_threshold else None,
-        published=check.published,
-        reason=reason,
-    )
-
-
-def finding_from(
-    check: Check,
-    subject: str,
-    workload: str,
-    measured: tuple[Estimate, tuple[str, ...]],
-    conditions: str,
-) -> Finding:
-    """Build a finding from a measured quantity, its interval and its records."""
-    estimate, records = measured
     threshold = threshold_for(check.published, check.threshold)
-    neutral = None if check.threshold not in (None, 1.0) else 1.0
-    return Finding(
-        subject,
-        workload,
-        decide(estimate, check.expect, threshold, neutral),
-        expect=check.expect,
-        threshold=None if check.expect == "equal" else threshold,
-        published=check.published,
-        measured=estimate,
-        reason="one block gives no interval" if estimate.n < 2 else "",
-        conditions=conditions,
-        records=records,
-    )
+    if verdict is None:
+        neutral = None if check.threshold not in (None, 1.0) else 1.0
+        verdict = decide(measured, check.expect, threshold, neutral)
+        reason = "one block gives no interval" if measured.n < 2 else ""
+    has_threshold = bool(check.quantity) and check.expect != "equal"
+    return {
+        "subject": subject,
+        "workload": workload,
+        "expect": check.expect if check.quantity else "",
+        "threshold": _rounded(threshold) if has_threshold else None,
+        "published": _rounded(check.published),
+        "value": _rounded(measured.value),
+        "low": _rounded(measured.low),
+        "high": _rounded(measured.high),
+        "level": _rounded(measured.level) if measured.n > 1 else None,
+        "n": measured.n,
+        "verdict": verdict,
+        "reason": reason,
+        "conditions": conditions,
+        "records": list(records),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or isnan(value) else float(f"{value:.4g}")

@@ -16,19 +16,6 @@ from horizont.config.base import ConfigModel, parse_config
 
 _FOLDER = files("horizont.analysis").joinpath("published")
 
-#: Quantity -> the columns of the published table whose sum it is.
-PUBLISHED_COLUMNS: dict[str, tuple[str, ...]] = {
-    "total_s": ("total_s",),
-    "load_s": ("load_s",),
-    "forward_s": ("forward_s",),
-    "backward_s": ("backward_s",),
-    "compute_s": ("forward_s", "backward_s"),
-    "network_s": ("network_s",),
-}
-
-#: The columns whose sum is the total of a single process: all but the network.
-SINGLE_PROCESS_COLUMNS = ("load_s", "forward_s", "backward_s")
-
 
 class Claim(ConfigModel):
     """A published claim that measurements can decide; `statistic` describes how."""
@@ -95,18 +82,17 @@ def published_seconds(workload: str, system: str, quantity: str) -> float:
     A single process has no row of its own: as in the study, its times are those of its
     framework's synchronous row without the network.
     """
-    table = published_times()
-    rows = table[table["workload"] == workload]
-    columns = PUBLISHED_COLUMNS.get(quantity, ())
+    times = published_times()
+    times = times[times["workload"] == workload]
+    times = times.assign(compute_s=times["forward_s"] + times["backward_s"])
     if system.endswith("/local"):
-        rows = rows[rows["system"].str.startswith(f"{system.partition('/')[0]}/sync/")]
-        special = {"total_s": SINGLE_PROCESS_COLUMNS, "network_s": ()}
-        columns = special.get(quantity, columns)
+        single_process_s = times["load_s"] + times["forward_s"] + times["backward_s"]
+        times = times.assign(total_s=single_process_s, network_s=nan)
+        framework = system.removesuffix("/local")
+        rows = times[times["system"].str.startswith(f"{framework}/sync/")]
     else:
-        rows = rows[rows["system"] == system]
-    if rows.empty or not columns:
-        return nan
-    return float(rows.iloc[0][list(columns)].sum())
+        rows = times[times["system"] == system]
+    return float(rows[quantity].iloc[0]) if len(rows) and quantity in rows else nan
 
 
 Expectation = Literal["above", "below", "equal"]
