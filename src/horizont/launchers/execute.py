@@ -22,17 +22,15 @@ from horizont.launchers.base import (
 )
 from horizont.launchers.collect import summarise
 from horizont.launchers.fault_injection import FaultInjection, raise_if_incomplete
-from horizont.launchers.plan import (
-    ProcessPlan,
-    RunPlan,
-    plan_run,
-    restarted_folders,
-    role_assignment,
-)
+from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
 from horizont.launchers.process import terminating
 from horizont.launchers.supervisor import supervise
 from horizont.launchers.update_order import collect_updates
-from horizont.monitoring.background import background_from_samples, measure_background
+from horizont.monitoring.background import (
+    BackgroundLoad,
+    background_from_samples,
+    measure_background,
+)
 from horizont.monitoring.client import SamplerClient, start_sampler
 from horizont.monitoring.process_control import defer_interrupts
 from horizont.records.files import read_table
@@ -54,12 +52,10 @@ class RunPaths:
     ----------
     store
         The folder of the complete records.
-    data_folder
-        The prepared data set.
+    data_folder, files_folder
+        The prepared data set; in its official format, too, if the input pipeline reads files.
     environment
         Facts of machine and software, written to the record.
-    files_folder
-        The data set in its official format, if the input pipeline reads files.
     """
 
     store: Path
@@ -68,61 +64,29 @@ class RunPaths:
     files_folder: Path | None = None
 
 
-class ResourceMonitor:
-    """The sampler of a run, if it has one, and the background load of the machine.
-
-    Attributes
-    ----------
-    background_cpu
-        Fraction of all CPUs that other programs used; None if it is unknown.
-    disturbed
-        Whether that is enough to mark the run.
-    """
-
-    def __init__(self, sampler: SamplerClient | None) -> None:
-        self._sampler = sampler
-        self.background_cpu: float | None = None
-        self.disturbed = False
-
-    def add(self, process: Cluster | ProcessHandle) -> None:
-        """Sample a process, or the hosts, from now on."""
-        if self._sampler is not None:
-            process.attach_sampler(self._sampler)
-
-    def finish(self, record: RecordWriter) -> None:
-        """Stop the sampler and compute the background load from its samples."""
-        if self._sampler is None:
-            return
-        sampler_result = self._sampler.stop()
-        record.log_event("sampler_ended", reason=sampler_result.reason)
-        if sampler_result.path is None:
-            return
-        samples = read_table(sampler_result.path)
-        if samples.num_rows:
-            load = background_from_samples(samples, os.cpu_count() or 1)
-            self.background_cpu, self.disturbed = load.cpu_fraction, load.disturbed
-
-
 @contextlib.contextmanager
-def monitor_resources(
-    run: Run, cluster: Cluster, record: RecordWriter
-) -> Iterator[ResourceMonitor]:
-    """Sample resources for the context, if the run is to be sampled."""
+def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[SamplerClient | None]:
+    """Sample the machine and the hosts for the context, if the run is to be sampled."""
     if run.sampler_hz == 0:
-        resources = ResourceMonitor(None)
-        load = measure_background()
-        resources.background_cpu, resources.disturbed = load.cpu_fraction, load.disturbed
-        yield resources
+        yield None
         return
     with contextlib.ExitStack() as stack:
         with defer_interrupts():
             sampler = start_sampler(record.folder, 1.0 / run.sampler_hz, ready_timeout_s=0)
             stack.callback(sampler.stop)
         sampler.wait_ready(SAMPLER_READY_S)
-        resources = ResourceMonitor(sampler)
-        resources.add(cluster)
-        yield resources
-        resources.finish(record)
+        cluster.attach_sampler(sampler)
+        yield sampler
+
+
+def _stop_sampler(sampler: SamplerClient, record: RecordWriter) -> BackgroundLoad | None:
+    """Stop the sampler and return the background load; None without samples."""
+    sampler_result = sampler.stop()
+    record.log_event("sampler_ended", reason=sampler_result.reason)
+    if sampler_result.path is None:
+        return None
+    samples = read_table(sampler_result.path)
+    return background_from_samples(samples, os.cpu_count() or 1) if samples.num_rows else None
 
 
 def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Record:
@@ -163,45 +127,48 @@ def _run_plan(
     plan: RunPlan, cluster: Cluster, record: RecordWriter, on_progress: OnProgress
 ) -> RunResult:
     """Run the planned processes, merge their files and summarise them."""
-    run, folders = plan.run, [process.folder for process in plan.processes]
+    run = plan.run
     shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
+    handles: list[ProcessHandle] = []
     reason = ""
-    with monitor_resources(run, cluster, record) as resources:
+    background = measure_background() if run.sampler_hz == 0 else None
+    with _sampling(run, cluster, record) as sampler:
         start_s = time.monotonic()
         try:
             try:
-                report = _train_to_end(plan, cluster, record, resources, on_progress)
+                report = _train_to_end(
+                    plan, cluster, record, on_progress, sampler=sampler, handles=handles
+                )
             finally:
                 wall_s = time.monotonic() - start_s
             if report is not None:
                 record.write_fault_report(report)
                 raise_if_incomplete(run, report)
             if run.record_updates != "none":
-                collect_updates(record, folders)
+                collect_updates(record, [process.folder for process in plan.processes])
         except RunFailed as failure:
             reason = str(failure)
-    # The sampler has stopped by now, so `resources` is complete.
+        if sampler is not None:
+            background = _stop_sampler(sampler, record)
     record.log_event("failed" if reason else "ended", reason=reason)
-    all_folders = [*folders, *restarted_folders(folders)]
-    result = summarise(record, run.system, all_folders, wall_s, shared_clock=shared_clock)
-    return result.model_copy(
-        update={
-            "background_cpu": resources.background_cpu,
-            "disturbed": resources.disturbed,
-            **({"status": "failed", "reason": reason} if reason else {}),
-        }
-    )
+    folders = [handle.plan.folder for handle in handles]
+    result = summarise(record, run.system, folders, wall_s, shared_clock=shared_clock)
+    changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
+    if background is not None:
+        changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
+    return result.model_copy(update=changes)
 
 
 def _train_to_end(
     plan: RunPlan,
     cluster: Cluster,
     record: RecordWriter,
-    resources: ResourceMonitor,
     on_progress: OnProgress,
+    *,
+    sampler: SamplerClient | None,
+    handles: list[ProcessHandle],
 ) -> FaultReport | None:
-    """Start and supervise all processes; none is left running."""
-    handles: list[ProcessHandle] = []
+    """Start and supervise all processes, and list them; none is left running."""
 
     def start(process: ProcessPlan) -> ProcessHandle:
         process.folder.mkdir(parents=True)
@@ -209,7 +176,8 @@ def _train_to_end(
         with defer_interrupts():
             handle = cluster.start(process, record.folder / "logs" / f"{process.name}.log")
             handles.append(handle)
-        resources.add(handle)
+        if sampler is not None:
+            handle.attach_sampler(sampler)
         record.log_event("started", process=process.name, **handle.details)
         return handle
 

@@ -15,7 +15,7 @@ from horizont.errors import RunFailed
 from horizont.launchers.base import Cluster, ProcessHandle
 from horizont.launchers.collect import resumed_training
 from horizont.launchers.plan import ProcessPlan, RunPlan, restarted_plan
-from horizont.launchers.process import wait_for
+from horizont.launchers.process import wait_for_exit
 from horizont.launchers.supervisor import LivenessMonitor, describe_exit
 from horizont.records.record import RecordWriter
 from horizont.records.results import EndReason, FaultReport, Outcome, ProcessOutcome
@@ -27,8 +27,6 @@ THROTTLE_PERIOD_S = 0.1
 POLL_BEFORE_S, POLL_AFTER_S = 0.02, 0.2
 #: Seconds for services to end when no process trains any more.
 GRACE_S = 3.0
-
-StartProcess = Callable[[ProcessPlan], ProcessHandle]
 
 
 def inject(
@@ -73,7 +71,7 @@ def _throttle(fault: FaultSpec, target: ProcessHandle) -> Iterator[float]:
 
 @dataclass
 class ObservedProcess:
-    """A process of the run and its outcome so far.
+    """A process of the run and its outcome so far; times on the monotonic clock.
 
     Attributes
     ----------
@@ -81,8 +79,8 @@ class ObservedProcess:
         1, or 2 for a restarted process.
     outcome
         None while the process runs.
-    ended_after_s, error_after_s
-        Seconds from the injection to the end of the process, and to its last error.
+    error_s
+        Time of its last error.
     steps_before
         Steps done at the injection; None if the process counts none.
     """
@@ -90,16 +88,16 @@ class ObservedProcess:
     handle: ProcessHandle
     incarnation: int = 1
     outcome: Outcome | None = None
-    ended_after_s: float | None = None
-    error_after_s: float | None = None
+    ended_s: float | None = None
+    error_s: float | None = None
     error: str = ""
     steps_before: int | None = None
 
     @property
-    def job(self) -> WorkerJob:
-        """The job of the process."""
+    def identity(self) -> tuple[str, int]:
+        """Role and rank."""
         assert isinstance(self.handle.plan.job, WorkerJob)
-        return self.handle.plan.job
+        return self.handle.plan.job.role, self.handle.plan.job.rank
 
     @property
     def participates(self) -> bool:
@@ -110,6 +108,25 @@ class ObservedProcess:
         """Return the steps done; None if the process counts none."""
         count = self.handle.step_count()
         return None if count is None else count.done
+
+    def result(self, injected_s: float) -> ProcessOutcome:
+        """Return the outcome, with times since the injection."""
+        role, rank = self.identity
+        steps, before = self.steps(), self.steps_before if self.incarnation == 1 else 0
+        has_ended = self.ended_s is not None and self.ended_s > injected_s
+        counts = steps is not None and before is not None
+        return ProcessOutcome(
+            process=self.handle.name,
+            role=role,
+            rank=rank,
+            incarnation=self.incarnation,
+            outcome=self.outcome or ("running" if self.error_s is None else "failed"),
+            ended_after_s=self.ended_s - injected_s if has_ended else None,  # type: ignore[operator]
+            error_after_s=None if self.error_s is None else self.error_s - injected_s,
+            error=self.error or (self.handle.last_error() if self.outcome == "failed" else ""),
+            steps_before=before if counts else None,
+            steps_after=steps - before if counts else None,  # type: ignore[operator]
+        )
 
 
 class FaultInjection:
@@ -125,7 +142,7 @@ class FaultInjection:
         self,
         plan: RunPlan,
         handles: Sequence[ProcessHandle],
-        start_process: StartProcess,
+        start_process: Callable[[ProcessPlan], ProcessHandle],
         record: RecordWriter,
         cluster: Cluster,
     ) -> None:
@@ -136,10 +153,9 @@ class FaultInjection:
         self.cluster = cluster
         self.processes = [ObservedProcess(handle) for handle in handles]
         target = self.fault.target_process(self.run_settings.system)
-        self.target = next(p for p in self.processes if (p.job.role, p.job.rank) == target)
+        self.target = next(process for process in self.processes if process.identity == target)
         self.liveness = LivenessMonitor(handles)
-        self.injected_s: float | None = None
-        self.at_step = 0
+        self.injected_s = math.nan
         self._actions: Iterator[float] = iter(())
         self._next_action_s = math.inf
 
@@ -152,70 +168,38 @@ class FaultInjection:
             If the run fails or ends before the fault is injected.
         """
         deadline_s = time.monotonic() + self.run_settings.timeout_s
-        while True:
-            now_s = time.monotonic()
-            poll_s = POLL_BEFORE_S if self.injected_s is None else POLL_AFTER_S
-            self._wait_for_exits(max(0.0, min(poll_s, self._next_action_s - now_s)))
-            on_tick()
-            self._advance()
-            end_reason = self._end_reason(time.monotonic() > deadline_s)
-            if end_reason is not None:
-                return self._report(end_reason)
-
-    def _wait_for_exits(self, timeout_s: float) -> None:
-        running = [process for process in self.processes if process.outcome is None]
-        ended = wait_for([process.handle for process in running], timeout_s, count=1)
-        for process in running:
-            if process.handle in ended:
-                self._record_exit(process)
-
-    def _record_exit(self, process: ObservedProcess) -> None:
-        now_s = time.monotonic()
-        status = process.handle.reap()
-        was_killed = process is self.target and self.fault.kind in ("kill", "restart")
-        if status == 0:
-            process.outcome = "completed"
-        else:
-            process.outcome = "injected" if was_killed and self.injected_s is not None else "failed"
-        if self.injected_s is None:
-            if process.outcome == "failed":
-                raise RunFailed(f"before the fault {describe_exit(process.handle)}")
-            return
-        process.ended_after_s = now_s - self.injected_s
-        self.record.log_event(
-            "process_ended",
-            process=process.handle.name,
-            status=status,
-            after_s=process.ended_after_s,
-        )
-
-    def _record_errors(self, injected_s: float) -> None:
-        """Record errors as they are raised: some processes take long to exit, and some hang."""
+        at_step = self._wait_for_step(deadline_s, on_tick)
         for process in self.processes:
-            if process.error_after_s is None and process.outcome not in ("injected", "completed"):
-                for event in process.handle.events():
-                    if event["event"] == "error":
-                        process.error_after_s = event["time_s"] - injected_s
-                        process.error = event["error"]
+            process.steps_before = process.steps()
+        self.injected_s = self._next_action_s = time.monotonic()
+        self.record.log_event("fault", process=self.target.handle.name, what=self.fault.name)
+        self._actions = inject(self.fault, self.target.handle, self._restart, self.cluster)
+        self._act()
+        while (end_reason := self._end_reason(time.monotonic() > deadline_s)) is None:
+            wait_s = min(POLL_AFTER_S, self._next_action_s - time.monotonic())
+            self._record_exits(max(0.0, wait_s))
+            on_tick()
+            if time.monotonic() >= self._next_action_s:
+                self._act()
+        return self._report(at_step, end_reason)
 
-    def _advance(self) -> None:
-        """Start the fault when its step is reached, and its next action when that is due."""
-        if self.injected_s is None:
-            steps = self._trigger_step()
-            if steps is None or steps < self.fault.at_step:
-                return
-            self._inject(steps)
-        elif time.monotonic() < self._next_action_s:
-            return
-        if self.fault.kind == "throttle" and self.target.outcome is not None:
-            self._next_action_s = math.inf
-            return
-        pause_s = next(self._actions, None)
-        if pause_s is None and self._next_action_s < math.inf:
-            self.record.log_event("fault_ended", process=self.target.handle.name)
-        self._next_action_s = math.inf if pause_s is None else time.monotonic() + pause_s
+    def _wait_for_step(self, deadline_s: float, on_tick: Callable[[], None]) -> int:
+        """Wait until the fault is due; return the steps done by then."""
+        while True:
+            for process in self._reap_ended(POLL_BEFORE_S):
+                if process.outcome == "failed":
+                    raise RunFailed(f"before the fault {describe_exit(process.handle)}")
+            on_tick()
+            steps = self._trigger_steps()
+            if steps is not None and steps >= self.fault.at_step:
+                return steps
+            if time.monotonic() > deadline_s:
+                limit_s = self.run_settings.timeout_s
+                raise RunFailed(f"timeout of {limit_s:g} s expired before the fault")
+            if not any(p.participates and p.outcome is None for p in self.processes):
+                raise RunFailed("the run ended before the fault")
 
-    def _trigger_step(self) -> int | None:
+    def _trigger_steps(self) -> int | None:
         """Return the steps of the target, or of the slowest worker if the target counts none."""
         steps = self.target.steps()
         if steps is not None:
@@ -226,13 +210,49 @@ class FaultInjection:
         known = [count for count in counts if count is not None]
         return min(known) if len(known) == len(counts) else None
 
-    def _inject(self, at_step: int) -> None:
-        self.at_step = at_step
+    def _reap_ended(self, timeout_s: float) -> list[ObservedProcess]:
+        """Wait for the end of any process; return those that have ended."""
+        running = [process for process in self.processes if process.outcome is None]
+        exited = wait_for_exit([process.handle for process in running], timeout_s)
+        ended = [process for process in running if process.handle in exited]
+        for process in ended:
+            process.ended_s = time.monotonic()
+            process.outcome = "completed" if process.handle.reap() == 0 else "failed"
+        return ended
+
+    def _record_exits(self, timeout_s: float) -> None:
+        for process in self._reap_ended(timeout_s):
+            was_killed = process is self.target and self.fault.kind in ("kill", "restart")
+            if process.outcome == "failed" and was_killed:
+                process.outcome = "injected"
+            assert process.ended_s is not None
+            self.record.log_event(
+                "process_ended",
+                process=process.handle.name,
+                status=process.handle.exit_status,
+                after_s=process.ended_s - self.injected_s,
+            )
+
+    def _record_errors(self) -> None:
+        """Record errors as they are raised: some processes take long to exit, and some hang."""
         for process in self.processes:
-            process.steps_before = process.steps()
-        self.injected_s = time.monotonic()
-        self.record.log_event("fault", process=self.target.handle.name, what=self.fault.name)
-        self._actions = inject(self.fault, self.target.handle, self._restart, self.cluster)
+            if process.error_s is None and process.outcome not in ("injected", "completed"):
+                for event in process.handle.events():
+                    if event["event"] == "error":
+                        process.error_s, process.error = event["time_s"], event["error"]
+
+    def _act(self) -> None:
+        """Run the next action of the fault."""
+        if self.fault.kind == "throttle" and self.target.outcome is not None:
+            self._next_action_s = math.inf
+            return
+        pause_s = next(self._actions, None)
+        if pause_s is not None:
+            self._next_action_s = time.monotonic() + pause_s
+            return
+        if self._next_action_s > self.injected_s:
+            self.record.log_event("fault_ended", process=self.target.handle.name)
+        self._next_action_s = math.inf
 
     def _restart(self) -> None:
         handle = self.start_process(restarted_plan(self.target.handle.plan))
@@ -241,87 +261,51 @@ class FaultInjection:
 
     def _end_reason(self, timed_out: bool) -> EndReason | None:
         """Return why the run is over; None while there is something to wait for."""
-        if self.injected_s is not None:
-            self._record_errors(self.injected_s)
-        training = [
-            process
-            for process in self.processes
-            if process.participates and process.outcome is None and process.error_after_s is None
-        ]
-        if self.injected_s is None:
-            if timed_out:
-                limit_s = self.run_settings.timeout_s
-                raise RunFailed(f"timeout of {limit_s:g} s expired before the fault")
-            if not training:
-                raise RunFailed("the run ended before the fault")
-            return None
-        idle_s = min(self.liveness.idle_s(), self._since_last_exit_s(self.injected_s))
-        if not training and self._is_complete():
+        self._record_errors()
+        participants = [process for process in self.processes if process.participates]
+        is_training = any(p.outcome is None and p.error_s is None for p in participants)
+        ends_s = [process.ended_s for process in self.processes if process.ended_s is not None]
+        idle_s = min(self.liveness.idle_s(), time.monotonic() - max([self.injected_s, *ends_s]))
+        completed = {p.identity for p in participants if p.outcome == "completed"}
+        # Of a restarted process, one incarnation has to complete.
+        if not is_training and completed == {process.identity for process in participants}:
             return "completed"
         if timed_out:
             return "timeout"
         if self._next_action_s < math.inf:  # the fault is not over
             return None
-        if not training and (idle_s > GRACE_S or all(p.outcome for p in self.processes)):
+        if not is_training and (idle_s > GRACE_S or all(p.outcome for p in self.processes)):
             return "all_exited"
         return "stalled" if idle_s > (self.run_settings.stall_timeout_s or math.inf) else None
 
-    def _since_last_exit_s(self, injected_s: float) -> float:
-        ends_s = [p.ended_after_s for p in self.processes if p.ended_after_s is not None]
-        return time.monotonic() - injected_s - max(ends_s, default=0.0)
-
-    def _is_complete(self) -> bool:
-        """Whether an incarnation of each participating process has completed."""
-        participants = [process for process in self.processes if process.participates]
-        completed = {(p.job.role, p.job.rank) for p in participants if p.outcome == "completed"}
-        return completed == {(p.job.role, p.job.rank) for p in participants}
-
-    def _report(self, end_reason: EndReason) -> FaultReport:
-        assert self.injected_s is not None
+    def _report(self, at_step: int, end_reason: EndReason) -> FaultReport:
         ended_after_s = time.monotonic() - self.injected_s
         self.record.log_event("supervision_ended", end_reason=end_reason, after_s=ended_after_s)
         return FaultReport(
             target=self.target.handle.name,
-            at_step=self.at_step,
+            at_step=at_step,
             end_reason=end_reason,
             ended_after_s=ended_after_s,
-            processes=tuple(self._process_outcome(process) for process in self.processes),
-            rejoined=self._rejoined(end_reason, self.injected_s),
+            processes=tuple(process.result(self.injected_s) for process in self.processes),
+            rejoined=self._rejoined(end_reason),
         )
 
-    def _rejoined(self, end_reason: EndReason, injected_s: float) -> bool | None:
+    def _rejoined(self, end_reason: EndReason) -> bool | None:
         """Whether the restarted process took part in training; None if that is unknown."""
         restarted = next((p for p in self.processes if p.incarnation == 2), None)
         if restarted is None:
             return None
-        if restarted.job.role != "worker":
+        role, rank = restarted.identity
+        if role != "worker":
             return end_reason == "completed"
         if restarted.participates:
             return bool(restarted.steps())
         participants = [process.handle for process in self.processes if process.participates]
         for handle in participants:
             handle.fetch_outputs()
-        restarted_s = injected_s + (self.fault.duration_s or 0.0)
-        folders = [handle.plan.folder for handle in participants]
+        restarted_s = self.injected_s + (self.fault.duration_s or 0.0)
         # A worker without a loop of its own may have been too late to be assigned a step.
-        return resumed_training(folders, restarted.job.rank, restarted_s) or None
-
-    def _process_outcome(self, process: ObservedProcess) -> ProcessOutcome:
-        handle, steps = process.handle, process.steps()
-        before = process.steps_before if process.incarnation == 1 else 0
-        counts = steps is not None and before is not None
-        return ProcessOutcome(
-            process=handle.name,
-            role=process.job.role,
-            rank=process.job.rank,
-            incarnation=process.incarnation,
-            outcome=process.outcome or ("running" if process.error_after_s is None else "failed"),
-            ended_after_s=process.ended_after_s,
-            error_after_s=process.error_after_s,
-            error=process.error or (handle.last_error() if process.outcome == "failed" else ""),
-            steps_before=before if counts else None,
-            steps_after=steps - before if counts else None,  # type: ignore[operator]
-        )
+        return resumed_training([h.plan.folder for h in participants], rank, restarted_s) or None
 
 
 def raise_if_incomplete(run: Run, report: FaultReport) -> None:

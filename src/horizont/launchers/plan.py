@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -191,20 +190,10 @@ def _worker_process(
     )
 
 
-def restarted_folders(folders: Sequence[Path]) -> list[Path]:
-    """List the folders of the processes that were restarted."""
-    restarted = [_restarted_folder(folder) for folder in folders]
-    return [folder for folder in restarted if folder.exists()]
-
-
-def _restarted_folder(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}-restarted")
-
-
 def restarted_plan(plan: ProcessPlan) -> ProcessPlan:
     """Return the plan of a restarted process: same role, rank and endpoints, another folder."""
     assert isinstance(plan.job, WorkerJob)
-    folder = _restarted_folder(plan.folder)
+    folder = plan.folder.with_name(f"{plan.folder.name}-restarted")
     job = plan.job.model_copy(update={"folder": folder, "progress": folder / PROGRESS_FILE})
     argv = (*plan.argv[:-1], str(folder / JOB_FILE))
     return replace(plan, name=folder.name, argv=argv, folder=folder, job=job)

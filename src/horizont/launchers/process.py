@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import selectors
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
 from horizont.monitoring.progress import StepCount, read_step_count
 from horizont.records.files import read_events, write_json
+
+#: Seconds that processes get to end after SIGTERM.
+TERMINATION_S = 2.0
 
 #: Start of the last line of a traceback, or of a message of the command line.
 ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): ")
@@ -139,44 +142,24 @@ class ProcessGroup:
 
 @contextlib.contextmanager
 def terminating(handles: Sequence[ProcessHandle]) -> Iterator[None]:
-    """Stop all processes at the end of the context, however it ends."""
+    """Terminate all processes at the end of the context, however it ends; kill those that stay."""
     try:
         yield
     finally:
         # A second Ctrl-C must not interrupt this.
         with defer_interrupts():
-            terminate_all(handles)
+            running = waiting = [handle for handle in handles if handle.exit_status is None]
+            for handle in running:
+                handle.signal(signal.SIGTERM)
+                handle.signal(signal.SIGCONT)  # a stopped process would not receive it
+            deadline_s = time.monotonic() + TERMINATION_S
+            while waiting and (left_s := deadline_s - time.monotonic()) > 0:
+                ended = wait_for_exit(waiting, left_s)
+                waiting = [handle for handle in waiting if handle not in ended]
+            for handle in running:
+                handle.reap()
 
 
-def terminate_all(handles: Sequence[ProcessHandle], grace_s: float = 2.0) -> None:
-    """Send SIGTERM to all processes, wait, and kill those that are left."""
-    running = [handle for handle in handles if handle.exit_status is None]
-    for handle in running:
-        handle.signal(signal.SIGTERM)
-        handle.signal(signal.SIGCONT)  # a stopped process would not receive it
-    wait_for(running, grace_s)
-    for handle in running:
-        handle.reap()
-
-
-def wait_for(
-    handles: Sequence[ProcessHandle], timeout_s: float, count: int | None = None
-) -> list[ProcessHandle]:
-    """Wait until `count` processes (by default all) have ended or the time is up.
-
-    Returns
-    -------
-    list
-        The processes that have ended.
-    """
-    wanted = len(handles) if count is None else min(count, len(handles))
-    ended: list[ProcessHandle] = []
-    deadline_s = time.monotonic() + timeout_s
-    with selectors.DefaultSelector() as selector:
-        for handle in handles:
-            selector.register(handle, selectors.EVENT_READ)
-        while len(ended) < wanted and (left_s := deadline_s - time.monotonic()) > 0:
-            for key, _ in selector.select(left_s):
-                selector.unregister(key.fileobj)
-                ended.append(key.fileobj)  # type: ignore[arg-type]
-    return ended
+def wait_for_exit(handles: Sequence[ProcessHandle], timeout_s: float) -> list[ProcessHandle]:
+    """Wait until any process has ended or the time is up; return those that have ended."""
+    return connection.wait(handles, timeout_s)  # type: ignore[arg-type, return-value]

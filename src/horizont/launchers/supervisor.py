@@ -11,7 +11,7 @@ from typing import Any
 from horizont.errors import RunFailed
 from horizont.launchers.base import ProcessHandle
 from horizont.launchers.plan import ProcessPlan
-from horizont.launchers.process import ProcessGroup, terminating, wait_for
+from horizont.launchers.process import ProcessGroup, terminating, wait_for_exit
 from horizont.monitoring.process_control import defer_interrupts
 
 #: Processes that use fewer cores than this, all together, are idle.
@@ -90,7 +90,7 @@ def supervise(
     liveness = LivenessMonitor(handles)
     running = list(handles)
     while any(not handle.plan.is_service for handle in running):
-        ended = wait_for(running, TICK_S, count=1)
+        ended = wait_for_exit(running, TICK_S)
         # A killed process first: it may be the cause of the errors of the others.
         for handle in sorted(ended, key=lambda handle: handle.reap() != -signal.SIGKILL):
             running.remove(handle)
@@ -146,7 +146,7 @@ def run_in_parallel(
         while waiting or running:
             while waiting and len(running) < len(os.sched_getaffinity(0)):
                 running.append(_start_process(waiting.pop(0), handles))
-            for handle in wait_for(running, deadline_s - time.monotonic(), count=1):
+            for handle in wait_for_exit(running, deadline_s - time.monotonic()):
                 running.remove(handle)
                 check_exit(handle)
                 on_exit(handle.plan)

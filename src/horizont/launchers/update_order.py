@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ from horizont.config.jobs import APPLIED_FILE, GRADIENTS_FILE, PUSHED_FILE, SERV
 from horizont.errors import RunFailed
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter
-
-UPDATE_COLUMNS = ("server", "sequence", "part", "worker", "step", "version", "staleness")
+from horizont.records.schema import UPDATE_COLUMNS
 
 LogLine = dict[str, Any]
 
@@ -58,28 +57,6 @@ def _read_log_lines(folders: Sequence[Path], file: str) -> list[LogLine]:
     ]
 
 
-class WeightVersions:
-    """The digests of a part of the weights after 0, 1, 2... updates.
-
-    Attributes
-    ----------
-    versions
-        Number of updates by digest; the largest of equal digests, as a gradient of zeros does not
-        change the weights.
-    """
-
-    def __init__(self, first: str) -> None:
-        self.versions = {first: 0}
-        self.updates = 0
-        self.last_digest = first
-
-    def add(self, digest: str) -> None:
-        """Record the digest after an update."""
-        self.updates += 1
-        self.versions[digest] = self.updates
-        self.last_digest = digest
-
-
 def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list[LogLine]:
     """Find the worker and the step that each applied gradient came from.
 
@@ -104,39 +81,46 @@ def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list
     pending: dict[tuple[str, str], deque[LogLine]] = defaultdict(deque)
     for line in pushed:
         pending[line["part"], line["gradient"]].append(line)
-    versions_by_part: dict[str, WeightVersions] = {}
-    sequences: dict[int, int] = defaultdict(int)
+    digests_by_part: dict[str, list[str]] = {}
+    sequences: Counter[int] = Counter()
     rows = []
     for line in applied:
-        versions = versions_by_part.setdefault(line["part"], WeightVersions(line["before"]))
-        row = _match_update(line, pending[line["part"], line["gradient"]], versions)
+        digests = digests_by_part.setdefault(line["part"], [line["before"]])
+        row = _match_update(line, pending[line["part"], line["gradient"]], digests)
         rows.append(row | {"sequence": sequences[line["rank"]]})
         sequences[line["rank"]] += 1
+        digests.append(line["after"])
     not_applied = sum(map(len, pending.values()))
     if not_applied:
         raise RunFailed(f"{not_applied} gradients were pushed but never applied")
     return rows
 
 
-def _match_update(line: LogLine, pushes: deque[LogLine], versions: WeightVersions) -> LogLine:
-    """Match an update with the first of the pushes of the same gradient."""
-    update = f"update {versions.updates + 1} of {line['part']} on server-{line['rank']}"
-    if versions.last_digest != line["before"]:
+def _match_update(line: LogLine, pushes: deque[LogLine], digests: list[str]) -> LogLine:
+    """Match an update with the first of the pushes of the same gradient.
+
+    Parameters
+    ----------
+    digests
+        Of the part of the weights after 0, 1, 2... updates.
+    """
+    updates = len(digests) - 1
+    update = f"update {updates + 1} of {line['part']} on server-{line['rank']}"
+    if digests[-1] != line["before"]:
         raise RunFailed(f"{update} started from weights that the previous update did not produce")
     if not pushes:
         raise RunFailed(f"{update} applied a gradient that no worker pushed, or pushed only once")
     push = pushes.popleft()
-    version = versions.versions.get(push["on"])
-    if version is None:
+    if push["on"] not in digests:
         source = f"worker-{push['rank']}, step {push['step']}"
         raise RunFailed(f"{update} was computed on weights that the server never had ({source})")
-    staleness = versions.updates - version
-    versions.add(line["after"])
+    # The last of equal digests, as a gradient of zeros does not change the weights.
+    staleness = digests[::-1].index(push["on"])
     return {
         "server": line["rank"],
         "part": line["part"],
         "worker": push["rank"],
         "step": push["step"],
-        "version": version,
+        "version": updates - staleness,
         "staleness": staleness,
     }
