@@ -87,8 +87,8 @@ def test_the_page_of_an_experiment(records, shown):
     published = []
     page = make_page(records, published)
     page.title()
-    page.setup_table()
-    page.run_table()
+    page.show("setup")
+    page.show("runs")
     page.publish()
     title, setup, runs = shown
     assert title.text == "LeNet-5 on CIFAR-10 (synthetic stand-in)"

@@ -18,7 +18,7 @@ from horizont.errors import UserError
 from horizont.monitoring.samples import SCHEMA, Sample, SampleStream, read_samples
 from horizont.records.files import write_table
 from horizont.records.record import read_record
-from horizont.reporting.tensorboard import ExportResult, run_scalars, write_event_files
+from horizont.reporting.tensorboard import run_scalars, write_event_files
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
@@ -137,38 +137,38 @@ def test_a_running_run_has_its_resources_and_gets_its_losses_at_the_end(study, r
     for later in (False, True):
         stream.rows += [row for row in rows if (row.sample >= middle) == later]
         stream.flush()
-        assert write_event_files(store, logdir).running == 1
-        assert write_event_files(store, logdir).running == 1  # adds nothing
+        assert write_event_files(store, logdir)["running"] == 1
+        assert write_event_files(store, logdir)["running"] == 1  # adds nothing
         tags = read_back(logdir)[name]
         assert not RUN_TAGS & tags.keys()
         lengths.append(len(tags[tag]))
     stream.close()
     assert 0 < lengths[0] < lengths[1]
     finish(folder, record)
-    assert write_event_files(store, logdir).written == 1
+    assert write_event_files(store, logdir)["written"] == 1
     tags = read_back(logdir)[name]
     assert tags.keys() >= RUN_TAGS
     # Files of one second are read in any order.
     values = [value for *_, value in sorted(tags[tag])]
     assert values == pytest.approx(list(expected["value"]), rel=1e-4)
-    assert write_event_files(store, logdir).written == 0
+    assert write_event_files(store, logdir)["written"] == 0
 
 
 def test_unchanged_runs_are_not_written_again_and_removed_ones_are_removed(study):
     store, logdir, records = study
     finished = [record for record in records if record.ok]
-    first = ExportResult(written=len(finished), without_scalars=1)
+    first = {"written": len(finished), "without_scalars": 1}
     assert write_event_files(store, logdir) == first
     assert write_event_files(store, logdir.with_name("other")) == first
     again = write_event_files(store, logdir)
-    assert (again.written, again.unchanged) == (0, len(finished))
+    assert (again["written"], again["unchanged"]) == (0, len(finished))
     foreign = logdir / "of" / "another" / "tool" / "events.out.tfevents.1"
     foreign.parent.mkdir(parents=True)
     foreign.touch()
     (finished[0].folder / "result.json").touch()
     shutil.rmtree(finished[1].folder)
     later = write_event_files(store, logdir)
-    assert (later.written, later.unchanged) == (1, len(finished) - 2)
+    assert (later["written"], later["unchanged"]) == (1, len(finished) - 2)
     names = [path.parent.name for path in logdir.rglob("horizont.json")]
     assert sorted(names) == sorted(r.folder.name for r in finished if r.folder.exists())
     assert foreign.exists()
@@ -181,7 +181,7 @@ def test_an_interrupted_export_is_repeated(study, read_back):
     before = read_back(logdir)
     name = str(next(record for record in records if record.ok).folder.relative_to(store))
     (logdir / name / "horizont.json").unlink()
-    assert write_event_files(store, logdir).written == 1
+    assert write_event_files(store, logdir)["written"] == 1
     assert read_back(logdir) == before
 
 

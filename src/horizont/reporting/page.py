@@ -54,14 +54,10 @@ class ExperimentPage:
         experiment = f"{self.study.experiment_title(self.experiment)}, " if self.is_view else ""
         _display(PageTitle(experiment + title.text, title.facts))
 
-    def output(self, name: str, /, **values: Any) -> Any:
-        """Return a figure or table; `values` are further arguments of its function."""
-        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
-        return find_entry(name)({**{field: getattr(self, field) for field in own}, **values})
-
     def show(self, name: str, /, **values: Any) -> None:
-        """Show a figure or table; see `output`."""
-        _display(self.output(name, **values))
+        """Show a figure or table; `values` are further arguments of its function."""
+        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
+        _display(find_entry(name)({**{field: getattr(self, field) for field in own}, **values}))
 
     def show_optional(self, *names: str) -> None:
         """Show sections of figures and tables, as far as the records have what they show."""
@@ -73,14 +69,6 @@ class ExperimentPage:
             if section := "\n\n".join(filter(None, paragraphs)):
                 _display(Prose(section))
             self.show(name)
-
-    def setup_table(self) -> None:
-        """Show how the experiment was set up."""
-        self.show("setup")
-
-    def run_table(self) -> None:
-        """Show all runs."""
-        self.show("runs")
 
 
 def show(name: str, /, **values: Any) -> None:

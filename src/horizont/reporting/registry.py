@@ -113,15 +113,11 @@ def table(
 
 
 def _register(name: str, entry: Entry) -> None:
-    known = _ENTRIES.get(name)
+    new, known = entry.function, _ENTRIES.get(name, entry).function
     # A notebook cell that is run again defines the same function again.
-    if known is not None and _identity(known) != _identity(entry):
+    if (known.__module__, known.__qualname__) != (new.__module__, new.__qualname__):
         raise UserError("figure or table", name, "a name that is not taken")
     _ENTRIES[name] = entry
-
-
-def _identity(entry: Entry) -> tuple[str, str]:
-    return entry.function.__module__, entry.function.__qualname__
 
 
 def find_entry(name: str) -> Entry:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import types
+from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,29 +29,7 @@ _COLUMNS = ["tag", "step", "time_s", "value"]
 _UNITS = {"cpu": "cpu_percent", "memory": "memory_MiB", "network": "network_MiB_per_s"}
 
 
-@dataclass(frozen=True)
-class ExportResult:
-    """Numbers of runs.
-
-    Attributes
-    ----------
-    written
-        Finished runs whose scalars were written now.
-    unchanged
-        Finished runs whose scalars had been written before.
-    running
-        Running runs whose new samples were appended.
-    without_scalars
-        Runs that failed, were skipped or cannot be read.
-    """
-
-    written: int = 0
-    unchanged: int = 0
-    running: int = 0
-    without_scalars: int = 0
-
-
-def write_event_files(records: Path, logdir: Path) -> ExportResult:
+def write_event_files(records: Path, logdir: Path) -> Counter[str]:
     """Write the new scalars of every run, and remove the event files of removed records.
 
     A finished run is written once. A running one has its resources only, since its losses are
@@ -64,6 +42,12 @@ def write_event_files(records: Path, logdir: Path) -> ExportResult:
     logdir
         The folder for TensorBoard, with the same structure.
 
+    Returns
+    -------
+    collections.Counter
+        Numbers of runs: ``written`` now; ``unchanged``, written before; ``running``, whose new
+        samples were appended; ``without_scalars``, which failed, were skipped or cannot be read.
+
     Raises
     ------
     UserError
@@ -74,12 +58,10 @@ def write_event_files(records: Path, logdir: Path) -> ExportResult:
         if records / state.parent.relative_to(logdir) not in runs:
             shutil.rmtree(state.parent, ignore_errors=True)
     try:
-        outcomes = [_export(run, logdir / run.relative_to(records)) for run in runs]
+        return Counter(_export(run, logdir / run.relative_to(records)) for run in runs)
     except OSError as error:
         allowed = f"a folder that can be written ({error.strerror})"
         raise UserError("--logdir", str(logdir), allowed) from None
-    names = ("written", "unchanged", "running", "without_scalars")
-    return ExportResult(**{name: outcomes.count(name) for name in names})
 
 
 def run_scalars(record: Record) -> pd.DataFrame:
@@ -145,10 +127,13 @@ def _resource_scalars(folder: Path, after_s: float) -> pd.DataFrame:
 
 
 def _export(run: Path, out: Path) -> str:
-    """Write the new scalars of a run; return the field of `ExportResult` that it counts for."""
+    """Write the new scalars of a run; return what it counts as."""
     located = locate_run(run)
     written = read_json(out / STATE_FILE) if (out / STATE_FILE).exists() else {}
-    state: dict[str, Any] = {"format": FORMAT, "started": _start_times(located.folder)}
+    events = read_events(located.folder / "events.jsonl")
+    # The first event on the monotonic and on the wall clock.
+    started = [float(events[0][clock]) for clock in ("time_s", "time_unix_s")] if events else []
+    state: dict[str, Any] = {"format": FORMAT, "started": started}
     if {name: written.get(name) for name in state} != state:  # never written, or of another run
         shutil.rmtree(out, ignore_errors=True)
         written = {}
@@ -162,14 +147,17 @@ def _export(run: Path, out: Path) -> str:
         if "files" in written:  # the record has changed since
             shutil.rmtree(out, ignore_errors=True)
             after_s = 0.0
-        record = _open_record(run)
-        if record is None or not record.ok:
+        try:
+            record = read_record(run)
+        except UserError:  # damaged or of an unknown format, which the book reports
+            return "without_scalars"
+        if not record.ok:
             return "without_scalars"
         tables = [run_scalars(record), _resource_scalars(run, after_s)]
     else:
         return "without_scalars"
     sampled_until_s = tables[-1]["time_s"].max() if len(tables[-1]) else after_s
-    offset_s = state["started"][1] - state["started"][0] if state["started"] else 0.0
+    offset_s = started[1] - started[0] if started else 0.0
     _write(out, pd.concat([table for table in tables if len(table)] or tables), offset_s)
     write_json(out / STATE_FILE, {**state, "sampled_until_s": float(sampled_until_s)})
     return "running" if located.state == "running" else "written"
@@ -193,19 +181,6 @@ def _write(out: Path, scalars: pd.DataFrame, offset_s: float) -> None:
             writer.add_scalar(tag, value, step, wall_time=time_s + offset_s)
     finally:
         writer.close()
-
-
-def _open_record(run: Path) -> Record | None:
-    try:
-        return read_record(run)
-    except UserError:  # damaged or of an unknown format, which the book reports
-        return None
-
-
-def _start_times(folder: Path) -> list[float]:
-    """Return the time of the first event on the monotonic and on the wall clock."""
-    events = read_events(folder / "events.jsonl")
-    return [float(events[0]["time_s"]), float(events[0]["time_unix_s"])] if events else []
 
 
 def _file_states(folder: Path) -> dict[str, list[int]]:

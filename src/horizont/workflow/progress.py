@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
+
+from tqdm.auto import tqdm
 
 PROGRESS_VARIABLE = "HORIZONT_PROGRESS"
 
@@ -41,21 +43,19 @@ class Progress:
         self._started_s = self._last_finish_s = time.monotonic()
         relay = os.environ.get(PROGRESS_VARIABLE)
         self._relay = Path(relay) if relay else None
-        self._bar = _notebook_bar(unit, total) if relay is None else None
+        self._bar = tqdm(total=total, unit=unit, leave=False, disable=not is_interactive())
 
     def start(self, name: str) -> None:
         """Start an item."""
         self._name = name
         self._last_update = (0, time.monotonic())
-        if self._bar is not None:
-            self._bar.set_description_str(name)
-        self._write(f"{self._prefix(self.done + 1)} {name}", permanent=True)
+        self._bar.set_description_str(name)
+        self._write(f"{self._prefix(self.done + 1)} {name}")
 
-    def message(self, text: str) -> None:
-        """Report a message about the current item."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(text)
-        self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=True)
+    def message(self, text: str, *, permanent: bool = True) -> None:
+        """Report a message about the current item; one that is not permanent is overwritten."""
+        self._bar.set_postfix_str(text)
+        self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=permanent)
 
     def update(self, done: int, planned: int) -> None:
         """Report the steps of the current item, with their rate since the last report."""
@@ -65,31 +65,27 @@ class Progress:
         text = f"step {done}/{planned}"
         if done > before:
             text += f", {(done - before) / (now_s - last_s):.0f} steps/s"
-        if self._bar is not None:
-            self._bar.set_postfix_str(text)
-        self._write(f"{self._prefix(self.done + 1)} {self._name}: {text}", permanent=False)
+        self.message(text, permanent=False)
 
     def finish(self, outcome: str, *, executed: bool = True) -> None:
         """Finish the current item; one that was not executed does not affect the remaining time."""
         self.done += 1
         self.executed += executed
         self._last_finish_s = time.monotonic()
-        if self._bar is not None:
-            self._bar.set_postfix_str(outcome)
-            self._bar.update()
+        self._bar.set_postfix_str(outcome)
+        self._bar.update()
         if executed or self.done == self.total:
-            self._write(f"{self._prefix(self.done)} {self._name}: {outcome}", permanent=True)
+            self._write(f"{self._prefix(self.done)} {self._name}: {outcome}")
 
     def close(self) -> None:
         """Report the totals, and print them below the cell of a notebook."""
+        self._bar.close()
         spent = format_duration(time.monotonic() - self._started_s)
         available = self.done - self.executed
-        plural = "" if self.executed == 1 else "es" if self.unit.endswith("s") else "s"
+        plural = "" if self.executed == 1 else "s"
         text = f"{self.executed} {self.unit}{plural} executed in {spent}"
         text += f", {available} available before." if available else "."
-        if self._bar is not None:
-            self._bar.close()
-        self._write(text, permanent=True)
+        self._write(text)
         if _in_kernel():
             print(text)
 
@@ -101,20 +97,11 @@ class Progress:
         remaining_s = each_s * (self.total - self.done) - (time.monotonic() - self._last_finish_s)
         return f"{prefix} ({format_duration(max(0.0, remaining_s))} remaining)"
 
-    def _write(self, text: str, *, permanent: bool) -> None:
+    def _write(self, text: str, *, permanent: bool = True) -> None:
         """Append a line to the relay; one that is not permanent may be overwritten."""
         if self._relay is not None:
             with self._relay.open("a", encoding="utf-8") as file:
                 file.write(f"{'=' if permanent else '~'}{text}\n")
-
-
-def _notebook_bar(unit: str, total: int) -> Any:
-    """Open a progress bar in an interactive notebook."""
-    if not _in_kernel():
-        return None
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, unit=unit, leave=False)
 
 
 def _in_kernel() -> bool:

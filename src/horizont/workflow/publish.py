@@ -141,8 +141,8 @@ def export_tensorboard(
     while True:
         exported = write_event_files(paths.all_records, logdir)
         print(
-            f"{exported.written} runs written, {exported.unchanged} unchanged, "
-            f"{exported.running} running, {exported.without_scalars} without scalars",
+            f"{exported['written']} runs written, {exported['unchanged']} unchanged, "
+            f"{exported['running']} running, {exported['without_scalars']} without scalars",
             flush=True,
         )
         if follow_s is None:
