@@ -164,7 +164,7 @@ def plot_speedup_laws(figure: Figure, serial: float = 0.05) -> Plotted:
 def plot_scaling_limits(
     figure: Figure, gradient_mb: float = 44.0, link_mbit: float = 1000.0, compute_s: float = 1.5
 ) -> Plotted:
-    """What the laws leave out. Left: {gradient_mb:g} MB of gradients (as of ResNet-18) over links
+    """What the laws omit. Left: {gradient_mb:g} MB of gradients (as of ResNet-18) over links
     of {link_mbit:g} Mbit/s with a ring, and {compute_s:g} s of computing. Right: in every step all
     workers wait for the slowest.
     """

@@ -127,8 +127,8 @@ def plot_response(figure: Figure, weight: float = 1.0, bias: float = 0.0) -> Plo
 @page.figure("activations", height=4.4, legend=2)
 def plot_activations(figure: Figure) -> Plotted:
     """Six activation functions and their derivatives. Shaded: where the derivative is below
-    {threshold:g}. There the neuron is saturated: its output hardly depends on its weights, so that
-    they learn next to nothing.
+    {threshold:g}. There the neuron is saturated: its output hardly depends on its weights, which
+    therefore hardly change in training.
     """
     x = np.linspace(-6, 6, 481)
     data = columns(x=x)
@@ -173,9 +173,9 @@ def plot_decision_line(
 
 @page.figure("vanishing", height=2.8, grid="y")
 def plot_vanishing(figure: Figure, layers: int = 30) -> Plotted:
-    """The norm of a gradient behind {layers} random layers of 64 neurons, relative to the output;
+    """The norm of a gradient after {layers} random layers of 64 neurons, relative to the output;
     median of five networks, shaded from the smallest to the largest. Weights have variance 1/64.
-    Each sigmoid layer leaves about an eighth of the gradient.
+    Each sigmoid layer divides the gradient by about eight.
     """
     data = columns(layer=np.arange(layers + 1))
     axes = figure.subplots()

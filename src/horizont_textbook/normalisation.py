@@ -119,7 +119,7 @@ def dropout_table(outputs: Mapping[str, Array], gradients: Mapping[str, Array]) 
 
 @page.figure("depth", height=2.7, grid="y")
 def plot_depth(figure: Figure, blocks: int = 40) -> Plotted:
-    """The norm of a gradient behind {blocks} blocks of a layer with batch norm and relu, relative
+    """The norm of a gradient after {blocks} blocks of a layer with batch norm and relu, relative
     to the output; median of five networks. Without the skip connection, batch norm makes the
     gradient of a random network explode; with it, the gradient keeps its order of magnitude.
     """

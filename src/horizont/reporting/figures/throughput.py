@@ -22,8 +22,8 @@ from horizont.reporting.tables import format_table
 @figure("throughput", title="Throughput")
 def throughput_figure(records: Sequence[Record]) -> Drawing:
     """Training throughput, from timed steps while all workers were training. Large markers:
-    {interval}; short strokes: single runs. A filled marker stands for a system whose workers wait
-    for each other at every step, a hollow one for one whose workers do not.
+    {interval}; short strokes: single runs. Filled markers: single-process and synchronous systems;
+    hollow markers: asynchronous systems.
     """
     import seaborn as sns
 
