@@ -131,7 +131,7 @@ def idle_fraction(stages: int, micro_batches: int) -> float:
 
 @page.figure("strategies", height=4.9)
 def plot_strategies(figure: Figure) -> Plotted:
-    """Four strategies to split the training of a network with one hidden layer between two processes:
+    """Four ways to split the training of a network with one hidden layer between two processes:
     which part of a batch of {examples} examples (rows of x) and of the weights each holds. Below
     each: the numbers that each process sends in a step. They are fewest where only the scores have
     to be summed.
