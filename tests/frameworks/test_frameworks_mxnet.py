@@ -29,7 +29,7 @@ from horizont.frameworks.base import InMemoryImages, Normalisation, Trainer, Tra
 from horizont.frameworks.mxnet.adapter import ADAPTER, library_environment, role_environment
 from horizont.launchers.base import open_cluster
 from horizont.launchers.plan import ProcessPlan, plan_run, role_assignment
-from horizont.launchers.process import ProcessGroup, terminating, wait_for
+from horizont.launchers.process import ProcessGroup, terminating, wait_for_exit
 from horizont.launchers.supervisor import RunFailed, supervise
 from horizont.monitoring.process_control import exit_with_parent
 from horizont.monitoring.progress import StepCounter
@@ -478,7 +478,7 @@ def run_workers(system: str, folder: Path, word: str = "train") -> list[Arrays]:
             groups.append(ProcessGroup(process, folder / f"{process.name}.log"))
         supervise(groups, DEADLINE_S, lambda: None)
         passive = [group for group in groups if group.process.returncode is None]
-        assert len(wait_for(passive, timeout_s=10)) == len(passive), "a server did not end"
+        assert all(wait_for_exit([group], timeout_s=10) for group in passive), "it did not end"
         assert all(group.reap() == 0 for group in passive)
         assert all(group.log.read_text() == "" for group in groups)
     workers = [group.plan for group in groups if not group.plan.is_service]
