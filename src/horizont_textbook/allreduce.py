@@ -14,10 +14,9 @@ from matplotlib.ticker import NullLocator
 
 from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
-from horizont.workflow.paths import Paths
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns, relative_distance
-from horizont_textbook.processes import GroupResults, by_rank, run_group
+from horizont_textbook.processes import GroupResults, by_rank
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group
@@ -161,11 +160,6 @@ def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
         ring_all_reduce(digits, Group(rank, RECORDED_RING), lambda s: states.append(s.copy()))
         results["recorded ring", "states"] = np.array(states)
     return results
-
-
-def exercise_results(paths: Paths | None = None) -> GroupResults:
-    """Return the results of rings and servers of real processes."""
-    return run_group("allreduce", GROUP_SIZE, paths)
 
 
 def recorded_states(results: GroupResults) -> Array:

@@ -14,7 +14,6 @@ from matplotlib.patches import Patch, Rectangle
 
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
-from horizont.workflow.paths import Paths
 from horizont_textbook import page
 from horizont_textbook.autodiff import gradients_by_hand
 from horizont_textbook.page import (
@@ -24,9 +23,8 @@ from horizont_textbook.page import (
     power_axis,
     relative_distance,
 )
-from horizont_textbook.processes import GroupResults, by_rank, run_group
+from horizont_textbook.processes import GroupResults, by_rank
 from horizont_textbook.strategies import (
-    PROCESSES,
     SMALL,
     STRATEGIES,
     Arrays,
@@ -85,11 +83,6 @@ def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
         found = {**trained, "sent bytes": group.sent_bytes}
         results |= {(f"{engine}: {name}", key): value for key, value in found.items()}
     return results
-
-
-def exercise_results(paths: Paths | None = None) -> GroupResults:
-    """Return the results of two real processes."""
-    return run_group("parallelism", PROCESSES, paths)
 
 
 def distance_from_one_process(results: GroupResults, name: str, engine: str) -> float | None:

@@ -23,8 +23,8 @@ from horizont.workflow.progress import PROGRESS_VARIABLE
 from horizont_textbook import allreduce, cross_check, parallelism, staleness
 from horizont_textbook.autodiff import WEIGHTS
 from horizont_textbook.cross_check import CASES
-from horizont_textbook.processes import by_rank
-from horizont_textbook.strategies import STRATEGIES
+from horizont_textbook.processes import by_rank, run_group
+from horizont_textbook.strategies import PROCESSES, STRATEGIES
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.framework
@@ -106,7 +106,7 @@ def test_a_wrong_result_is_detected(study: Paths) -> None:
 
 
 def test_two_processes_train_as_one(study: Paths) -> None:
-    results = parallelism.exercise_results(study)
+    results = run_group("parallelism", PROCESSES, study)
     for engine, name in product(parallelism.ENGINES, STRATEGIES):
         distance = parallelism.distance_from_one_process(results, name, engine)
         assert distance is not None
@@ -117,11 +117,11 @@ def test_two_processes_train_as_one(study: Paths) -> None:
 
 
 def test_results_of_groups_are_stored(study: Paths) -> None:
-    values = allreduce.result_values(allreduce.exercise_results(study))
+    values = allreduce.result_values(run_group("allreduce", allreduce.GROUP_SIZE, study))
     assert values["exchanges_that_sent_what_the_formula_says"] == 6
     files = {path: path.stat().st_mtime_ns for path in study.textbook.glob("group-*")}
     assert files
-    allreduce.exercise_results(study)
+    run_group("allreduce", allreduce.GROUP_SIZE, study)
     assert files == {path: path.stat().st_mtime_ns for path in files}
 
 
