@@ -241,13 +241,7 @@ class Experiment(ConfigModel):
 
 
 def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:
-    """List all combinations of the values of a sweep; one, if it is empty.
-
-    Raises
-    ------
-    UserError
-        If a setting cannot be swept, or has no value, or there are too many points.
-    """
+    """List all combinations of the values of a sweep, at most `MAX_POINTS`; one, if it is empty."""
     for name, values in sweep.items():
         if name not in SWEEPABLE:
             raise UserError("sweep", name, SWEEPABLE)

@@ -168,13 +168,7 @@ class Study(ConfigModel):
         return [parse_system(name) for name in dict.fromkeys(names)]
 
     def runs(self, experiment: str, workload: str) -> Iterator[Run]:
-        """Yield the runs of an experiment on a workload, block by block, systems as listed.
-
-        Raises
-        ------
-        UserError
-            If the study has no such experiment, or the experiment no such workload.
-        """
+        """Yield the runs of an experiment on one of its workloads, block by block."""
         settings = self.experiment(experiment)
         if workload not in settings.workloads:
             raise UserError("workload", workload, settings.workloads)
@@ -196,13 +190,7 @@ class Study(ConfigModel):
 
 
 def read_study(path: Path) -> Study:
-    """Read and check the settings of a study.
-
-    Raises
-    ------
-    UserError
-        If the file is missing, is no YAML, or holds a wrong, unknown or impossible setting.
-    """
+    """Read a study; refuse a missing file, no YAML, and a wrong or impossible setting."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

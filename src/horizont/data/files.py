@@ -137,13 +137,7 @@ def write_files_if_missing(data: ImageData, folder: Path) -> Path:
 
 
 def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
-    """Open the files of a folder and find the images in them.
-
-    Raises
-    ------
-    UserError
-        If a file is missing or is not in the official format.
-    """
+    """Find the images in the files of a folder; refuse a missing file and another format."""
     info = dataset_info(description.name)
     paths = [folder / PurePosixPath(name).name for name in info.split_files["train"]]
     missing = [path for path in paths if not path.is_file()]

@@ -38,10 +38,7 @@ _PICKLE_PROTOCOL = 3
 def read_dataset(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
     """Convert the unpacked files of a data set, by path inside the archives, to arrays.
 
-    Raises
-    ------
-    UserError
-        If a file is damaged, is not in the official format, or would execute code.
+    A file that is damaged, in another format, or that would execute code is refused.
     """
     return _READERS[info.format](info, files)
 
@@ -81,13 +78,7 @@ def _read_cifar_batch(
 def find_pixel_offset(
     info: DatasetInfo, name: str, content: bytes
 ) -> tuple[int, NDArray[np.int64]]:
-    """Find the offset of the pixels in a CIFAR batch, one image after the other, and its labels.
-
-    Raises
-    ------
-    UserError
-        If the file is not a batch, or its pixels are stored in another order.
-    """
+    """Find the offset of the pixels in a CIFAR batch, one image after the other, and its labels."""
     images, labels = _read_cifar_batch(info, name, content)
     offset = content.find(images.tobytes())
     if offset < 0:

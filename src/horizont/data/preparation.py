@@ -55,8 +55,8 @@ def prepare(
     Raises
     ------
     UserError
-        If a value is invalid, the real set is unavailable or damaged, or the prepared set cannot
-        be written.
+        If the data set has fewer examples, the real set is unavailable or damaged, or the
+        prepared set cannot be written.
     """
     info = dataset_info(name)
     splits = _split_sizes(info, train_examples, test_examples)

@@ -190,12 +190,8 @@ def channel_moments(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary folder; rename it to ``target`` if the block succeeds, else remove it.
 
-    An earlier ``target`` is unchanged until the new one is complete.
-
-    Raises
-    ------
-    UserError
-        If the folder cannot be written, or the disk is full.
+    An earlier ``target`` is unchanged until the new one is complete. A folder that cannot be
+    written, and a full disk, are a `UserError`.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -229,13 +225,7 @@ def write_prepared(folder: Path, content: DatasetArrays, description: DatasetDes
 
 
 def read_description(folder: Path) -> DatasetDescription:
-    """Read the description of a prepared set.
-
-    Raises
-    ------
-    UserError
-        If it is missing, damaged or of another format version.
-    """
+    """Read the description of a prepared set; refuse a damaged one and another format."""
     path = folder / DESCRIPTION_FILE
     try:
         return DatasetDescription.model_validate_json(path.read_bytes())
@@ -249,17 +239,9 @@ def read_description(folder: Path) -> DatasetDescription:
 
 
 def load(folder: Path, verify: bool = False) -> ImageData | TextData:
-    """Open a prepared set.
+    """Open a prepared set; refuse a file that is missing, damaged or unlike the description.
 
-    Parameters
-    ----------
-    verify
-        Also compare the arrays' hashes, and the range of labels and tokens.
-
-    Raises
-    ------
-    UserError
-        If a file is missing, damaged or inconsistent with the description.
+    With `verify` the arrays' hashes, and the range of labels and tokens, are compared, too.
     """
     description = read_description(folder)
     arrays = {}

@@ -46,12 +46,8 @@ def window_starts(
     batches of all workers together are those of a single process, and still no worker reads the
     text of another. So both ways of sharding images are the same here.
 
-    A window has `time_steps` words, and the word after each of them is to be predicted.
-
-    Raises
-    ------
-    UserError
-        If the text is too short for a single step.
+    A window has `time_steps` words, and the word after each of them is to be predicted. A text
+    that is too short for a single step is refused.
     """
     length = (words - 1) // global_batch
     windows = length // time_steps
@@ -76,7 +72,7 @@ def batch_indices(
     """Return the examples of a worker, shape (steps, global_batch / workers).
 
     They are of as many epochs as necessary; examples that do not fill the last batch of an epoch
-    are left out.
+    are left out. Fewer than a batch are refused.
 
     Parameters
     ----------
@@ -85,11 +81,6 @@ def batch_indices(
         worker takes its contiguous slice; together the workers read exactly the batches of a
         single process. ``static_shards``: example ``i`` belongs to worker ``i mod n`` for the
         whole run, and a worker reads its examples in the order of the epoch's permutation.
-
-    Raises
-    ------
-    UserError
-        If the examples do not fill a single batch.
     """
     local_batch = global_batch // workers
     smallest_shard = examples // workers

@@ -24,13 +24,7 @@ RawFiles = tuple[Path, Origin]
 
 
 def locate(info: DatasetInfo, raw_dir: Path, mirror: Path | None) -> RawFiles | None:
-    """Find the first folder with all files of a data set: raw folder, mirror, Debian package.
-
-    Raises
-    ------
-    UserError
-        If the mirror is not a folder.
-    """
+    """Find the first folder with all files of a data set: raw folder, mirror, Debian package."""
     if mirror is not None and not mirror.is_dir():
         raise UserError("mirror", str(mirror), "an existing folder with the official archives")
     candidates: list[RawFiles] = [(raw_dir / info.name, "raw folder")]
@@ -48,12 +42,7 @@ def fetch(info: DatasetInfo, raw_dir: Path) -> RawFiles:
     """Load the archives from their official address into ``raw_dir/<name>``.
 
     Each file is written under a temporary name, compared with its checksum and renamed; a file
-    with the right checksum is not downloaded again.
-
-    Raises
-    ------
-    UserError
-        If a file cannot be downloaded or is not the official one.
+    with the right checksum is not downloaded again, and one with another is refused.
     """
     import pooch
 
@@ -71,13 +60,7 @@ def fetch(info: DatasetInfo, raw_dir: Path) -> RawFiles:
 
 
 def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:
-    """Read the complete data set from a folder.
-
-    Raises
-    ------
-    UserError
-        If a file is missing, damaged, malicious, or not the official one.
-    """
+    """Read the complete data set from a folder; refuse any file that is not the official one."""
     files = _read_files(info, folder)
     for name, data in files.items():
         checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()

@@ -85,15 +85,7 @@ def float64_bound(noise: list[float]) -> float:
 
 
 def float32_bound(noise: list[float], error: list[float]) -> float:
-    """Return the bound on the distance of two frameworks in float32.
-
-    Parameters
-    ----------
-    noise
-        Of all frameworks.
-    error
-        Of the two frameworks.
-    """
+    """Return the bound in float32, from the noise of all frameworks and the error of the two."""
     floor = FLOOR_ULPS * float(np.finfo(np.float32).eps)
     deviations = [*noise, *(min(value, ERROR_CAP) for value in error)]
     return max(floor, NOISE_FACTOR * max(deviations, default=0.0))

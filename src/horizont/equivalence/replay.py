@@ -23,12 +23,8 @@ from horizont.records.record import Record
 class ReferenceOptimizer:
     """An optimizer of a vector of weights.
 
-    Parameters
-    ----------
-    weights
-        The initial weights; their type is the precision of all computations.
-    weight_decay
-        Of each weight.
+    The type of the initial `weights` is the precision of all computations; `weight_decay` has
+    their shape.
     """
 
     def __init__(
@@ -51,12 +47,11 @@ class ReferenceOptimizer:
         """Return the velocity, or the gradient if there is no momentum."""
         if not self.config.momentum:
             return gradient
-        velocity: NDArray[Any] = self.config.momentum * self.slots["velocity"] + gradient
+        velocity = self.config.momentum * self.slots["velocity"] + gradient
         self.slots["velocity"] = velocity
         if not self.config.nesterov:
-            return velocity
-        lookahead: NDArray[Any] = gradient + self.config.momentum * velocity
-        return lookahead
+            return np.asarray(velocity)
+        return np.asarray(gradient + self.config.momentum * velocity)
 
     def _adam(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """Return the corrected first moment over the root of the corrected second one."""
@@ -65,8 +60,7 @@ class ReferenceOptimizer:
         slots["second"] = config.beta2 * slots["second"] + (1 - config.beta2) * gradient**2
         first = slots["first"] / (1 - config.beta1**self.updates)
         second = slots["second"] / (1 - config.beta2**self.updates)
-        step: NDArray[Any] = first / (np.sqrt(second) + config.epsilon)
-        return step
+        return np.asarray(first / (np.sqrt(second) + config.epsilon))
 
 
 Weights = dict[str, NDArray[Any]]
@@ -97,12 +91,8 @@ class ReplayedTensor(ConfigModel):
 class Replay:
     """The weights of a run after each of its updates, in one precision.
 
-    Parameters
-    ----------
-    record
-        Of an asynchronous run with recorded gradients.
-    initial
-        The initial weights by name, in the order of the network.
+    The record is of an asynchronous run with recorded gradients; the initial weights are in the
+    order of the network.
     """
 
     def __init__(self, record: Record, initial: Mapping[str, NDArray[Any]], dtype: str) -> None:
@@ -114,23 +104,13 @@ class Replay:
         self.rows = record.updates().to_pylist()
         self.slices = {row["part"]: self._slice_of(row["part"]) for row in self.rows}
         self.versions = {part: [self._start[where]] for part, where in self.slices.items()}
-        self._apply_updates(record, record.run.workload.optimizer, initial)
-
-    def _slice_of(self, part: str) -> slice:
-        """Return the slice of a part in the vector of all weights: a tensor, or ``start:stop``."""
-        return self.tensors.get(part) or slice(*map(int, part.split(":")))
-
-    def _apply_updates(
-        self, record: Record, optimizer: OptimizerConfig, initial: Mapping[str, NDArray[Any]]
-    ) -> None:
-        decays = _flatten(
-            {
-                name: np.full(value.shape, optimizer.weight_decay if value.ndim > 1 else 0.0)
-                for name, value in initial.items()
-            }
-        )
+        config = record.run.workload.optimizer
+        decay = {
+            name: np.full(value.shape, config.weight_decay if value.ndim > 1 else 0.0)
+            for name, value in initial.items()
+        }
         optimizers = {
-            part: ReferenceOptimizer(optimizer, self._start[where], decays[where])
+            part: ReferenceOptimizer(config, self._start[where], _flatten(decay)[where])
             for part, where in self.slices.items()
         }
         gradients = recorded_gradients(record)
@@ -140,19 +120,18 @@ class Replay:
             optimizers[part].update(gradient.ravel())
             self.versions[part].append(optimizers[part].weights)
 
+    def _slice_of(self, part: str) -> slice:
+        """Return the slice of a part in the vector of all weights: a tensor, or ``start:stop``."""
+        return self.tensors.get(part) or slice(*map(int, part.split(":")))
+
     def final_weights(self) -> Weights:
         """Return the weights after the last update."""
-        return self._weights_at(
-            {part: len(versions) - 1 for part, versions in self.versions.items()}
-        )
+        return self._weights_at(dict.fromkeys(self.slices, -1))
 
     def weights_used_by(self, worker: int, step: int, extra_updates: int = 0) -> Weights:
         """Return the weights with which a worker computed the gradient of a step.
 
-        Parameters
-        ----------
-        extra_updates
-            Return the weights this many updates later: those if the recorded version were wrong.
+        With `extra_updates`, those of so many updates later: if the recorded version were wrong.
         """
         rows = [row for row in self.rows if (row["worker"], row["step"]) == (worker, step)]
         return self._weights_at({row["part"]: row["version"] + extra_updates for row in rows})
@@ -161,8 +140,8 @@ class Replay:
         """Return the gradient that a worker sent in a step."""
         sent = recorded_gradients(record)[worker]
         vector = np.empty_like(self._start)
-        for part, part_slice in self.slices.items():
-            vector[part_slice] = sent[f"{step}/{part}"].ravel()
+        for part, where in self.slices.items():
+            vector[where] = sent[f"{step}/{part}"].ravel()
         return self._split_into_tensors(vector)
 
     def _weights_at(self, version_by_part: Mapping[str, int]) -> Weights:
@@ -181,9 +160,8 @@ class Replay:
 
 def compare_replay(record: Record, initial: Mapping[str, NDArray[Any]]) -> list[ReplayedTensor]:
     """Return the distances of the servers' final weights to the replayed ones."""
-    exact, rounded = (
-        Replay(record, initial, dtype).final_weights() for dtype in ("float64", "float32")
-    )
+    exact = Replay(record, initial, "float64").final_weights()
+    rounded = Replay(record, initial, "float32").final_weights()
     server_weights = np.load(record.path("gradients/server_weights.npz"))
     tensors = []
     for name, value in exact.items():

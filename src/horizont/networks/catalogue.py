@@ -33,13 +33,7 @@ LANGUAGE_MODELS = {"lstm"}
 
 
 def build_network(name: str, input_shape: Shape, classes: int) -> Network:
-    """Build a network for inputs of a shape and a number of classes.
-
-    Raises
-    ------
-    UserError
-        If there is no such network, or its layers are incompatible with the input.
-    """
+    """Build a network for inputs of a shape and a number of classes; refuse impossible ones."""
     if name not in NETWORKS:
         raise UserError("network", name, sorted(NETWORKS))
     if (len(input_shape) == 1) != (name in LANGUAGE_MODELS):

@@ -80,13 +80,7 @@ class Network:
 
     @property
     def layer_contexts(self) -> tuple[LayerContext, ...]:
-        """The layers, each with its inputs.
-
-        Raises
-        ------
-        UserError
-            If a source of a layer is not one of the layers before it, or has an invalid shape.
-        """
+        """The layers, each with its inputs, which must be earlier layers and of a valid shape."""
         shapes = {INPUT: self.input_shape}
         contexts = []
         previous = INPUT
