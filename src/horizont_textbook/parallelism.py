@@ -47,6 +47,12 @@ STYLES = {
     "both": (GRID, "...."),
 }
 
+#: Left, bottom, width and height of what each process holds, as fractions of a split array.
+SHARES = {
+    "rows": [("process 0", 0.0, 0.5, 1.0, 0.5), ("process 1", 0.0, 0.0, 1.0, 0.5)],
+    "columns": [("process 0", 0.0, 0.0, 0.5, 1.0), ("process 1", 0.5, 0.0, 0.5, 1.0)],
+}
+
 
 def train(gradients: Callable[[Arrays], Arrays], weights: Arrays) -> Arrays:
     """Run gradient descent; return the gradients of the first step and the last weights."""
@@ -150,30 +156,16 @@ def _plot_strategy(axes: Axes, name: str, strategy: SplitStrategy) -> None:
         ("W₁", "W1", SMALL.inputs, SMALL.hidden),
         ("W₂", "W2", SMALL.hidden, SMALL.classes),
     ):
-        _plot_array(axes, (left, top - rows), rows, width, strategy.split(key))
+        split = strategy.split(key)
+        for who, x, y, across, down in SHARES.get(split, [(split, 0, 0, 1, 1)]):
+            corner, size = (left + x * width, top - rows + y * rows), (across * width, down * rows)
+            colour, hatch = STYLES[who]
+            style: dict[str, Any] = {"facecolor": colour, "hatch": hatch, "edgecolor": BACKGROUND}
+            axes.add_patch(Rectangle(corner, *size, **style))
         axes.text(left + width / 2, top + 0.4, label, ha="center", va="bottom")
         left += width + 3
     text = f"{strategy.sent(SMALL)} numbers"
     axes.text(0, -1, text, ha="left", va="top", color=FOREGROUND, weight="bold")
-
-
-def _plot_array(
-    axes: Axes, corner: tuple[float, float], rows: float, width: float, split: str
-) -> None:
-    """Plot an array as a rectangle, divided between the processes that hold it."""
-    x, y = corner
-    if split == "rows":
-        half = rows / 2
-        parts = [("process 0", (x, y + half), width, half), ("process 1", corner, width, half)]
-    elif split == "columns":
-        half = width / 2
-        parts = [("process 0", corner, half, rows), ("process 1", (x + half, y), half, rows)]
-    else:
-        parts = [(split, corner, width, rows)]
-    for who, at, across, down in parts:
-        colour, hatch = STYLES[who]
-        box = Rectangle(at, across, down, facecolor=colour, hatch=hatch, edgecolor=BACKGROUND)
-        axes.add_patch(box)
 
 
 @page.figure("volume", height=3.3, legend=2)
