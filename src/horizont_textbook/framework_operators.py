@@ -10,7 +10,8 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Backend:
     to_numpy: Callable[[Any], Any]
     differentiate: Callable[[Callable[[], dict[str, Any]], list[Any]], tuple[dict[str, Any], Any]]
     optimizer: Callable[[Mapping[str, Any], list[Any]], Callable[[Any], None]]
-    read: Callable[[Any], Any] = field(default=lambda variable: variable)
+    read: Callable[[Any], Any] = lambda variable: variable
 
 
 def evaluate(
@@ -85,9 +86,8 @@ def torch_backend() -> Backend:
     def layer(kind: Any) -> Any:
         def call(x: Any, input_weight: Any, hidden_weight: Any, bias: Any) -> Any:
             module = kind(x.shape[2], hidden_weight.shape[1], batch_first=True, dtype=x.dtype)
-            names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
             weights = (input_weight, hidden_weight, bias, torch.zeros_like(bias))
-            named = dict(zip(names, weights, strict=True))
+            named = dict(zip(dict(module.named_parameters()), weights, strict=True))
             return torch.func.functional_call(module, named, (x,))[0]
 
         return call
@@ -140,15 +140,14 @@ def tensorflow_backend() -> Backend:
     import tensorflow as tf
 
     # TensorFlow on processors has channels last only.
-    def last(x: Any) -> Any:
-        return tf.transpose(x, (0, 2, 3, 1))
-
-    def first(x: Any) -> Any:
-        return tf.transpose(x, (0, 3, 1, 2))
+    last, first = partial(tf.transpose, perm=(0, 2, 3, 1)), partial(tf.transpose, perm=(0, 3, 1, 2))
 
     def convolution(x: Any, w: Any, stride: int = 1, padding: int = 0) -> Any:
         padded = tf.pad(last(x), [[0, 0], [padding] * 2, [padding] * 2, [0, 0]])
         return first(tf.nn.conv2d(padded, tf.transpose(w, (2, 3, 1, 0)), stride, "VALID"))
+
+    def pool(function: Any) -> Any:
+        return lambda x, size, stride: first(function(last(x), size, stride, "VALID"))
 
     def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float = 1e-5) -> Any:
         mean, variance = tf.nn.moments(x, axes=[0])
@@ -169,27 +168,21 @@ def tensorflow_backend() -> Backend:
         return values, tape.gradient(list(values.values())[-1], [v.value for v in variables])
 
     def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
-        names = ("learning_rate", "momentum", "nesterov")  # Keras stores them in float32
-        sgd = keras.optimizers.SGD(*(settings[name] for name in names))
+        rate, momentum = settings["learning_rate"], settings["momentum"]  # Keras: in float32
+        sgd = keras.optimizers.SGD(rate, momentum, settings["nesterov"])
         return lambda gradients: sgd.apply(gradients, variables)
 
+    functions = ["sigmoid", "tanh", "relu", "elu", "softplus", "softmax"]
     operators = {
-        "sum": tf.reduce_sum,
-        "mean": tf.reduce_mean,
-        "exp": tf.exp,
-        "sin": tf.sin,
-        **{name: getattr(tf.nn, name) for name in ("sigmoid", "tanh", "relu", "elu")},
-        "softplus": tf.nn.softplus,
-        "softmax": tf.nn.softmax,
+        **{"sum": tf.reduce_sum, "mean": tf.reduce_mean, "exp": tf.exp, "sin": tf.sin},
+        **{name: getattr(tf.nn, name) for name in functions},
         "leaky_relu": lambda x, slope=0.125: tf.nn.leaky_relu(x, slope),
         "cross_entropy": lambda scores, labels: tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
         ),
         "convolution": convolution,
-        "max_pool": lambda x, size, stride: first(tf.nn.max_pool2d(last(x), size, stride, "VALID")),
-        "average_pool": lambda x, size, stride: first(
-            tf.nn.avg_pool2d(last(x), size, stride, "VALID")
-        ),
+        "max_pool": pool(tf.nn.max_pool2d),
+        "average_pool": pool(tf.nn.avg_pool2d),
         "batch_norm": batch_norm,
         "dropout": tf.nn.dropout,
         "recurrent": layer(keras.layers.SimpleRNN),
