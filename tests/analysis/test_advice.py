@@ -30,7 +30,7 @@ def test_the_fastest_is_first_and_the_others_are_compared_with_it(records: list[
         recommendation.ranking["value"], reverse=True
     )
     assert recommendation.ranking["versus_best"].iloc[0] == "the best"
-    assert recommendation.ranking["versus_best"].iloc[-1].startswith("slower: by ")
+    assert recommendation.ranking["versus_best"].iloc[-1].startswith("slower, factor ")
     assert "ms more" in recommendation.ranking["explanation"].iloc[-1]
     assert "ranks first" in recommendation_sentence(recommendation).text
     assert len(recommendation_table(recommendation).cells) == len(recommendation.ranking)

@@ -231,7 +231,7 @@ def _comparison_with_best(
             continue
         interval = f"{low:.2f} to {high:.2f}" if a == best else f"{1 / high:.2f} to {1 / low:.2f}"
         text = "slower" if row["outcome"].endswith(" faster") else row["outcome"]
-        texts[b if a == best else a] = text if isnan(low) else f"{text}: by {interval}"
+        texts[b if a == best else a] = text if isnan(low) else f"{text}, factor {interval}"
     return [texts.get(system, "not compared") for system in systems]
 
 

@@ -39,7 +39,7 @@ class ClaimTexts:
         }
 
 
-@table("claim_texts", title="The claims one by one")
+@table("claim_texts", title="Each claim")
 def claim_texts(claims: Sequence[JudgedClaim], source: str) -> ClaimTexts:
     """Build the sentences on the claims of a publication, for example ``NTUA 2021``."""
     return ClaimTexts(tuple(claim for claim in claims if claim["source"].startswith(source)))
@@ -152,7 +152,7 @@ def claim_counts(claims: Sequence[JudgedClaim]) -> Message:
     return Message(claim_summary(claims))
 
 
-@table("claims", title="The claims in a table")
+@table("claims", title="All claims")
 def claim_table(claims: Sequence[JudgedClaim]) -> TableOutput:
     """Build the table of the claims with their verdicts, grouped by publication."""
     rows = [

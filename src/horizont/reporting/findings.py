@@ -40,7 +40,7 @@ def fault_table(records: Sequence[Record]) -> TableOutput:
 
 
 def _fault_row(row: pd.Series) -> dict[str, str]:
-    columns = ("steps", "detected, s", "first error", "survivors", "weights still on", "training")
+    columns = ("steps", "detected, s", "first error", "survivors", "weights on", "training")
     cells = {"system": labels.system_label(row["system"]), "fault": row["fault"]}
     cells |= dict.fromkeys(columns, "–")
     if row["reason"]:
@@ -56,6 +56,6 @@ def _fault_row(row: pd.Series) -> dict[str, str]:
         "detected, s": "–" if pd.isna(delay_s) else f"{delay_s:.1f}",
         "first error": shorten(row["first_error"]),
         "survivors": row["survivors"] or "none",
-        "weights still on": row["weight_holders"] or "none: lost",
+        "weights on": row["weight_holders"] or "none: lost",
         "training": training,
     }
