@@ -80,16 +80,6 @@ class FaultReport(ConfigModel):
         failed = [p for p in self.processes if p.outcome == "failed" and p.process != self.target]
         return min(failed, key=lambda process: process.detected_after_s, default=None)
 
-    @property
-    def completed_steps(self) -> int:
-        """Steps of the slowest process that counts its steps; restarted ones are left out."""
-        counted = [
-            process.steps_before + (process.steps_after or 0)
-            for process in self.processes
-            if process.steps_before is not None and process.incarnation == 1
-        ]
-        return min(counted, default=0)
-
 
 Status = Literal["ok", "failed", "skipped"]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import RemoteStep
@@ -26,10 +24,15 @@ def run_coordinator(context: WorkerContext) -> None:
     context.log_event("network")
     rows: list[tuple[str, RemoteStep]] = []
     evaluation = CheckpointedEvaluation(context)
+    steps_before = 0
+
+    def on_progress(steps: int) -> None:
+        context.progress.set(steps_before + steps)  # both are steps per worker
+
     for kind, steps, is_evaluated in _segments(job, evaluation):
         if kind == "timed":
             context.wait_at_start_barrier()
-        on_progress = _progress_callback(context, len(rows) // workers)
+        steps_before = len(rows) // workers
         remote_steps = coordinator.run(kind, steps, on_progress)
         if not rows:
             context.log_event("first_step")
@@ -48,15 +51,6 @@ def run_coordinator(context: WorkerContext) -> None:
     evaluation.evaluate_and_write()
     coordinator.close()
     context.log_event("closed")
-
-
-def _progress_callback(context: WorkerContext, steps_before: int) -> Callable[[int], None]:
-    """Return a function that adds to the steps before; both are steps per worker."""
-
-    def on_progress(steps: int) -> None:
-        context.progress.set(steps_before + steps)
-
-    return on_progress
 
 
 def _segments(job: WorkerJob, evaluation: CheckpointedEvaluation) -> list[tuple[str, int, bool]]:
@@ -78,21 +72,21 @@ def coordinator_step_table(rows: list[tuple[str, RemoteStep]], examples: int) ->
     Times on the wall clock of the workers are converted to the monotonic clock of this machine.
     """
     offset_s = time.monotonic() - time.time()
-    steps_by_worker: dict[int, int] = {}
-    step = []
-    for _, row in rows:
-        step.append(steps_by_worker.get(row.worker, 0))
-        steps_by_worker[row.worker] = step[-1] + 1
-    columns: dict[str, NDArray[Any]] = {
-        "step": np.array(step, dtype=np.int64),
-        "worker": np.array([row.worker for _, row in rows], dtype=np.int64),
-        "kind": np.array([kind for kind, _ in rows], dtype=object),
-        "examples": np.full(len(rows), examples, dtype=np.int64),
-        "start_s": np.array([row.start_unix_s + offset_s for _, row in rows]),
-        "step_s": np.array([row.end_unix_s - row.start_unix_s for _, row in rows]),
-    }
-    for phase in PHASES:
-        columns[f"{phase}_s"] = np.array([row.phases_s.get(phase, np.nan) for _, row in rows])
-    columns["loss"] = np.array([row.loss for _, row in rows])
-    columns["gradients_ready_s"] = np.full(len(rows), np.nan)  # no worker waits for the slowest
-    return pa.table(columns)
+    steps_by_worker: Counter[int] = Counter()
+    table = []
+    for kind, row in rows:
+        table.append(
+            {
+                "step": steps_by_worker[row.worker],
+                "worker": row.worker,
+                "kind": kind,
+                "examples": examples,
+                "start_s": row.start_unix_s + offset_s,
+                "step_s": row.end_unix_s - row.start_unix_s,
+                **{f"{phase}_s": row.phases_s.get(phase, math.nan) for phase in PHASES},
+                "loss": row.loss,
+                "gradients_ready_s": math.nan,  # no worker waits for the slowest
+            }
+        )
+        steps_by_worker[row.worker] += 1
+    return pa.Table.from_pylist(table)

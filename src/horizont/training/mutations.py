@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,40 +20,13 @@ MutatedTraining = tuple[TrainingSetup, Any]
 Mutation = Callable[[TrainingSetup, Any], MutatedTraining]
 
 
-def _map_layers(setup: TrainingSetup, change: Callable[[Layer], Layer]) -> TrainingSetup:
-    layers = tuple(change(layer) for layer in setup.network.layers)
-    return replace(setup, network=replace(setup.network, layers=layers))
-
-
-def _with_layer_field(
-    setup: TrainingSetup, layer_type: type[Layer], **fields: Any
-) -> TrainingSetup:
-    """Set fields of all layers of a type."""
-
-    def change(layer: Layer) -> Layer:
-        return replace(layer, **fields) if isinstance(layer, layer_type) else layer
-
-    return _map_layers(setup, change)
-
-
 def padding(setup: TrainingSetup, examples: Any) -> MutatedTraining:
     """Set one more pixel of padding for the first convolution; pooling hides the other shape."""
-    first = next(layer for layer in setup.network.layers if isinstance(layer, Conv))
-
-    def pad(layer: Layer) -> Layer:
-        return replace(first, padding=first.padding + 1) if layer is first else layer
-
-    return _map_layers(setup, pad), examples
-
-
-def flatten_order(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Set channels last as the order of flattening."""
-    return _with_layer_field(setup, Flatten, order="hwc"), examples
-
-
-def loss_reduction(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Sum the loss over the batch instead of averaging it."""
-    return replace(setup, loss_reduction="sum"), examples
+    layers = list(setup.network.layers)
+    index = next(index for index, layer in enumerate(layers) if isinstance(layer, Conv))
+    first = cast(Conv, layers[index])
+    layers[index] = replace(first, padding=first.padding + 1)
+    return replace(setup, network=replace(setup.network, layers=tuple(layers))), examples
 
 
 def initial_weights(setup: TrainingSetup, examples: Any) -> MutatedTraining:
@@ -75,35 +48,10 @@ def nesterov(setup: TrainingSetup, examples: Any) -> MutatedTraining:
     return replace(setup, optimizer=optimizer), examples
 
 
-def decayed_biases(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Apply weight decay to biases, scales and offsets, too."""
-    return replace(setup, decay_all=True), examples
-
-
 def scaled_gradient(setup: TrainingSetup, examples: Any) -> MutatedTraining:
     """Set a factor of 1.001 for the gradient of the second matrix or kernel."""
     second = [name for name in setup.weights if name.endswith(".weight")][1]
     return replace(setup, gradient_factors={second: 1.001}), examples
-
-
-def norm_momentum(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Update the running statistics of batch norm ten times more slowly."""
-    return _with_layer_field(setup, BatchNorm, momentum=0.99), examples
-
-
-def norm_epsilon(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Set the epsilon of batch norm to another framework's default."""
-    return _with_layer_field(setup, BatchNorm, epsilon=1e-3), examples
-
-
-def pooling_mode(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Replace max pooling by average pooling."""
-    return _with_layer_field(setup, MaxPool, mode="average"), examples
-
-
-def gate_order(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Replace the rows of the LSTM's forget gate by those of the cell, and vice versa."""
-    return _with_layer_field(setup, LSTM, gates="icfo"), examples
 
 
 def mixed_states(setup: TrainingSetup, examples: Any) -> MutatedTraining:
@@ -132,24 +80,45 @@ def data_order(setup: TrainingSetup, examples: Any) -> MutatedTraining:
     return setup, replace(examples, order=[np.asarray(indices) for indices in order])
 
 
+def _set_layer_fields(layer_type: type[Layer], **fields: Any) -> Mutation:
+    """Return a mutation that sets fields of all layers of a type."""
+
+    def mutate(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+        layers = tuple(
+            replace(layer, **fields) if isinstance(layer, layer_type) else layer
+            for layer in setup.network.layers
+        )
+        return replace(setup, network=replace(setup.network, layers=layers)), examples
+
+    return mutate
+
+
+def _set_fields(**fields: Any) -> Mutation:
+    """Return a mutation that sets fields of the training setup."""
+    return lambda setup, examples: (replace(setup, **fields), examples)
+
+
 MUTATION_FUNCTIONS: dict[str, Mutation] = {
-    mutation.__name__: mutation
-    for mutation in (
-        padding,
-        flatten_order,
-        loss_reduction,
-        initial_weights,
-        learning_rate,
-        nesterov,
-        decayed_biases,
-        scaled_gradient,
-        gate_order,
-        mixed_states,
-        norm_momentum,
-        norm_epsilon,
-        pooling_mode,
-        dropped_partial_batch,
-        label_shift,
-        data_order,
-    )
+    "padding": padding,
+    # Channels last.
+    "flatten_order": _set_layer_fields(Flatten, order="hwc"),
+    # The sum over the batch instead of the mean.
+    "loss_reduction": _set_fields(loss_reduction="sum"),
+    "initial_weights": initial_weights,
+    "learning_rate": learning_rate,
+    "nesterov": nesterov,
+    # Biases, scales and offsets decay, too.
+    "decayed_biases": _set_fields(decay_all=True),
+    "scaled_gradient": scaled_gradient,
+    # The rows of the LSTM's forget gate in the place of those of the cell, and vice versa.
+    "gate_order": _set_layer_fields(LSTM, gates="icfo"),
+    "mixed_states": mixed_states,
+    # Running statistics change ten times more slowly.
+    "norm_momentum": _set_layer_fields(BatchNorm, momentum=0.99),
+    # Another framework's default.
+    "norm_epsilon": _set_layer_fields(BatchNorm, epsilon=1e-3),
+    "pooling_mode": _set_layer_fields(MaxPool, mode="average"),
+    "dropped_partial_batch": dropped_partial_batch,
+    "label_shift": label_shift,
+    "data_order": data_order,
 }

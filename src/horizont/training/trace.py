@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from horizont.networks.layers import Dropout
 from horizont.networks.network import Network
 from horizont.training.context import training_setup
 from horizont.training.mutations import MUTATION_FUNCTIONS
+
+#: Dropout masks by the number of the step and of its examples.
+Masks = Callable[[int, int], Weights]
 
 
 def record_trace(job: TraceJob) -> None:
@@ -44,7 +48,7 @@ def record_trace(job: TraceJob) -> None:
     for trace_run in job.runs:
         setup, examples = traced_setup(job, trace_run, data)
         is_reversed = trace_run.perturbation == "batch_order"
-        masks = DropoutMasks(setup.network, job.seed, is_reversed=is_reversed)
+        masks = partial(draw_dropout_masks, setup.network, job.seed, is_reversed=is_reversed)
         trainer = adapter.trainer(setup)
         arrays = capture_first_batch(trainer, examples, masks)
         arrays |= capture_trajectory(trainer, examples, masks, job.at_steps)
@@ -64,10 +68,18 @@ def traced_setup(
         order = [indices[::-1].copy() for indices in examples.order]
         examples = replace(examples, order=order)
     setup = training_setup(job.workload, data, job.seed, job.variant)
-    network = use_external_dropout_masks(setup.network)
-    setup = replace(setup, dtype=trace_run.dtype, network=network)
+    # The comparator sets the dropout masks, so that all frameworks drop the same elements.
+    layers = tuple(
+        replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer
+        for layer in setup.network.layers
+    )
+    setup = replace(setup, dtype=trace_run.dtype, network=replace(setup.network, layers=layers))
     if trace_run.perturbation == "weight_ulp":
-        weights = perturb_weights_by_one_ulp(setup.weights, trace_run.dtype)
+        infinity = np.array(np.inf, setup.dtype)
+        weights = {
+            name: np.nextafter(value.astype(setup.dtype), infinity)
+            for name, value in setup.weights.items()
+        }
         setup = replace(setup, weights=weights)
     if trace_run.mutation is None:
         return setup, examples
@@ -111,58 +123,32 @@ def _windows(job: TraceJob, data: TextData) -> TextWindows:
     return TextWindows(np.array(data.train_tokens), time_steps, list(order))
 
 
-def perturb_weights_by_one_ulp(weights: Weights, dtype: str) -> Weights:
-    """Return the weights, each increased by one unit in the last place of the data type."""
-    return {
-        name: np.nextafter(value.astype(dtype), np.array(np.inf, dtype))
-        for name, value in weights.items()
-    }
+def draw_dropout_masks(
+    network: Network, seed: int, step: int, examples: int, *, is_reversed: bool
+) -> Weights:
+    """Draw the masks of all dropout layers: zero with the layer's rate, else 1 / (1 - rate).
 
-
-def use_external_dropout_masks(network: Network) -> Network:
-    """Return the network with external masks for all dropout layers.
-
-    The comparator sets the masks, so that all frameworks drop the same elements.
-    """
-    layers = tuple(
-        replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer
-        for layer in network.layers
-    )
-    return replace(network, layers=layers)
-
-
-@dataclass(frozen=True)
-class DropoutMasks:
-    """Random masks of all dropout layers of a network.
-
-    Attributes
+    Parameters
     ----------
     is_reversed
-        Whether the examples of each batch are in reverse order, and with them the masks.
+        Whether the examples of the batch are in reverse order, and with them the masks.
     """
-
-    network: Network
-    seed: int
-    is_reversed: bool = False
-
-    def for_step(self, step: int, examples: int) -> Weights:
-        """Draw the masks of a step: zero with the layer's rate, else 1 / (1 - rate)."""
-        masks = {}
-        for context in self.network.layer_contexts:
-            layer = context.layer
-            if isinstance(layer, Dropout):
-                random = np.random.default_rng([self.seed, step, zlib.crc32(layer.name.encode())])
-                mask = random.random((examples, *context.shape)) >= layer.rate
-                masks[layer.name] = (mask[::-1] if self.is_reversed else mask) / (1.0 - layer.rate)
-        return masks
+    masks = {}
+    for context in network.layer_contexts:
+        layer = context.layer
+        if isinstance(layer, Dropout):
+            random = np.random.default_rng([seed, step, zlib.crc32(layer.name.encode())])
+            mask = random.random((examples, *context.shape)) >= layer.rate
+            masks[layer.name] = (mask[::-1] if is_reversed else mask) / (1.0 - layer.rate)
+    return masks
 
 
 def capture_first_batch(
-    trainer: Trainer, examples: InMemoryImages | TextWindows, masks: DropoutMasks
+    trainer: Trainer, examples: InMemoryImages | TextWindows, masks: Masks
 ) -> dict[str, NDArray[Any]]:
     """Return initial weights, and logits, loss and gradients of the first batch."""
     arrays = {f"initial/0/{name}": value for name, value in trainer.weights().items()}
-    trainer.set_dropout_masks(masks.for_step(1, len(examples.order[0])))
+    trainer.set_dropout_masks(masks(1, len(examples.order[0])))
     first_batch = next(trainer.batches(replace(examples, order=examples.order[:1])))
     computed = trainer.forward_backward(first_batch)
     arrays["logits/0/logits"] = computed.logits
@@ -173,14 +159,14 @@ def capture_first_batch(
 def capture_trajectory(
     trainer: Trainer,
     examples: InMemoryImages | TextWindows,
-    masks: DropoutMasks,
+    masks: Masks,
     at_steps: Sequence[int],
 ) -> dict[str, NDArray[Any]]:
     """Train, and return updates, statistics and states after some numbers of steps."""
     initial = trainer.weights()
     arrays = {}
     for step, batch in enumerate(trainer.batches(examples), start=1):
-        trainer.set_dropout_masks(masks.for_step(step, len(examples.order[step - 1])))
+        trainer.set_dropout_masks(masks(step, len(examples.order[step - 1])))
         trainer.synchronize(trainer.step(batch))
         if step in at_steps:
             for name, value in trainer.weights().items():
