@@ -163,7 +163,7 @@ def test_a_response_takes_the_latency_twice(tmp_path: Path) -> None:
             assert responding.stdout.readline() == "listening\n"
             duration_s = float(output_of(hosts, "host-1", tmp_path, REQUEST, "host-0"))
         assert duration_s >= 2 * 0.020
-        assert psutil.pid_exists(hosts.helper_processes()["switch"])
+        assert psutil.pid_exists(hosts.latency_links.pid)
         assert send(hosts, tmp_path, 3_000_000) == 3_000_000
         hosts.disconnect("host-1")
         with pytest.raises(subprocess.CalledProcessError):

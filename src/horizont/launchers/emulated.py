@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
@@ -60,13 +60,7 @@ class EmulatedLauncher:
 
     @contextmanager
     def open(self, topology: Topology, folder: Path) -> Iterator[EmulatedCluster]:
-        """Create the hosts of a topology, removed at the end of the context.
-
-        Raises
-        ------
-        UserError
-            If this system does not allow it.
-        """
+        """Create the hosts of a topology, removed at the end of the context."""
         if reason := self.unavailable_reason(topology):
             raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
         with ExitStack() as stack:
@@ -82,13 +76,7 @@ LAUNCHER = EmulatedLauncher()
 
 
 class EmulatedCluster:
-    """The hosts of a run and their switch.
-
-    Parameters
-    ----------
-    folder
-        For a temporary hosts file.
-    """
+    """The hosts of a run and their switch."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         self.names = topology.all_hosts
@@ -102,16 +90,11 @@ class EmulatedCluster:
         self.hosts_file = folder / "hosts"
 
     def set_up(self) -> None:
-        """Create the links and set names and addresses.
-
-        Raises
-        ------
-        ClusterError
-            If the system does not allow it.
-        """
+        """Create the links and set names and addresses, or raise a `ClusterError`."""
         for namespace in (self.switch, *self.hosts.values()):
             namespace.wait_ready()
-        self.hosts_file.write_text(self._hosts_file_text(), encoding="utf-8")
+        entries = ["127.0.0.1 localhost", *(f"{self.address(name)} {name}" for name in self.names)]
+        self.hosts_file.write_text("\n".join(entries) + "\n", encoding="utf-8")
         self._create_links()
         for name, namespace in self.hosts.items():
             self._configure_host(name, namespace)
@@ -120,27 +103,22 @@ class EmulatedCluster:
         # The mounts of the hosts keep the file, which must not become part of the record.
         self.hosts_file.unlink()
 
-    def _hosts_file_text(self) -> str:
-        lines = [f"{self.address(name)} {name}" for name in self.names]
-        return "\n".join(["127.0.0.1 localhost", *lines]) + "\n"
-
     def _create_links(self) -> None:
         self.switch.ip(["link add switch type bridge", "link set switch up"])
+        pids = {name: namespace.pid for name, namespace in self.hosts.items()}
         if self.link.latency_ms:
-            self._create_latency_links()
+            delay_s = self.link.latency_ms / 2e3  # from host to host, a packet takes two links
+            hosts = [f"{name}={pid}" for name, pid in pids.items()]
+            program = (sys.executable, "-m", "horizont.launchers.latency_link")
+            command = (*program, str(delay_s), str(self.switch.pid), *hosts)
+            self.latency_links = HolderProcess(command)
+            self.latency_links.wait_ready()
         else:
             self.switch.ip(
-                f"link add {name} type veth peer name {HOST_INTERFACE} netns {namespace.pid}"
-                for name, namespace in self.hosts.items()
+                f"link add {name} type veth peer name {HOST_INTERFACE} netns {pid}"
+                for name, pid in pids.items()
             )
         self.switch.ip(f"link set {name} master switch up" for name in self.hosts)
-
-    def _create_latency_links(self) -> None:
-        delay_s = self.link.latency_ms / 2e3  # from host to host, a packet takes two links
-        hosts = [f"{name}={namespace.pid}" for name, namespace in self.hosts.items()]
-        program = (sys.executable, "-m", "horizont.launchers.latency_link")
-        self.latency_links = HolderProcess((*program, str(delay_s), str(self.switch.pid), *hosts))
-        self.latency_links.wait_ready()
 
     def _configure_host(self, name: str, namespace: Namespace) -> None:
         namespace.ip(
@@ -179,18 +157,10 @@ class EmulatedCluster:
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the hosts' interfaces and the process that forwards frames."""
-        for name, counters in self.byte_counters().items():
-            sampler.add_host(name, counters)
-        for name, pid in self.helper_processes().items():
-            sampler.add_root(pid, name)
-
-    def byte_counters(self) -> Mapping[str, Path]:
-        """Return the file with the byte counters of each host, readable from outside."""
-        return {name: Path(f"/proc/{host.pid}/net/dev") for name, host in self.hosts.items()}
-
-    def helper_processes(self) -> Mapping[str, int]:
-        """Return the ID of the process that forwards frames on links with latency, by name."""
-        return {"switch": self.latency_links.pid} if self.latency_links else {}
+        for name, host in self.hosts.items():
+            sampler.add_host(name, Path(f"/proc/{host.pid}/net/dev"))
+        if self.latency_links is not None:
+            sampler.add_root(self.latency_links.pid, "switch")
 
     def apply_cpu_quota(self) -> None:
         """Apply the CPU quotas of all hosts; again it changes nothing."""

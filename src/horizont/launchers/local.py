@@ -47,13 +47,7 @@ class LocalLauncher:
 
 
 class LocalCluster:
-    """The launcher's own machine, under one or several of its addresses.
-
-    Parameters
-    ----------
-    stack
-        Releases the ports at the end of the run.
-    """
+    """The launcher's own machine, under one or several of its addresses."""
 
     def __init__(self, topology: Topology, stack: contextlib.ExitStack) -> None:
         names, addresses = topology.all_hosts, topology.addresses
@@ -61,7 +55,7 @@ class LocalCluster:
             name: addresses[number % len(addresses)] for number, name in enumerate(names)
         }
         self._base_port = topology.base_port
-        self._stack = stack
+        self._stack = stack  # releases the ports
 
     def endpoints(self, hosts: Sequence[str]) -> list[str]:
         """Return a free port for each process."""

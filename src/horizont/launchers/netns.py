@@ -58,13 +58,7 @@ class HolderProcess:
         return self.process.pid
 
     def wait_ready(self) -> None:
-        """Wait until the resource exists.
-
-        Raises
-        ------
-        ClusterError
-            If the system does not allow it.
-        """
+        """Wait until the resource exists; raise a `ClusterError` if the system refuses it."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode().strip()
         if line != "ready":
@@ -101,13 +95,7 @@ class Namespace(HolderProcess):
         super().__init__(["unshare", "--net", "--uts", "--mount", "sh", "-c", script])
 
     def run(self, *command: str, stdin: str | None = None) -> None:
-        """Run a command inside.
-
-        Raises
-        ------
-        ClusterError
-            If it fails.
-        """
+        """Run a command inside; raise a `ClusterError` if it fails."""
         completed = subprocess.run(
             [*self.command_prefix(), *command],
             input=stdin,
@@ -133,36 +121,22 @@ def set_rate_limit(namespace: Namespace, interface: str, rate_mbit: float | None
     """Set the rate at which an interface sends, in 10^6 bits per second; None for no limit."""
     if rate_mbit is None:
         return
-    namespace.run("tc", "qdisc", "replace", "dev", interface, *tbf_arguments(rate_mbit))
-
-
-def tbf_arguments(rate_mbit: float) -> tuple[str, ...]:
-    """Return the arguments of ``tc`` for a token bucket filter."""
     burst_bytes = max(BURST_BYTES, int(rate_mbit * 1e6 / 8 * BURST_S))
-    return (
-        *("root", "tbf", "rate", f"{round(rate_mbit * 1e6)}bit"),
-        *("burst", f"{burst_bytes}b", "latency", f"{QUEUE_MS}ms"),
-    )
+    token_bucket = f"rate {round(rate_mbit * 1e6)}bit burst {burst_bytes}b latency {QUEUE_MS}ms"
+    command = f"tc qdisc replace dev {interface} root tbf {token_bucket}"
+    namespace.run(*command.split())
 
 
 class CpuQuota:
-    """A control group whose CPU time can be limited.
-
-    Parameters
-    ----------
-    name
-        Name of the group, unique on this machine.
-    cpus
-        CPU time per second that the group may use, in cores.
-
-    Raises
-    ------
-    OSError
-        If the kernel or the permissions do not allow it.
-    """
+    """A control group, named uniquely on this machine, that may use so many cores on average."""
 
     def __init__(self, name: str, cpus: float) -> None:
-        root, self.is_cgroup_v2 = _cgroup_root()
+        root = Path("/sys/fs/cgroup")
+        self.is_cgroup_v2 = (root / "cgroup.controllers").exists()
+        if not self.is_cgroup_v2:
+            root /= "cpu"
+            if not os.access(root, os.W_OK):
+                raise OSError("no writable control group for CPU time")
         self.quota_us = max(1000, round(cpus * QUOTA_PERIOD_US))
         self.folder = root / name
         self.folder.mkdir()
@@ -187,15 +161,6 @@ class CpuQuota:
     @property
     def cleanup_command(self) -> str:
         """Shell commands that remove the group once its last process has exited."""
-        retry = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"
-        return f"{retry}; do rmdir '{self.folder}' 2>/dev/null && break; sleep 0.1; done; "
-
-
-def _cgroup_root() -> tuple[Path, bool]:
-    """Return the parent of the groups, and whether it is of cgroup v2."""
-    version_1, version_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-    if (version_2 / "cgroup.controllers").exists():
-        return version_2, True
-    if not os.access(version_1, os.W_OK):
-        raise OSError("no writable control group for CPU time")
-    return version_1, False
+        return (
+            f"for i in $(seq 20); do rmdir '{self.folder}' 2>/dev/null && break; sleep 0.1; done; "
+        )

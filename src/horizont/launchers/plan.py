@@ -60,15 +60,12 @@ class RunPlan:
 
     Attributes
     ----------
-    folder
-        The unfinished record.
     start_barrier
         A file that the launcher creates when all processes have warmed up and the CPU quotas
         apply; None if no process waits for it.
     """
 
     run: Run
-    folder: Path
     processes: tuple[ProcessPlan, ...]
     start_barrier: Path | None = None
 
@@ -126,12 +123,10 @@ def plan_run(
     ----------
     folder
         The unfinished record.
-    data_folder
-        The prepared data set.
+    data_folder, files_folder
+        The prepared data set; in its official format, too, if the input pipeline reads files.
     addresses
         Where each process listens, ``address:port``, in the order of `role_assignment`.
-    files_folder
-        The data set in its official format, if the input pipeline reads files.
     """
     assignment = role_assignment(run)
     by_role: dict[str, list[str]] = {}
@@ -156,7 +151,7 @@ def plan_run(
         is_service = role in run.system.info.service_roles
         framework, threads = run.system.framework, run.topology.threads
         plans.append(_worker_process(job, framework, threads, host, is_service=is_service))
-    return RunPlan(run=run, folder=folder, processes=tuple(plans), start_barrier=start_barrier)
+    return RunPlan(run=run, processes=tuple(plans), start_barrier=start_barrier)
 
 
 def plan_trace(job: TraceJob) -> ProcessPlan:
@@ -213,13 +208,7 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 
 def format_plan(run: Run, data_folder: Path | None = None, files_folder: Path | None = None) -> str:
-    """Format the processes of a run as text, without hosts, ports or a record to exist.
-
-    Parameters
-    ----------
-    data_folder, files_folder
-        As of `plan_run`.
-    """
+    """Format the processes of a run as text; no hosts, ports or record have to exist."""
     addresses = [f"{host}:PORT" for _, _, host in role_assignment(run)]
     dataset = data_folder or Path("data", "prepared", run.workload.dataset)
     plan = plan_run(run, Path("RECORD"), dataset, addresses, files_folder)
