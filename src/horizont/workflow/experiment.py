@@ -32,12 +32,7 @@ def execute_experiment(name: str, paths: Paths | None = None) -> list[Path]:
     for published in (paths.metrics(name), paths.plots(name)):
         published.unlink(missing_ok=True)
     return [
-        run_notebook(
-            experiment.kind,
-            {"experiment": name, "workload": workload},
-            paths,
-            paths.experiment_page(name, workload),
-        )
+        _execute(experiment.kind, name, workload, paths, paths.experiment_page(name, workload))
         for workload in experiment.workloads
     ]
 
@@ -56,15 +51,19 @@ def execute_views(name: str, paths: Paths | None = None) -> list[Path]:
     experiment = read_study(paths.params).experiment(name)
     _empty_folder(paths.views / name)
     return [
-        run_notebook(
-            f"views/{view}",
-            {"experiment": name, "workload": workload},
-            paths,
-            paths.view_page(name, workload, view),
-        )
+        _execute(f"views/{view}", name, workload, paths, paths.view_page(name, workload, view))
         for view in experiment.views
         for workload in experiment.workloads
     ]
+
+
+def _execute(notebook: str, experiment: str, workload: str, paths: Paths, out: Path) -> Path:
+    return run_notebook(notebook, {"experiment": experiment, "workload": workload}, paths, out)
+
+
+def _empty_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
 def run_on_workloads(name: str, workload: str, paths: Paths) -> list[Record]:
@@ -83,8 +82,3 @@ def print_plans(name: str, workload: str, paths: Paths) -> None:
 
 def _selected_workloads(study: Study, name: str, workload: str) -> tuple[str, ...]:
     return (workload,) if workload else study.experiment(name).workloads
-
-
-def _empty_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)

@@ -72,16 +72,16 @@ def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: 
     progress.start(_run_label(run))
     if record := _find_final_record(store, key, progress):
         return record
-    environment = describe_environment(framework_distributions())
     if reason := skip_reason(run):
         progress.finish("skipped", executed=False)
         writer = RecordWriter(store, key)
-        writer.start(run, environment)
+        writer.start(run, describe_environment(framework_distributions()))
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
     with exclusive_measurement(progress.message):
         # Another process may have executed it while this one waited.
         if record := _find_final_record(store, key, progress):
             return record
+        environment = describe_environment(framework_distributions())
         environment["provenance"] = provenance
         files = prepare_files(run, paths)
         run_paths = RunPaths(store, paths.prepared(dataset.name), environment, files)

@@ -59,7 +59,8 @@ def run_notebook(
     if not source.exists():
         notebooks = sorted(path.stem for path in paths.notebooks.glob("*.ipynb"))
         raise UserError("notebook", name, notebooks)
-    check_parameters(source, parameters)
+    _skip_rfc3987_grammar()
+    _check_parameters(source, parameters)
     default_name = "-".join([name, *map(str, parameters.values())])
     out = out or paths.executed_notebooks / f"{default_name}.ipynb"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +69,8 @@ def run_notebook(
     return out
 
 
-def check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
+def _check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
     """Refuse a parameter that the notebook does not declare."""
-    _skip_rfc3987_grammar()
     from papermill import inspect_notebook
 
     declared = inspect_notebook(str(notebook))
@@ -80,7 +80,6 @@ def check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
 
 
 def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path) -> None:
-    _skip_rfc3987_grammar()
     from papermill import PapermillExecutionError, execute_notebook
     from traitlets.config import Config
 
@@ -89,17 +88,11 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
             # Files as transport need no port and no encryption. The kernel is shut down by an
             # interrupt, which it would log as an error; errors of cells are in the notebook. It
             # must have time to end the processes and hosts of a run before it is killed.
-            manager = {
-                "transport": "ipc",
-                "ip": str(folder / "kernel"),
-                "shutdown_wait_time": SHUTDOWN_TIMEOUT_S,
-            }
-            settings = Config(
-                {
-                    "KernelManager": manager,
-                    "NotebookClient": {"extra_arguments": ["--log-level=50"]},
-                }
-            )
+            settings = Config()
+            settings.KernelManager.transport = "ipc"
+            settings.KernelManager.ip = str(folder / "kernel")
+            settings.KernelManager.shutdown_wait_time = SHUTDOWN_TIMEOUT_S
+            settings.NotebookClient.extra_arguments = ["--log-level=50"]
             execute_notebook(
                 str(source),
                 str(out),
@@ -114,30 +107,24 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
         raise NotebookFailed(out, error.ename, error.evalue) from None
     finally:
         if out.exists():
-            strip_papermill_metadata(out)
-            rebase_links(out, source.parent)
+            _clean_copy(out, source.parent)
 
 
-def strip_papermill_metadata(path: Path) -> None:
-    """Remove papermill's times and paths, which differ in every execution."""
+def _clean_copy(path: Path, source_folder: Path) -> None:
+    """Remove papermill's times and paths, which differ in every execution, and rebase links.
+
+    Those that lead out of the folder of the notebook would not be valid in that of the copy.
+    """
     import nbformat
+
+    def rebased(link: re.Match[str]) -> str:
+        return f"]({os.path.relpath(source_folder / link[1], path.parent)}"
 
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def rebase_links(path: Path, source: Path) -> None:
-    """Make the links of an executed copy valid that lead out of the folder of its notebook."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-
-    def rebased(link: re.Match[str]) -> str:
-        return f"]({os.path.relpath(source / link[1], path.parent)}"
-
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = re.sub(r"\]\((\.\./[^)#\s]+)", rebased, "".join(cell["source"]))
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"\]\((\.\./[^)#\s]+)", rebased, cell.source)
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
