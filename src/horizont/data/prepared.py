@@ -130,22 +130,24 @@ def expected_arrays(
 def check_dataset(info: DatasetInfo, content: DatasetArrays) -> None:
     """Refuse content that is not the complete set of the catalogue."""
     for name, (dtype, shape) in expected_arrays(info.kind, info.shape, info.splits).items():
-        field = f"{info.name}: {name}"
-        _check_type(content.arrays[name], dtype, shape, field)
-        if not name.endswith("_images"):
-            _check_value_range(content.arrays[name], info.classes, field)
+        _check_array(content.arrays[name], dtype, shape, f"{info.name}: {name}", info.classes)
     words = len(content.vocabulary or ())
     if info.kind == "text" and words != info.classes:
         raise UserError(f"{info.name}: vocabulary", f"{words} words", f"{info.classes} words")
 
 
-def _check_type(array: Array, dtype: np.dtype[Any], shape: tuple[int, ...], field: str) -> None:
+def _check_array(
+    array: Array,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    field: str,
+    classes: int | None = None,
+) -> None:
+    """Refuse another type; with `classes`, also labels and tokens outside of 0..classes-1."""
     if (array.dtype, array.shape) != (dtype, shape):
         raise UserError(field, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
-
-
-def _check_value_range(array: Array, classes: int, field: str) -> None:
-    """Refuse labels or tokens outside of 0..classes-1."""
+    if classes is None or dtype == np.uint8:  # images
+        return
     if len(array) and (array.min() < 0 or array.max() >= classes):
         raise UserError(field, f"{array.min()} to {array.max()}", f"0 to {classes - 1}")
 
@@ -252,13 +254,10 @@ def load(folder: Path, verify: bool = False) -> ImageData | TextData:
             arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise UserError(str(path), f"unreadable: {error}", "a NumPy file") from error
-        _check_type(arrays[name], dtype, shape, str(path))
-        if not verify:
-            continue
-        if not name.endswith("_images"):
-            _check_value_range(arrays[name], description.classes, str(path))
-        actual, recorded = hash_array(arrays[name]), description.sha256.get(name)
-        if actual != recorded:
+        classes = description.classes if verify else None
+        _check_array(arrays[name], dtype, shape, str(path), classes)
+        recorded = description.sha256.get(name)
+        if verify and (actual := hash_array(arrays[name])) != recorded:
             raise UserError(str(path), f"hash {actual}", f"{recorded}, as in {DESCRIPTION_FILE}")
     if description.kind == "image":
         return ImageData(description, **arrays)

@@ -29,7 +29,7 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from horizont.data.catalogue import DatasetInfo
-from horizont.data.prepared import Array, DatasetArrays, expected_arrays
+from horizont.data.prepared import Array, DatasetArrays
 from horizont.data.synthetic_text import TextDistribution, best_perplexity, generate_text
 
 #: Images that share a random stream; the first examples of a set need only their own chunks.
@@ -262,30 +262,15 @@ def synthesise(
     best : dict
         The best that a model can reach in expectation: `best_accuracy` or `best_perplexity`.
     """
-    if info.kind == "image":
-        images = image_distribution(info, seed)
-        content = _synthesise_images(images, info, splits)
-        return content, {"best_accuracy": images.best_accuracy}
-    text, tokens = TextDistribution(info.classes, seed), {}
+    arrays: dict[str, Array] = {}
+    if info.kind == "text":
+        text = TextDistribution(info.classes, seed)
+        for split, count in splits.items():
+            arrays[f"{split}_tokens"] = generate_text(text, split, count)
+        return DatasetArrays(arrays, text.vocabulary()), {"best_perplexity": best_perplexity(text)}
+    distribution = image_distribution(info, seed)
     for split, count in splits.items():
-        tokens[f"{split}_tokens"] = generate_text(text, split, count)
-    return DatasetArrays(tokens, text.vocabulary()), {"best_perplexity": best_perplexity(text)}
-
-
-def _synthesise_images(
-    distribution: ImageDistribution,
-    info: DatasetInfo,
-    splits: Mapping[str, int],
-) -> DatasetArrays:
-    arrays: dict[str, Array] = {
-        name: np.empty(shape, dtype)
-        for name, (dtype, shape) in expected_arrays(info.kind, info.shape, splits).items()
-    }
-    for split, count in splits.items():
-        done = 0
-        for images, labels, _ in generate_images(distribution, split, count):
-            chunk = slice(done, done + len(labels))
-            arrays[f"{split}_images"][chunk] = images
-            arrays[f"{split}_labels"][chunk] = labels
-            done += len(labels)
-    return DatasetArrays(arrays)
+        images, labels, _ = zip(*generate_images(distribution, split, count), strict=True)
+        arrays[f"{split}_images"] = np.concatenate(images)
+        arrays[f"{split}_labels"] = np.concatenate(labels)
+    return DatasetArrays(arrays), {"best_accuracy": distribution.best_accuracy}
