@@ -93,13 +93,7 @@ class Recommendation:
 def recommend(
     records: Sequence[Record], question: Question, certificates: Mapping[str, CertificateStatus]
 ) -> Recommendation:
-    """Rank the systems by the objective of a question.
-
-    Parameters
-    ----------
-    certificates
-        By workload, whether its systems were verified to train the same network.
-    """
+    """Rank the systems by the objective of a question, with the certificates by workload."""
     if question.objective == "fault tolerance":
         return _rank_by_fault_tolerance(records)
     successful = [record for record in records if record.ok and record.run.fault is None]

@@ -133,9 +133,7 @@ def unmatched_work(
     return [key for key in first if key not in second], [key for key in second if key not in first]
 
 
-def ratio_of_medians(
-    over: NDArray[np.float64], under: NDArray[np.float64], level: float = LEVEL
-) -> Estimate:
+def ratio_of_medians(over: NDArray[np.float64], under: NDArray[np.float64]) -> Estimate:
     """Estimate the ratio of the medians of two independent groups of positive numbers.
 
     The percentile bootstrap of the difference of median logarithms. Its level is bounded by what
@@ -149,13 +147,13 @@ def ratio_of_medians(
     interval = scipy.stats.bootstrap(
         logs,
         lambda a, b, axis: np.median(a, axis=axis) - np.median(b, axis=axis),
-        confidence_level=level,
+        confidence_level=LEVEL,
         n_resamples=RESAMPLES,
         method="percentile",
         rng=np.random.default_rng(_SEED),
     ).confidence_interval
-    bound = attainable_level(n, level)
-    return Estimate(value, exp(float(interval.low)), exp(float(interval.high)), bound, n)
+    low, high = exp(float(interval.low)), exp(float(interval.high))
+    return Estimate(value, low, high, attainable_level(n), n)
 
 
 def _classify_change(ratio: Estimate, more_is_worse: bool) -> str:

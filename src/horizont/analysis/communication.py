@@ -7,7 +7,6 @@ of every weight and receives every weight. Headers and acknowledgements are left
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -31,7 +30,6 @@ from horizont.analysis.steps import (
     window_overlap,
 )
 from horizont.config.run import Run
-from horizont.config.topology import Topology
 from horizont.records.record import Record
 from horizont.statistics.intervals import median
 
@@ -50,55 +48,34 @@ class Volume:
 def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> dict[str, Volume]:
     """Compute the bytes that each host has to send and receive; loopback traffic is not counted.
 
-    Parameters
-    ----------
-    parameters
-        Trainable parameters of the network.
-    steps
-        Steps of each worker, by rank.
+    Those of a host with one of several servers are unknown, unless the servers hold equal slices.
+    `parameters` are the trainable ones of the network, `steps` those of each worker, by rank.
     """
-    topology = run.topology
-    size = float(parameters * NUMBER_BYTES[run.gradient_exchange.compression])
-    if run.system.is_local:
-        return {host: Volume(0.0, 0.0) for host in topology.all_hosts}
-    if run.system.architecture == "allreduce":
-        return _ring_traffic(topology, size * min(steps) / run.gradient_exchange.local_steps)
-    return _server_traffic(topology, size, steps, equal=run.system.info.has_equal_slices)
-
-
-def _ring_traffic(topology: Topology, size: float) -> dict[str, Volume]:
-    """Compute ring traffic: 2 (n - 1) / n of the gradients from each worker to the next."""
-    n = topology.workers
-    hosts = _assign_round_robin(topology.worker_hosts, n)
-    # The ring may turn either way round: a host's neighbours are the same, and so are the bytes.
-    sending = Counter(host for rank, host in enumerate(hosts) if hosts[(rank + 1) % n] != host)
-    receiving = Counter(host for rank, host in enumerate(hosts) if hosts[rank - 1] != host)
-    sent = 2 * (n - 1) / n * size
-    return {h: Volume(sending[h] * sent, receiving[h] * sent) for h in topology.all_hosts}
-
-
-def _server_traffic(
-    topology: Topology, size: float, steps: Sequence[float], *, equal: bool
-) -> dict[str, Volume]:
-    """Compute the traffic of servers: gradients from each worker, and weights back to it.
-
-    The framework decides how the weights are distributed over several servers: unless they are
-    `equal` slices, the traffic of a host with one of several servers is unknown.
-    """
-    steps_on: dict[str, float] = dict.fromkeys(topology.all_hosts, 0.0)
+    topology, exchange = run.topology, run.gradient_exchange
+    size = float(parameters * NUMBER_BYTES[exchange.compression])
     workers = _assign_round_robin(topology.worker_hosts, topology.workers)
-    for host, worker_steps in zip(workers, steps, strict=True):
-        steps_on[host] += worker_steps
-    servers = Counter(_assign_round_robin(topology.server_hosts, topology.servers))
-    volumes = {}
-    for host, local_steps in steps_on.items():
-        here = servers[host] / topology.servers
-        # Its workers with the servers elsewhere, its servers with the workers elsewhere.
-        exchanges = local_steps * (1 - here) + (sum(steps) - local_steps) * here
-        if 0 < here < 1 and not equal:
-            exchanges = nan
-        volumes[host] = Volume(exchanges * size, exchanges * size)
-    return volumes
+    servers = _assign_round_robin(topology.server_hosts, topology.servers)
+    transfers: list[tuple[str, str, float]] = []
+    if run.system.architecture == "allreduce":
+        # 2 (n - 1) / n of the gradients from each worker to the next. The ring may turn either way
+        # round: a host's neighbours are the same, and so are the bytes.
+        n = topology.workers
+        ring_bytes = 2 * (n - 1) / n * size * min(steps) / exchange.local_steps
+        transfers += [(host, workers[rank - 1], ring_bytes) for rank, host in enumerate(workers)]
+    for worker, worker_steps in zip(workers, steps, strict=True):
+        for server in servers:
+            server_bytes = worker_steps * size / len(servers)
+            transfers += [(worker, server, server_bytes), (server, worker, server_bytes)]
+    sent, received = (dict.fromkeys(topology.all_hosts, 0.0) for _ in range(2))
+    for source, target, transferred_bytes in transfers:
+        if source != target:
+            sent[source] += transferred_bytes
+            received[target] += transferred_bytes
+    if not run.system.info.has_equal_slices and len(set(servers)) > 1:
+        # The framework decides how the weights are distributed over several servers.
+        sent |= dict.fromkeys(servers, nan)
+        received |= dict.fromkeys(servers, nan)
+    return {host: Volume(sent[host], received[host]) for host in topology.all_hosts}
 
 
 def _assign_round_robin(hosts: Sequence[str], count: int) -> list[str]:

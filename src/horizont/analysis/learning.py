@@ -58,12 +58,8 @@ def _training_time_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) 
 def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
     """Compute ``smoothed_loss``, the running median of the loss of each run.
 
-    The loss of a single batch depends more on the batch than on the network.
-
-    Parameters
-    ----------
-    window
-        Steps under the median, centred on the present one.
+    The loss of a single batch depends more on the batch than on the network. The window is a number
+    of steps, centred on the present one.
     """
     runs = table.sort_values("step").groupby(["system", "block"], sort=False)["loss"]
     return table.assign(
@@ -115,12 +111,8 @@ def time_to_loss(records: Sequence[Record], target_loss: float | None = None) ->
     """Estimate the training time that each system takes to reach a loss.
 
     One row per system: ``target_loss``, ``time_s`` with ``time_low_s``, ``time_high_s`` and
-    ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs.
-
-    Parameters
-    ----------
-    target_loss
-        The smoothed loss to reach; by default the lowest that every run reached.
+    ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs. The
+    smoothed loss has to reach the target, by default the lowest that every run reached.
     """
     table = smoothed(losses(records))
     if target_loss is None:

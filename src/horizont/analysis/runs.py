@@ -24,8 +24,8 @@ _RESULT_COLUMNS = (
     *("final_loss", "test_accuracy", "test_perplexity"),
 )
 
-#: A status for all systems, or one per framework and variant: ``verified`` or
-#: ``not comparable: <reason>``.
+#: Whether frameworks were verified to train the same network: a status for all systems, or one per
+#: framework and variant. ``verified`` or ``not comparable: <reason>``.
 CertificateStatus = str | Mapping[str, str]
 
 NO_CERTIFICATE_GIVEN = "not comparable: no equivalence certificate"
@@ -118,16 +118,10 @@ def uses_shared_order(run: Run) -> bool:
 def run_table(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> pd.DataFrame:
-    """Build the table of runs, one row per run in the order of systems and blocks.
+    """Build the table of planned runs, failed and skipped ones included.
 
-    Times in seconds; ``record`` is the name of the run's folder.
-
-    Parameters
-    ----------
-    records
-        Of all planned runs, failed and skipped ones included.
-    certificate
-        Whether the frameworks were verified to train the same network.
+    One row per run in the order of systems and blocks. Times in seconds; ``record`` is the name of
+    the run's folder.
     """
     if not records:
         return pd.DataFrame()

@@ -40,8 +40,26 @@ def scaling(records: Sequence[Record]) -> pd.DataFrame:
     )
     rows = []
     for _, curve in table.groupby(_CURVE_COLUMNS, sort=False):
-        single_worker = curve[curve["workers"] == 1].set_index("block")["examples_per_s"]
-        rows += [_scaling_row(point, single_worker) for _, point in curve.groupby("workers")]
+        single_worker = curve.loc[curve["workers"] == 1, ["block", "examples_per_s"]]
+        for workers, point in curve.groupby("workers"):
+            first = point.iloc[0].to_dict()
+            rate = median_interval(point["examples_per_s"])
+            both = point.merge(single_worker, on="block", suffixes=("", "_alone"))
+            speedup = paired_ratio(both["examples_per_s"], both["examples_per_s_alone"])
+            rows.append(
+                {
+                    **{name: first[name] for name in _CURVE_COLUMNS},
+                    "workers": workers,
+                    "batches_per_s": rate.value / first["local_batch"],
+                    **rate.columns("examples_per_s", "low", "high"),
+                    **speedup.columns("speedup", "speedup_low", "speedup_high"),
+                    "efficiency": speedup.value / first["workers"],
+                    "oversubscribed": first["oversubscribed"],
+                    "ok": rate.n,
+                    "planned": len(point),
+                    "reason": next(filter(None, point["reason"]), ""),
+                }
+            )
     order = ["system", "servers", "batch", "workers"]
     return pd.DataFrame(rows).sort_values(order, key=table_order, ignore_index=True)
 
@@ -63,24 +81,3 @@ def is_oversubscribed(record: Record) -> bool:
     if topology.cpus_per_host is not None:
         demand = min(demand, len(topology.all_hosts) * topology.cpus_per_host)
     return bool(affinity) and demand > len(affinity)
-
-
-def _scaling_row(point: pd.DataFrame, single_worker: pd.Series) -> dict[str, object]:
-    first = point.iloc[0]
-    rate = median_interval(point["examples_per_s"])
-    by_block = point.set_index("block")["examples_per_s"]
-    both = by_block.index.intersection(single_worker.index)
-    ratio = paired_ratio(by_block.loc[both], single_worker.loc[both])
-    workers = int(first["workers"])
-    return {
-        **{name: first[name] for name in _CURVE_COLUMNS},
-        "workers": workers,
-        "batches_per_s": rate.value / first["local_batch"],
-        **rate.columns("examples_per_s", "low", "high"),
-        **ratio.columns("speedup", "speedup_low", "speedup_high"),
-        "efficiency": ratio.value / workers,
-        "oversubscribed": bool(first["oversubscribed"]),
-        "ok": rate.n,
-        "planned": len(point),
-        "reason": next((reason for reason in point["reason"] if reason), ""),
-    }

@@ -73,12 +73,8 @@ def common_window(steps: pd.DataFrame) -> tuple[float, float]:
     The end precedes the start if there was no such interval.
     """
     timed = steps[steps["kind"] == "timed"]
-    start_s, worker = timed["start_s"].to_numpy(), timed["worker"].to_numpy()
-    end_s = start_s + timed["step_s"].to_numpy()
-    masks = [worker == rank for rank in np.unique(worker)]
-    begins = [float(start_s[mask].min()) for mask in masks]
-    ends = [float(end_s[mask].max()) for mask in masks]
-    return max(begins, default=nan), min(ends, default=nan)
+    workers = timed.assign(end_s=timed["start_s"] + timed["step_s"]).groupby("worker")
+    return float(workers["start_s"].min().max()), float(workers["end_s"].max().min())
 
 
 def examples_per_second(steps: pd.DataFrame) -> float:
@@ -88,10 +84,8 @@ def examples_per_second(steps: pd.DataFrame) -> float:
     the result would depend on where the window happens to cut a step. NaN without a common window.
     """
     timed = steps[steps["kind"] == "timed"]
-    if timed.empty:
-        return nan
     begin_s, end_s = common_window(timed)
-    if end_s <= begin_s:
+    if not end_s > begin_s:
         return nan
     fractions = window_overlap(timed, begin_s, end_s)
     return float((fractions * timed["examples"].to_numpy()).sum() / (end_s - begin_s))
@@ -197,15 +191,9 @@ def comparable_phase_groups(
 ) -> list[tuple[str, ...]]:
     """Group the phases so that the time of each group is known of both systems.
 
-    Every phase measured of either, once, in the order of `PHASES_AND_OTHER`. A single process does
-    not communicate: a remote phase that it lacks takes no time and joins no group.
-
-    Parameters
-    ----------
-    a, b
-        The systems.
-    measured_a, measured_b
-        The phases measured of each, see `measured_phases`.
+    Every phase measured (see `measured_phases`) of system a or b, once, in the order of
+    `PHASES_AND_OTHER`. A single process does not communicate: a remote phase that it lacks takes no
+    time and joins no group.
     """
     groups = {phase: {phase} for phase in PHASES_AND_OTHER if phase in measured_a | measured_b}
     for system, measured in ((a, measured_a), (b, measured_b)):

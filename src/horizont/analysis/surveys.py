@@ -8,6 +8,7 @@ from importlib.resources import files
 
 import pandas as pd
 import yaml
+from pydantic import Field
 
 from horizont.analysis.runs import by_system
 from horizont.config.base import ConfigModel, parse_config
@@ -27,7 +28,7 @@ class SurveyEntry(ConfigModel):
 
     version: str
     sync: str
-    asynchronous: str  # `async` is a keyword of Python
+    asynchronous: str = Field(alias="async")  # a keyword of Python
     backend: str
 
 
@@ -53,8 +54,6 @@ def read_surveys() -> Surveys:
     """Read the published tables."""
     path = files("horizont.analysis").joinpath("published", "frameworks.yaml")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for entry in values["entries"].values():
-        entry["asynchronous"] = entry.pop("async")
     values["checked_on"] = str(values["checked_on"])
     return parse_config(Surveys, values, "frameworks.yaml")
 

@@ -96,13 +96,8 @@ def pairwise_verdicts(
     both succeeded, of ``planned``; ``disturbed`` runs; ``reason`` why there is no verdict; and
     ``records``, the names of the folders it is based on.
 
-    Parameters
-    ----------
-    certificate
-        Whether the frameworks were verified to train the same network; otherwise a pair is not
-        comparable and there is no verdict.
-    margin
-        The relative difference up to which throughputs count as equal.
+    A pair without a certificate is not comparable. `margin` is the relative difference up to which
+    throughputs count as equal.
     """
     return pd.DataFrame([_verdict_row(pair, certificate, margin) for pair in pairs(records)])
 
@@ -142,15 +137,12 @@ def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> d
 def stability(records: Sequence[Record]) -> pd.DataFrame:
     """Test whether the runs of each system were made under the same conditions.
 
+    Of an experiment on a workload, in which each system runs at one point only.
+
     One row per system: ``ok`` runs; relative ``spread`` of their throughput; ``drift``, the rank
     correlation of throughput and start time, and ``drift_p``, both NaN with fewer than five runs;
     ``disturbed`` runs; ``warnings``, those of spread, drift and background load that apply,
     separated by commas.
-
-    Parameters
-    ----------
-    records
-        Of an experiment on a workload, in which each system runs at one point only.
     """
     rows = []
     for system, runs in by_system(records).items():

@@ -50,18 +50,10 @@ Outcome = Literal["A faster", "B faster", "equal", "not settled"]
 
 
 def difference_p(logs: ArrayLike) -> float:
-    """Test whether two systems are equally fast, by the two-sided paired t test.
+    """Test whether two systems are equally fast, by the two-sided paired t test: the p value.
 
-    Parameters
-    ----------
-    logs
-        The log ratio of each block, from :func:`~horizont.statistics.intervals.log_ratios`.
-
-    Returns
-    -------
-    float
-        The p value; NaN with fewer than two blocks. If all blocks are identical it is 0, or 1 if
-        all log ratios are zero.
+    From the :func:`~horizont.statistics.intervals.log_ratios` of the blocks. NaN with fewer than
+    two blocks. If all blocks are identical it is 0, or 1 if all log ratios are zero.
     """
     from statsmodels.stats.weightstats import DescrStatsW
 
@@ -76,15 +68,8 @@ def difference_p(logs: ArrayLike) -> float:
 def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
     """Test whether two systems differ by more than a margin, by two one-sided paired t tests.
 
-    Parameters
-    ----------
-    margin
-        A fraction: with 0.1, ratios between 1 / 1.1 and 1.1 are equal.
-
-    Returns
-    -------
-    float
-        The p value: small if they are equal within the margin.
+    The p value is small if they are equal within the margin, a fraction: with 0.1, ratios between
+    1 / 1.1 and 1.1 are equal.
 
     References
     ----------
@@ -105,11 +90,8 @@ def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
 def minimum_detectable_ratio(logs: ArrayLike) -> float:
     """Estimate the smallest ratio that this number of blocks with this spread would have found.
 
-    Returns
-    -------
-    float
-        The ratio, above 1, that the two-sided paired t test at 5 % finds with a probability of
-        80 %, if the spread of these blocks is the true one; NaN with fewer than three blocks.
+    The ratio, above 1, that the two-sided paired t test at 5 % finds with a probability of 80 %, if
+    the spread of these blocks is the true one; NaN with fewer than three blocks.
     """
     logs = np.asarray(logs, dtype=np.float64)
     if logs.size < MIN_BLOCKS:
@@ -125,12 +107,7 @@ def additional_blocks(logs: ArrayLike, margin: float = MARGIN) -> int | None:
 
     Either the difference is found or, if it is less than the margin, equality is shown; whichever
     needs fewer blocks. Difference and spread of these blocks are assumed to be the true ones, so
-    that few blocks give a rough number only.
-
-    Returns
-    -------
-    int or None
-        At least 1; None with fewer than two blocks.
+    that few blocks give a rough number only. At least 1; None with fewer than two blocks.
     """
     logs = np.asarray(logs, dtype=np.float64)
     if logs.size < 2:
@@ -179,16 +156,8 @@ def spread(rates: ArrayLike) -> float:
 def drift(order: ArrayLike, rates: ArrayLike) -> tuple[float, float]:
     """Test whether rates rose or fell in the order in which they were measured.
 
-    Parameters
-    ----------
-    order
-        The time of each measurement, in any unit; NaN if unknown.
-
-    Returns
-    -------
-    tuple of float
-        Kendall's rank correlation, from -1 to 1, and its p value, exact for few runs without
-        ties; both NaN with fewer than five runs.
+    The order is a time in any unit. Kendall's rank correlation, from -1 to 1, and its p value,
+    exact for few runs without ties; both NaN with fewer than five runs of known time and rate.
     """
     order, rates = np.asarray(order, dtype=np.float64), np.asarray(rates, dtype=np.float64)
     is_known = ~(np.isnan(order) | np.isnan(rates))
@@ -205,7 +174,7 @@ class Verdict:
     Attributes
     ----------
     ratio
-        The rate of A over that of B, paired by block, with its interval.
+        The rate of A over that of B, paired by block.
     minimum_detectable_ratio
         NaN with fewer than three blocks.
     additional_blocks
@@ -228,12 +197,8 @@ def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> V
     equal, even if the difference is significant. The probability of a wrong verdict is that of a
     single comparison, not of a table of them.
 
-    Parameters
-    ----------
-    rates_a, rates_b
-        Of each block, higher is better, in the same order of blocks; NaN if a run has none.
-    margin
-        The fraction by which equal rates may differ.
+    Rates are those of each block, higher is better, in the same order of blocks; NaN if a run has
+    none. The margin is the fraction by which equal rates may differ.
     """
     logs, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
     outcome = classify(ratio, difference_p(logs), equivalence_p(logs, margin), margin)

@@ -33,6 +33,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+#: The confidence level of all intervals, unless there are too few values for it.
 LEVEL = 0.95
 RESAMPLES = 4999
 _BOOTSTRAP_SEED = 20210
@@ -51,8 +52,8 @@ class Estimate:
     low, high
         The limits of the interval; NaN with fewer than two observations.
     level
-        The highest probability with which such intervals can cover the true value: the requested
-        level or, if it is lower, what the number of observations allows.
+        The highest probability with which such intervals can cover the true value: `LEVEL` or, if
+        it is lower, what the number of observations allows.
     n
         The number of observations.
     """
@@ -68,14 +69,14 @@ class Estimate:
         return dict(zip(names, (self.value, self.low, self.high, self.level), strict=False))
 
 
-def attainable_level(n: int, level: float = LEVEL) -> float:
+def attainable_level(n: int) -> float:
     """Return the highest confidence level of an interval for a median of n observations.
 
     References
     ----------
     David and Nagaraja, "Order Statistics", 3rd edition, 2003, section 7.1.
     """
-    return min(level, 1.0 - 2.0 ** (1 - n)) if n > 0 else 0.0
+    return min(LEVEL, 1.0 - 2.0 ** (1 - n)) if n > 0 else 0.0
 
 
 def median(values: ArrayLike) -> float:
@@ -84,39 +85,25 @@ def median(values: ArrayLike) -> float:
     return float(np.median(values)) if values.size else math.nan
 
 
-def median_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the median of a distribution from independent values.
+def median_interval(values: ArrayLike) -> Estimate:
+    """Estimate the median of a distribution from independent values, without NaN.
 
     The interval is the widened BCa bootstrap interval; for equal values it is that value. The
     resampling is seeded, so equal values give equal intervals.
-
-    Parameters
-    ----------
-    values
-        One number for each run; NaN if it has none.
-    level
-        The requested confidence level.
     """
     values = _without_nan(values)
     n = int(values.size)
-    low, high = median_intervals(values, level) if n > 1 else (math.nan, math.nan)
-    return Estimate(median(values), float(low), float(high), attainable_level(n, level), n)
+    low, high = median_intervals(values) if n > 1 else (math.nan, math.nan)
+    return Estimate(median(values), float(low), float(high), attainable_level(n), n)
 
 
 def median_intervals(
-    values: NDArray[np.float64], level: float = LEVEL, resamples: int = RESAMPLES
+    values: NDArray[np.float64], resamples: int = RESAMPLES
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute the intervals of `median_interval` for many sets of values at once.
 
-    Parameters
-    ----------
-    values
-        Shape (..., n) with n of at least two, without NaN.
-
-    Returns
-    -------
-    tuple of arrays
-        The lower and the upper limits, shape (...).
+    From values of shape (..., n), with n of at least two and without NaN, the lower and the upper
+    limits, each of shape (...).
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # BCa is not defined for equal values
@@ -124,7 +111,7 @@ def median_intervals(
             (values,),
             np.median,
             axis=-1,
-            confidence_level=_widened_level(level, values.shape[-1]),
+            confidence_level=_widened_level(values.shape[-1]),
             n_resamples=resamples,
             batch=_BOOTSTRAP_BATCH,
             method="BCa",
@@ -135,29 +122,24 @@ def median_intervals(
     return np.where(np.isnan(low), medians, low), np.where(np.isnan(high), medians, high)
 
 
-def mean_interval(values: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of a distribution from independent values, by Student's t.
+def mean_interval(values: ArrayLike) -> Estimate:
+    """Estimate the mean of a distribution from independent values, by Student's t, without NaN.
 
     For parts of a sum: their means add up to the mean of the sum, medians do not. The values are
     assumed to be roughly normal; in return the level is reached with two of them.
-
-    Parameters
-    ----------
-    values
-        One number for each run; NaN if it has none.
     """
     values = _without_nan(values)
     n = int(values.size)
     if n < 2:
         return Estimate(float(values[0]) if n else math.nan, math.nan, math.nan, 0.0, n)
     value = float(np.mean(values))
-    half = float(scipy.stats.sem(values) * scipy.stats.t.isf((1 - level) / 2, n - 1))
-    return Estimate(value, value - half, value + half, level, n)
+    half = float(scipy.stats.sem(values) * scipy.stats.t.isf((1 - LEVEL) / 2, n - 1))
+    return Estimate(value, value - half, value + half, LEVEL, n)
 
 
-def _widened_level(level: float, n: int) -> float:
-    """Return the level at which the bootstrap interval of n values has the coverage `level`."""
-    quantile = scipy.stats.norm.isf((1.0 - level) / 2.0)
+def _widened_level(n: int) -> float:
+    """Return the level at which the bootstrap interval of n values has the coverage `LEVEL`."""
+    quantile = scipy.stats.norm.isf((1.0 - LEVEL) / 2.0)
     return float(1.0 - 2.0 * scipy.stats.norm.sf(quantile * math.sqrt(n / (n - 1))))
 
 
@@ -167,26 +149,16 @@ def _without_nan(values: ArrayLike) -> NDArray[np.float64]:
     return without_nan
 
 
-def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, level: float = LEVEL) -> Estimate:
+def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
     """Estimate the ratio of two quantities that are paired by block.
 
     What slows down a complete block (a hot machine, other programs) slows down both members of a
     pair and does not change their ratio. The estimate is the median over the blocks of the log
     ratio inside each block, so that a factor of two up and a factor of two down have the same
-    weight, and swapping the quantities gives exactly the reciprocal.
-
-    Parameters
-    ----------
-    numerator, denominator
-        Positive numbers in the same unit, in the same order of blocks; NaN if a run has none,
-        which leaves its block out.
-
-    Raises
-    ------
-    ValueError
-        If the two differ in length.
+    weight, and swapping the quantities gives exactly the reciprocal. Arguments as of
+    `log_ratios`.
     """
-    logs = median_interval(log_ratios(numerator, denominator), level)
+    logs = median_interval(log_ratios(numerator, denominator))
     return Estimate(
         math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.level, logs.n
     )
@@ -194,6 +166,8 @@ def paired_ratio(numerator: ArrayLike, denominator: ArrayLike, level: float = LE
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
     """Return the natural logarithm of the ratio inside each block that has both members.
+
+    Both are positive numbers in the same unit and order of blocks; NaN leaves a block out.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One function per kind of rule; each returns findings, the parts of a verdict."""
+"""One function per kind of rule, named like it; each returns findings, the parts of a verdict."""
 
 from __future__ import annotations
 

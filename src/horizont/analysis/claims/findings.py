@@ -95,16 +95,8 @@ def finding(
 ) -> Finding:
     """Build a part of a claim; numbers have four significant digits, None where unknown.
 
-    Parameters
-    ----------
-    subject
-        The measured quantity in words.
-    verdict
-        By default, what the interval of the measured quantity decides.
-    conditions
-        Under which the runs were made.
-    records
-        The names of the records of the measured value.
+    The subject is the measured quantity in words, the records are the names of those with its runs.
+    By default the interval of the measured quantity decides the verdict.
     """
     threshold = threshold_for(check.published, check.threshold)
     if verdict is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -23,18 +23,6 @@ from horizont.analysis.claims.rules import (
 from horizont.analysis.runs import CertificateStatus, concat_tables, table_order
 from horizont.analysis.steps import phases
 from horizont.records.record import Record
-
-#: Kind of a rule -> the function that tests it.
-CHECK_FUNCTIONS: dict[str, Callable[[Evidence, Any, str], list[Finding]]] = {
-    "ratio": checks.ratio,
-    "ordering": checks.ordering,
-    "trend": checks.trend,
-    "growth": checks.growth,
-    "fraction": checks.fraction,
-    "survives_fault": checks.survives_fault,
-    "learns": checks.learns,
-    "not_testable": checks.not_testable,
-}
 
 #: The system whose step is the unit, published and measured: both have it on every network.
 REFERENCE = read_sources()["NTUA 2021"].reference_system
@@ -60,14 +48,8 @@ def claim_verdicts(
     published value, measured ``value`` with ``low``, ``high``, ``level`` and ``n`` blocks,
     conditions and records) and ``records``, the names of all runs it is based on.
 
-    Parameters
-    ----------
-    records
-        Of all available experiments and workloads.
-    certificates
-        By workload, whether its systems were verified to train the same network.
-    rules
-        By default those of the project.
+    From the records of all available experiments and workloads, with the certificates by workload.
+    The rules are by default those of the project.
     """
     evidence = Evidence(records, certificates)
     rules = read_rules() if rules is None else rules
@@ -93,9 +75,8 @@ def _judge_claim(claim: Claim, parts: Sequence[AnyCheck], evidence: Evidence) ->
 
 def _findings(evidence: Evidence, check: AnyCheck) -> list[Finding]:
     """Run a check on every workload or, if any will do, on the first that can be tested."""
-    by_workload = [
-        CHECK_FUNCTIONS[check.kind](evidence, check, workload) for workload in check.workloads
-    ]
+    compute = getattr(checks, check.kind)
+    by_workload: list[list[Finding]] = [compute(evidence, check, w) for w in check.workloads]
     if not check.any_workload:
         return list(chain.from_iterable(by_workload))
     tested = [f for f in by_workload if any(part["verdict"] != "not testable" for part in f)]
