@@ -19,6 +19,9 @@ from horizont.reporting.book import build_book, external_resources
 from horizont.reporting.book_pages import read_pages
 from horizont.reporting.mathml import mathml
 from horizont.reporting.output import (
+    FIGURE_MIME,
+    STACK_MIME,
+    TABLE_MIME,
     FigureOutput,
     PageTitle,
     Prose,
@@ -130,6 +133,28 @@ def test_the_caption_of_a_table_names_its_source(page: str) -> None:
 def test_every_figure_links_to_its_data(book: Path, page: str) -> None:
     (link,) = re.findall(r'href="(_downloads/[^"]+\.csv)"', page)
     assert pd.read_csv(book / link).equals(DATA)
+
+
+def test_drawings_and_cells_are_those_of_the_notebook(book: Path, page: str) -> None:
+    assert page.count('<svg role="img" aria-label="What is [seen], 100 % of #1."') == 1
+    assert page.count('<td class="hz-left">a_b</td><td>1</td>') == 2
+    assert "<svg" not in page.partition("Table 1")[2]
+
+
+def test_notebooks_of_earlier_versions_can_be_read(tmp_path: Path) -> None:
+    """Their figures and tables have drawing, data and cells beside the HTML, and so have stacks."""
+    figure = {"name": "old", "caption": "Old.", "svg": "<svg>1</svg>", "csv": "x\n1\n"}
+    figure["csv_rows_per_row"] = 1
+    table = {"html": "<table>2</table>", "measured": True}
+    parts = [{FIGURE_MIME: figure, "text/html": "1"}, {TABLE_MIME: table, "text/html": "2"}]
+    data = {STACK_MIME: parts, "text/html": "1\n\n2"}
+    path = write_notebook(
+        tmp_path / "overview.ipynb",
+        new_code_cell("old()", outputs=[new_output("display_data", data=data)]),
+    )
+    (page,) = read_pages([("Overview", path)])
+    outputs = json.loads(page.text)["cells"][1]["outputs"]
+    assert [output["data"] for output in outputs] == [{FIGURE_MIME: figure}, {TABLE_MIME: table}]
 
 
 def test_terms_and_sources_are_linked(book: Path, page: str) -> None:
