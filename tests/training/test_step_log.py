@@ -38,7 +38,8 @@ def test_marked_phases_fill_the_step_and_the_others_stay_nan():
     log.begin()
     for phase in (LOAD, FORWARD, BACKWARD):
         log.mark(phase)
-    log.end(1, loss=0.5, kind="instrumented")
+    log.end(1, kind="instrumented")
+    log.set_loss(0, 0.5)
     row = log.table().to_pylist()[0]
     marked = row["load_s"] + row["forward_s"] + row["backward_s"]
     assert 0 < marked <= row["step_s"] + 1e-9
@@ -92,7 +93,8 @@ def test_more_steps_than_expected_are_recorded():
     for step in range(9):
         log.begin()
         log.mark(LOAD)
-        log.end(step, loss=step / 2)
+        log.end(step)
+        log.set_loss(step, step / 2)
     assert column(log, "examples").tolist() == list(range(9))
     assert column(log, "loss").tolist() == [step / 2 for step in range(9)]
     assert not np.isnan(column(log, "load_s")).any()

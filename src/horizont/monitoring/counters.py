@@ -30,8 +30,6 @@ def process_usage(process: psutil.Process, *, details: bool) -> ProcessUsage:
 
     Parameters
     ----------
-    process
-        The process.
     details
         Whether to read threads and disk I/O too, which cost three times as much as the rest. Disk
         I/O stays None where the kernel refuses it (a process of another user).
@@ -70,30 +68,24 @@ def _cpu_s(process: psutil.Process) -> float:
 def host_usage(*, disk: bool) -> dict[str, Any]:
     """Read CPU time, memory and load of the host; see `horizont.monitoring.samples.Sample`.
 
-    Parameters
-    ----------
-    disk
-        Whether to read the disk I/O too, as expensive as all the rest.
+    The disk I/O is as expensive as all the rest.
     """
     cpu, memory = psutil.cpu_times(), psutil.virtual_memory()
     io = psutil.disk_io_counters(nowrap=False) if disk else None
+    # Not offered by psutil; unbuffered, which halves the cost.
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        runnable = int(file.read(64).split()[3].partition(b"/")[0])
     return {
         "cpu_s": cpu_busy_s(cpu),
         "read_bytes": io.read_bytes if io else None,
         "write_bytes": io.write_bytes if io else None,
-        "runnable": _runnable_threads(),
+        "runnable": runnable,
         "memory_used_bytes": memory.total - memory.available,
         "memory_available_bytes": memory.available,
         "load_1min": psutil.getloadavg()[0],
         "iowait_s": cpu.iowait,
         "steal_s": cpu.steal,
     }
-
-
-def _runnable_threads() -> int:
-    """Read what psutil does not offer; unbuffered, which halves the cost."""
-    with open("/proc/loadavg", "rb", buffering=0) as file:
-        return int(file.read(64).split()[3].partition(b"/")[0])
 
 
 def cpu_busy_s(cpu: psutil._pslinux.scputimes) -> float:

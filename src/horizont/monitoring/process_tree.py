@@ -100,12 +100,7 @@ class ProcessTree:
     def usage(self, time_s: float, *, details: bool) -> Iterator[tuple[int, str, ProcessUsage]]:
         """Yield process ID, root name and counters of each living process of the tree.
 
-        Parameters
-        ----------
-        time_s
-            Time of the sample, in seconds.
-        details
-            Whether to read threads and disk I/O too.
+        `time_s` is the time of the sample; `details` as of `process_usage`.
         """
         for pid, member in list(self._members.items()):
             assert member.process is not None
@@ -140,12 +135,9 @@ class ProcessTree:
     def _root_of(self, pid: int, candidate: _Candidate) -> str | None:
         if pid in self._members or pid in self._excluded:
             return None
-        parent = self._members.get(candidate.parent)
-        return (
-            parent.name
-            if parent
-            else self._roots.get(candidate.group) or self._roots.get(candidate.session)
-        )
+        if parent := self._members.get(candidate.parent):
+            return parent.name
+        return self._roots.get(candidate.group) or self._roots.get(candidate.session)
 
 
 def _candidate(pid: int) -> _Candidate | None:

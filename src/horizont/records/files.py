@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from horizont.errors import UserError
 
 
-def _write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def _write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a temporary file beside `path` and rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -36,11 +36,7 @@ def write_json(path: Path, values: Any) -> None:
         If the folder is full, missing or read-only.
     """
     text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
-
-    def write(temporary: Path) -> None:
-        temporary.write_text(text, encoding="utf-8")
-
-    _write_atomically(path, write)
+    _write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def read_json(path: Path) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,13 @@ from numpy.typing import NDArray
 from horizont.config.run import Run
 from horizont.data.prepared import ImageData, TextData
 from horizont.data.sharding import window_starts
-from horizont.frameworks.base import CommunicationStats, TextWindows, Trainer, Weights
+from horizont.frameworks.base import (
+    CommunicationStats,
+    Coordinator,
+    TextWindows,
+    Trainer,
+    TrainingSetup,
+)
 from horizont.records.files import write_json, write_table
 from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
@@ -103,32 +108,18 @@ def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_ste
     return float(np.exp(np.mean(losses)))
 
 
-class WeightSource(Protocol):
-    """A trainer or a coordinator."""
-
-    def weights(self) -> Weights:
-        """Read the weights."""
-
-    def running_statistics(self) -> Weights:
-        """Read the running statistics of batch norm."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The network after some steps; `time_s` is on the monotonic clock."""
-
-    step: int
-    time_s: float
-    weights: Weights
-    running_statistics: Weights
-
-
 @dataclass
 class CheckpointedEvaluation:
-    """Checkpoints taken between timed steps, evaluated after training."""
+    """Checkpoints taken between timed steps, evaluated after training.
+
+    Attributes
+    ----------
+    checkpoints
+        Number of steps, time on the monotonic clock, and a setup with the weights of that time.
+    """
 
     context: WorkerContext
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    checkpoints: list[tuple[int, float, TrainingSetup]] = field(default_factory=list)
 
     def segments(self, steps: int) -> Iterator[tuple[int, bool]]:
         """Split the timed steps at the checkpoints: (steps, whether a checkpoint follows)."""
@@ -138,11 +129,15 @@ class CheckpointedEvaluation:
             steps -= segment
             yield segment, bool(every)
 
-    def checkpoint(self, step: int, source: WeightSource) -> None:
+    def checkpoint(self, step: int, source: Trainer | Coordinator) -> None:
         """Save a copy of the weights after `step` steps."""
-        self.checkpoints.append(
-            Checkpoint(step, time.monotonic(), source.weights(), source.running_statistics())
+        time_s = time.monotonic()
+        setup = replace(
+            self.context.setup,
+            weights=source.weights(),
+            running_statistics=source.running_statistics(),
         )
+        self.checkpoints.append((step, time_s, setup))
 
     def evaluate_and_write(self) -> None:
         """Write ``evaluation.parquet`` with a row per checkpoint, if there are any."""
@@ -150,12 +145,7 @@ class CheckpointedEvaluation:
             return
         context = self.context
         rows = []
-        for checkpoint in self.checkpoints:
-            setup = replace(
-                context.setup,
-                weights=checkpoint.weights,
-                running_statistics=checkpoint.running_statistics,
-            )
+        for step, time_s, setup in self.checkpoints:
             metric = evaluate(context.adapter.trainer(setup), context.data, context.job.run)
-            rows.append({"step": checkpoint.step, "time_s": checkpoint.time_s, **metric})
+            rows.append({"step": step, "time_s": time_s, **metric})
         write_table(context.job.folder / "evaluation.parquet", pa.Table.from_pylist(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -157,13 +158,8 @@ def process_tree_pss_bytes() -> int:
     their pages with their parent, so resident set sizes would count these again and again.
     """
     process = psutil.Process()
-    processes = [process, *process.children(recursive=True)]
-    return sum(_pss_bytes(process.pid) for process in processes)
-
-
-def _pss_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
-        return 0
+    total_bytes = 0
+    for each in [process, *process.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            total_bytes += each.memory_full_info().pss
+    return total_bytes

@@ -72,35 +72,22 @@ class StepLog:
         marks[phase] = elapsed_s if recorded_s != recorded_s else recorded_s + elapsed_s  # noqa: PLR0124
         self._last_s = time_s
 
-    def end(
-        self,
-        examples: int,
-        loss: float = math.nan,
-        kind: str = "timed",
-        at_s: float | None = None,
-    ) -> None:
-        """Write the row of the step.
-
-        Parameters
-        ----------
-        examples
-            Examples that this worker trained on in the step.
-        loss
-            The loss, if it is known without waiting for it; see `set_loss`.
-        kind
-            One of `STEP_KINDS`.
-        """
+    def end(self, examples: int, kind: str = "timed", at_s: float | None = None) -> None:
+        """Write the row of the step; `kind` is one of `STEP_KINDS`."""
         end_s = time.monotonic() if at_s is None else at_s
         row = self.steps
         if row == len(self._totals):
             self._grow()
         self._phases_s[row] = self._marks
-        self._totals[row] = (self._start_s, end_s - self._start_s, loss, self._ready_s)
+        self._totals[row] = (self._start_s, end_s - self._start_s, math.nan, self._ready_s)
         self._labels[row] = (examples, STEP_KINDS.index(kind))
         self.steps = row + 1
 
     def set_loss(self, step: int, loss: float) -> None:
-        """Set the loss of a step that has ended, counted from 0."""
+        """Set the loss of a step that has ended, counted from 0.
+
+        It is not known at the end of a step without waiting for it.
+        """
         if not 0 <= step < self.steps:
             raise IndexError(f"step {step} has not ended; there are {self.steps}")
         self._totals[step, 2] = loss
