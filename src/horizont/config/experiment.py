@@ -185,33 +185,27 @@ class Experiment(ConfigModel):
     def _check_kind(self) -> None:
         """Refuse a kind whose notebook could not show the runs."""
         sweeps = [self.sweep_on(workload) for workload in self.workloads]
-        given: dict[Kind, bool] = {
-            "faults": bool(self.faults),
-            "input": any("input" in sweep for sweep in sweeps),
-            "sweep": any(sweeps),
+        settings: dict[Kind, tuple[str, bool]] = {
+            "faults": ("faults", bool(self.faults)),
+            "input": ("sweep.input", any("input" in sweep for sweep in sweeps)),
+            "sweep": ("sweep", any(sweeps)),
         }
-        fitting = next((kind for kind, is_given in given.items() if is_given), "training")
+        given: list[Kind] = [kind for kind, (_, is_given) in settings.items() if is_given]
+        fitting = given[0] if given else "training"
         if self.kind != fitting:
-            settings = {"faults": "faults", "input": "sweep.input", "sweep": "sweep"}
-            is_missing = fitting == "training"
-            why = (
-                f"{settings[self.kind]} is missing"
-                if is_missing
-                else f"{settings[fitting]} is given"
-            )
+            name, is_given = settings.get(fitting) or settings[self.kind]
+            why = f"{name} is {'given' if is_given else 'missing'}"
             raise UserError("kind", self.kind, f"{fitting}, since {why}")
 
     def _check_batch(self) -> None:
-        swept = [name for name in BATCH_FIELDS if name in self.sweep]
-        if not swept and self.global_batch is None and self.local_batch is None:
+        is_swept = any(name in self.sweep for name in BATCH_FIELDS)
+        if not is_swept and self.global_batch is None and self.local_batch is None:
             raise UserError("global_batch", None, "an integer here or in local_batch")
-        workers = self.topology.workers
-        if "workers" in self.sweep or self.global_batch is None:
-            return
-        check_batch(self.global_batch, workers)
-        if self.local_batch not in (None, self.global_batch // workers):
-            allowed = f"global_batch / workers = {self.global_batch // workers}"
-            raise UserError("local_batch", self.local_batch, allowed)
+        if self.global_batch is not None and "workers" not in self.sweep:
+            local_batch = self.global_batch // self.topology.workers
+            if self.local_batch not in (None, local_batch):
+                allowed = f"global_batch / workers = {local_batch}"
+                raise UserError("local_batch", self.local_batch, allowed)
 
     def _check_runs(self, system: System, workload: str) -> None:
         """Refuse settings and faults that are impossible at one of the sweep points."""
