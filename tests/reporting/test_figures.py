@@ -21,13 +21,7 @@ from horizont.networks.catalogue import build_network
 from horizont.networks.network import summary
 from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
-from horizont.reporting.figures.communication import (
-    link_chart,
-    staleness_chart,
-    staleness_figure,
-    staleness_table,
-    traffic_chart,
-)
+from horizont.reporting.figures import communication, throughput
 from horizont.reporting.figures.equivalence import (
     distance_figure,
     mutation_table,
@@ -42,12 +36,12 @@ from horizont.reporting.figures.learning import (
 )
 from horizont.reporting.figures.phases import phase_figure, phase_table, startup_figure
 from horizont.reporting.figures.resources import other_resource_figures, resource_figures
-from horizont.reporting.figures.throughput import scaling_chart, throughput_figure
-from horizont.reporting.figures.workload import SYNTHETIC_BANNER, network_figure, sample_sheet
+from horizont.reporting.figures.throughput import throughput_figure
+from horizont.reporting.figures.workload import SYNTHETIC_BANNER, image_samples, network_figure
 from horizont.reporting.output import FigureOutput
 from horizont.reporting.overview import overview_figure, result_table, speed_table
 from horizont.reporting.style import set_log_scale
-from horizont.reporting.svg import inline_svg
+from horizont.reporting.svg import inline_svg, standalone_svg
 from horizont.reporting.tables import format_table
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -84,32 +78,35 @@ def test_figures_have_captions_and_data(records, plot):
     assert "PyTorch" in text_of(output)
 
 
-def test_traffic_is_plotted_by_host_beside_the_theory():
+def test_traffic_is_plotted_by_host_beside_the_theory(monkeypatch):
     row = {"system": "pytorch/sync/allreduce", "sent_bytes": 2.1e6, "received_bytes": 2.2e6}
     row |= {"sent_theory_bytes": 2e6, "received_theory_bytes": 2e6}
     table = pd.DataFrame([{**row, "host": host} for host in ("host-0", "host-1")])
-    figure = traffic_chart(table)
-    sent, received = figure.axes
+    monkeypatch.setattr(communication, "traffic", lambda records: table)
+    output = communication.traffic_figure([])
+    sent, received = output.figure.axes
     assert len(sent.lines) == len(received.lines) == 4
-    assert "MiB sent" in chart_text(figure)
+    assert "MiB sent" in text_of(output)
 
 
-def test_links_are_plotted_from_slow_to_unlimited():
+def test_links_are_plotted_from_slow_to_unlimited(monkeypatch):
     rows = [
         ("pytorch/sync/allreduce", None, 0.1, 0.0),
         ("pytorch/sync/allreduce", 100.0, 5.0, 4.7),
         ("pytorch/sync/parameter_server", 100.0, 9.0, 7.0),
     ]
-    figure = link_chart(pd.DataFrame(rows, columns=["system", "rate_mbit", "step_s", "wire_s"]))
-    (axes,) = figure.axes
+    table = pd.DataFrame(rows, columns=["system", "rate_mbit", "step_s", "wire_s"])
+    monkeypatch.setattr(communication, "link_utilisation", lambda records: table)
+    output = communication.link_figure([])
+    (axes,) = output.figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["100 Mbit/s", "no limit"]
     ring, server = axes.lines[:2]
     assert ring.get_ydata() == pytest.approx([5000.0, 100.0])
     assert server.get_ydata() == pytest.approx([9000.0])
-    assert "minimum of the busiest link" in chart_text(figure)
+    assert "minimum of the busiest link" in text_of(output)
 
 
-def test_oversubscribed_points_are_hollow():
+def test_oversubscribed_points_are_hollow(monkeypatch):
     rows = [
         ("mxnet/async/parameter_server", servers, 5, workers, 10.0 * workers, workers / 2, busy)
         for servers in (1, 2)
@@ -119,11 +116,12 @@ def test_oversubscribed_points_are_hollow():
     table = pd.DataFrame(rows, columns=[*columns, "oversubscribed"])
     table = table.assign(low=table["examples_per_s"], high=table["examples_per_s"])
     table = table.assign(speedup_low=table["speedup"], speedup_high=table["speedup"])
-    figure = scaling_chart(table, strong=False)
-    markers = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
+    monkeypatch.setattr(throughput, "scaling", lambda records: table)
+    output = throughput.scaling_figure([])
+    markers = [line for line in output.figure.axes[0].lines if line.get_marker() == "D"]
     hollow = [line.get_markerfacecolor() == style.BACKGROUND for line in markers]
     assert hollow == [False, True] * 2
-    assert "2 servers" in chart_text(figure)
+    assert "2 servers" in text_of(output)
 
 
 def test_curves_over_time_keep_the_order_of_the_steps():
@@ -170,18 +168,18 @@ def test_perplexities_have_a_logarithmic_scale():
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_staleness_is_plotted_by_system():
+def test_staleness_is_plotted_by_system(monkeypatch):
     rows = [("pytorch/async/parameter_server", value, 4, 0.5) for value in (0, 1)]
-    figure = staleness_chart(
-        pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])
-    )
-    assert [round(bar.get_height(), 3) for bar in figure.axes[0].patches] == [0.5, 0.5]
-    assert "PyTorch, asynchronous" in chart_text(figure)
+    counts = pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])
+    monkeypatch.setattr(communication, "staleness", lambda records: counts)
+    output = communication.staleness_figure([])
+    assert [round(bar.get_height(), 3) for bar in output.figure.axes[0].patches] == [0.5, 0.5]
+    assert "PyTorch, asynchronous" in text_of(output)
 
 
 def test_missing_staleness_is_stated(records):
-    assert "no updates were recorded" in text_of(staleness_figure(records))
-    assert "No updates" in staleness_table(records).text
+    assert "no updates were recorded" in text_of(communication.staleness_figure(records))
+    assert "No updates" in communication.staleness_table(records).text
 
 
 @pytest.mark.parametrize("plot", OF_RECORDS)
@@ -223,8 +221,13 @@ def test_a_distance_beyond_its_bound_has_a_ring():
 def test_synthetic_samples_have_a_banner(channels, synthetic):
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (60, channels, 28, 28), dtype=np.uint8)
-    figure = sample_sheet(images, np.arange(60) % 10, synthetic=synthetic)
-    assert (SYNTHETIC_BANNER in chart_text(figure)) == synthetic
+    description = SimpleNamespace(name="cifar10", source="synthetic" if synthetic else "real")
+    data = SimpleNamespace(
+        description=description, train_images=images, train_labels=np.arange(60) % 10
+    )
+    text = text_of(image_samples(data))
+    assert (SYNTHETIC_BANNER in text) == synthetic
+    assert ("airplane" in text) != synthetic
 
 
 def test_the_overview_is_plotted_from_metrics_alone(records):
@@ -250,6 +253,14 @@ def test_inline_figures_do_not_share_ids(records):
     for svg, own in zip((one, two), ids, strict=True):
         used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg))
         assert {first or second for first, second in used} <= own
+
+
+@pytest.mark.parametrize("convert", [standalone_svg, inline_svg])
+def test_a_title_may_contain_any_character(convert):
+    title = 'a < b > c & "d"'
+    root = ElementTree.fromstring(convert(Figure(), title).encode())
+    assert root.get("aria-label") == title
+    assert root[0].tag.endswith("style")
 
 
 def luminance(colour):

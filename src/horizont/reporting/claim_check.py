@@ -41,7 +41,7 @@ def check_page(
             shown.add(claim_id)
             errors += _section_errors(claim_id, section, by_id)
         blocks = _BLOCK_END.split(_SECTION.sub("", text))
-        errors += _prose_errors("\n".join(map(_strip_tags, blocks)), claims, by_id)
+        errors += _prose_errors("\n".join(map(_strip_tags, blocks)), by_id)
     errors += [f"{name}: the page does not show it" for name in by_id if name not in shown]
     return errors
 
@@ -75,14 +75,13 @@ def _section_errors(claim_id: str, section: str, by_id: Mapping[str, JudgedClaim
         yield f"{claim_id}: the page disagrees with the records at {first!r}"
 
 
-def _prose_errors(
-    text: str, claims: Sequence[JudgedClaim], by_id: Mapping[str, JudgedClaim]
-) -> Iterator[str]:
+def _prose_errors(text: str, by_id: Mapping[str, JudgedClaim]) -> Iterator[str]:
     """Yield sentences with wrong counts, or that name a claim with a wrong verdict."""
+    summary = claim_summary(list(by_id.values()))
     for counts in _COUNTS.findall(text):
-        if counts != claim_summary(claims):
-            yield f"the page counts {counts!r}, the verdicts are {claim_summary(claims)!r}"
-    for claim in claims:  # the text of a claim may itself name another one
+        if counts != summary:
+            yield f"the page counts {counts!r}, the verdicts are {summary!r}"
+    for claim in by_id.values():  # the text of a claim may itself name another one
         text = text.replace(" ".join(claim["claim"].split()), "")
     for sentence in _SENTENCE_END.split(text):
         verdict = _verdict_in(sentence)

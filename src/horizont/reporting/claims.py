@@ -197,12 +197,9 @@ def source_table() -> TableOutput:
 
 @table("published_vs_measured", title="Published and measured times")
 def published_vs_measured_figures(records_by_workload: Mapping[str, Sequence[Record]]) -> Stack:
-    """Plot published and measured times by workload, and name the workloads without any.
+    """Plot published times beside those of one distributed experiment on each workload.
 
-    Parameters
-    ----------
-    records_by_workload
-        The records of one distributed experiment on each workload.
+    Workloads without published times are named.
     """
     published = set(published_times()["workload"])
     outputs: list[Any] = [

@@ -107,8 +107,7 @@ def _linked_number(number: TracedNumber) -> str:
 
 def _escape(text: str) -> str:
     """Escape a text, and put no-break spaces between numbers and units."""
-    no_break = "\N{NO-BREAK SPACE}"
-    return html.escape(text).replace(" %", f"{no_break}%").replace(" ms", f"{no_break}ms")
+    return html.escape(text).replace(" ms", "\N{NO-BREAK SPACE}ms")
 
 
 @table("explanations", title="Explanations")

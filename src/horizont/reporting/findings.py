@@ -12,7 +12,7 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import table
-from horizont.reporting.tables import format_table, shorten, text_table
+from horizont.reporting.tables import format_number, format_table, shorten, text_table
 
 _RUN_COLUMNS = ["status", "comparable", "disturbed", "background_cpu", "wall_s", "final_loss"]
 _RUN_COLUMNS += ["test_accuracy", "test_perplexity", "reason", "record"]
@@ -45,7 +45,6 @@ def _fault_row(row: pd.Series) -> dict[str, str]:
     cells |= dict.fromkeys(columns, "–")
     if row["reason"]:
         return {**cells, "first error": shorten(row["reason"])}
-    delay_s = row["detected_after_s"]
     rejoined = {True: ", with the restarted process", False: ", without the restarted process"}
     training = row["outcome"]
     if training == "completes":
@@ -53,7 +52,7 @@ def _fault_row(row: pd.Series) -> dict[str, str]:
     return {
         **cells,
         "steps": f"{row['steps']:.0f} of {row['planned']}",
-        "detected, s": "–" if pd.isna(delay_s) else f"{delay_s:.1f}",
+        "detected, s": format_number(row["detected_after_s"], ".1f"),
         "first error": shorten(row["first_error"]),
         "survivors": row["survivors"] or "none",
         "weights on": row["weight_holders"] or "none: lost",

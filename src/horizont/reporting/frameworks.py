@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from horizont.analysis.surveys import read_surveys, run_outcomes
-from horizont.config.system import FRAMEWORKS, SYSTEMS
+from horizont.config.system import FRAMEWORKS, SYSTEMS, parse_system
 from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
@@ -68,7 +68,7 @@ def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
             "framework": labels.framework_label(framework),
             "updates": labels.SYNC[sync],
             "2021": published,
-            "today": _architecture(name),
+            "today": labels.ARCHITECTURES[parse_system(name).architecture],
             "native": _native_support(features[framework], sync, name),
             "runs here": _runs_label(outcomes, name),
             "mechanism": info.mechanism,
@@ -79,11 +79,6 @@ def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
         if name.startswith(f"{framework}/{sync}/")
     ]
     return text_table(rows)
-
-
-def _architecture(system: str) -> str:
-    name = system.rpartition("/")[2]
-    return labels.ARCHITECTURES.get(name, name)
 
 
 def _native_support(answer: Mapping[str, Any], sync: str, system: str) -> str:

@@ -84,8 +84,7 @@ def framework_label(name: str) -> str:
     return framework_info(name).label if name in FRAMEWORKS else name
 
 
-def variant_label(framework: str, variant: str) -> str:
-    """Return the display name of a variant."""
+def _variant_label(framework: str, variant: str) -> str:
     known = framework_info(framework).variants if framework in FRAMEWORKS else {}
     return (known[variant].label if variant in known else "") or variant
 
@@ -97,7 +96,7 @@ def synchronisation_label(system: str) -> str:
     if architecture:
         parts = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
     variant = variant_of(system)
-    return ", ".join([*parts, variant_label(framework_of(system), variant)] if variant else parts)
+    return ", ".join([*parts, _variant_label(framework_of(system), variant)] if variant else parts)
 
 
 def system_label(name: str) -> str:
@@ -131,7 +130,7 @@ def trainer_label(name: str) -> str:
     """Return a framework and variant: `<framework> (<variant>)`."""
     framework, _, variant = name.partition("+")
     label = framework_label(framework)
-    return f"{label} ({variant_label(framework, variant)})" if variant else label
+    return f"{label} ({_variant_label(framework, variant)})" if variant else label
 
 
 def single_process_label(system: str) -> str:
@@ -166,11 +165,6 @@ def workload_label_from_name(name: str) -> str:
         if name.endswith(f"-{dataset}"):
             return workload_label(name.removesuffix(f"-{dataset}"), dataset)
     return name
-
-
-def setting_label(name: str) -> str:
-    """Return the display name of a setting that a sweep varies."""
-    return SETTINGS.get(name, name)
 
 
 def rate_label(rate_mbit: float | None) -> str:

@@ -18,7 +18,7 @@ from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.page import synthetic_note
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import shorten, text_table
+from horizont.reporting.tables import format_interval, format_number, shorten, text_table
 
 #: Metrics by system; see `horizont.analysis.throughput.metrics`.
 Metrics = Mapping[str, Mapping[str, Any]]
@@ -34,12 +34,8 @@ def read_results(
 ) -> Results:
     """Read the published metrics of all experiments that compare systems at one point.
 
-    Parameters
-    ----------
-    metrics_path
-        Returns the file of an experiment's metrics.
-    sources
-        ``real`` or ``synthetic``, by data set.
+    `metrics_path` returns the file of an experiment; `sources` has ``real`` or ``synthetic`` by
+    data set.
     """
     results = {}
     for experiment, settings in study.experiments.items():
@@ -114,14 +110,11 @@ def _ranked_rows(own: Metrics) -> list[dict[str, str]]:
 
 def _speed_row(values: Mapping[str, Any], fastest: float | None) -> dict[str, str]:
     rate = values["examples_per_s"]
-    interval = "–"
-    if values["low"] is not None:
-        interval = f"{values['low']:,.0f} to {values['high']:,.0f} ({values['level']:.0%})"
     is_verified = values["comparable"] == "verified"
     notes = [values["reason"], "" if is_verified else values["comparable"].partition(": ")[2]]
     return {
-        "examples/s": f"{rate:,.0f}" if rate else "–",
-        "interval": interval,
+        "examples/s": format_number(rate, ",.0f"),
+        "interval": format_interval(values["low"], values["high"], ",.0f", values["level"]),
         "of best": f"{rate / fastest:.0%}" if rate and fastest else "–",
         "runs": f"{values['ok']} of {values['planned']}",
         "comparable": "yes" if is_verified else "no",

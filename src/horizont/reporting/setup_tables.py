@@ -33,38 +33,30 @@ _SWEPT_ROWS = {
 @table("setup", title="Setup")
 def setup_table(settings: Experiment, workload: str) -> TableOutput:
     """Build the table of an experiment's settings on a workload."""
-    steps, topology, sweep = (
-        settings.steps_on(workload),
-        settings.topology,
-        settings.sweep_on(workload),
-    )
-    exchange = settings.gradient_exchange
+    steps, sweep = settings.steps_on(workload), settings.sweep_on(workload)
+    topology = settings.topology
+    exchange, examples = settings.gradient_exchange, settings.evaluation.examples
     has_workers = topology.workers > 1 or "workers" in sweep
     is_local = topology.launcher == DEFAULT_LAUNCHER
-    evaluation = settings.evaluation
     values: dict[str, object] = {
         "workers": topology.workers,
-        "servers": f"{topology.servers}, for parameter servers" if topology.servers else None,
-        "addresses": ", ".join(topology.addresses) if is_local else None,
+        "servers": topology.servers and f"{topology.servers}, for parameter servers",
+        "addresses": is_local and ", ".join(topology.addresses),
         "compute threads per process": topology.threads,
         "global batch": _format_batch(settings),
-        "distribution of the examples": _SHARDING[topology.sharding] if has_workers else None,
-        "weights averaged": (
-            f"every {exchange.local_steps} steps" if exchange.local_steps > 1 else None
-        ),
-        "gradient compression": (exchange.compression if exchange.compression != "none" else None),
+        "distribution of the examples": has_workers and _SHARDING[topology.sharding],
+        "weights averaged": exchange.local_steps > 1 and f"every {exchange.local_steps} steps",
+        "gradient compression": exchange.compression != "none" and exchange.compression,
         "steps of each worker": _format_steps(steps),
-        "batches of the input pipeline alone": f"{steps.input_batches:,}"
-        if steps.input_batches
-        else None,
+        "batches of the input pipeline alone": steps.input_batches and f"{steps.input_batches:,}",
         "blocks": settings.blocks,
-        "test examples": f"{evaluation.examples:,}" if evaluation.examples else None,
+        "test examples": examples and f"{examples:,}",
         "resource samples": f"{settings.sampler_hz:g} per second",
-        **{f"sweep: {labels.setting_label(k)}": _format_values(k, v) for k, v in sweep.items()},
     }
-    for setting in sweep:
-        values.pop(_SWEPT_ROWS.get(setting, ""), None)
-    return key_value_table({name: value for name, value in values.items() if value is not None})
+    for name, swept in sweep.items():
+        values.pop(_SWEPT_ROWS.get(name, ""), None)
+        values[f"sweep: {labels.SETTINGS.get(name, name)}"] = _format_values(name, swept)
+    return key_value_table({name: value for name, value in values.items() if value})
 
 
 def _format_steps(steps: StepCounts) -> str:
@@ -143,13 +135,7 @@ def system_table(settings: Experiment) -> TableOutput:
 
 @table("study", title="What was run")
 def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
-    """Build the table of all experiments.
-
-    Parameters
-    ----------
-    sources
-        ``real`` or ``synthetic``, by data set.
-    """
+    """Build the table of all experiments; `sources` has ``real`` or ``synthetic`` by data set."""
     rows = []
     for name in study.equivalence.workloads:
         workload = study.workload(name)
@@ -180,18 +166,17 @@ def _format_range(values: Iterable[int]) -> str:
 def machine_table(environment: Mapping[str, Any]) -> TableOutput:
     """Build the table of the machine and of the versions.
 
-    Parameters
-    ----------
-    environment
-        Of `horizont.monitoring.environment.describe_environment`.
+    `environment` is of `horizont.monitoring.environment.describe_environment`.
     """
     cpu = environment["cpu"]
     cores = [f"{cpu['physical_cores'] or '?'} cores", f"{cpu['logical_cores']} threads"]
     cores += [f"{len(cpu['affinity'])} usable"] if cpu.get("affinity") else []
+    features = " ".join(["", *cpu.get("features", [])])
+    extensions = [name for name in ("amx", "avx512", "avx2", "avx") if f" {name}" in features]
     values: dict[str, object] = {
         "processor": cpu["model"],
         "cores": ", ".join(cores),
-        "vector instructions": _vector_extensions(cpu.get("features", [])),
+        "vector instructions": ", ".join(extensions[:2]) or None,  # the widest two
         "memory": f"{environment['memory_bytes'] / 2**30:.1f} GiB",
         "virtual machine": {True: "yes", False: "no", None: None}[environment.get("virtualised")],
         "system": f"{environment['system']} {environment.get('kernel', '')}".strip(),
@@ -199,13 +184,6 @@ def machine_table(environment: Mapping[str, Any]) -> TableOutput:
     }
     versions = {name: version for name, version in environment["packages"].items() if version}
     return key_value_table(values | versions)
-
-
-def _vector_extensions(features: list[str]) -> str | None:
-    """Return the two widest families of vector instructions."""
-    families = ("amx", "avx512", "avx2", "avx")
-    present = [name for name in families if any(flag.startswith(name) for flag in features)]
-    return ", ".join(present[:2]) or None
 
 
 @table("dataset", title="The data set")

@@ -19,6 +19,21 @@ def shorten(reason: object) -> str:
     return textwrap.shorten(str(reason), 110, placeholder=" …")
 
 
+def format_number(value: float | None, form: str) -> str:
+    """Format a number with a proper minus sign; a dash if it is missing."""
+    return "–" if value is None or pd.isna(value) else format(value, form).replace("-", "−")
+
+
+def format_interval(
+    low: float | None, high: float | None, form: str, level: float | None = None
+) -> str:
+    """Format an interval, with its level; a dash if it is missing."""
+    if low is None or pd.isna(low):
+        return "–"
+    text = f"{format_number(low, form)} to {format_number(high, form)}"
+    return text if level is None else f"{text} ({level:.0%})"
+
+
 def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,13 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import Message, Stack, TableOutput, Verdict
 from horizont.reporting.registry import table
-from horizont.reporting.tables import format_table, shorten, text_table
+from horizont.reporting.tables import (
+    format_interval,
+    format_number,
+    format_table,
+    shorten,
+    text_table,
+)
 
 _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 
@@ -32,25 +37,17 @@ def verdict_table(verdicts: pd.DataFrame) -> TableOutput:
 
 def _verdict_row(row: pd.Series, names: Mapping[str, str]) -> dict[str, str]:
     disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
-    interval = "–"
-    if not math.isnan(row["ratio_low"]):
-        interval = f"{row['ratio_low']:.3f} to {row['ratio_high']:.3f} ({row['level']:.0%})"
     return {
         "A": names[row["a"]],
         "B": names[row["b"]],
         "verdict": row["outcome"],
-        "A / B": _format(row["ratio"], ".3f"),
-        "interval": interval,
+        "A / B": format_number(row["ratio"], ".3f"),
+        "interval": format_interval(row["ratio_low"], row["ratio_high"], ".3f", row["level"]),
         "blocks": f"{row['blocks']} of {row['planned']}",
-        "detectable ratio": _format(row["minimum_detectable_ratio"], ".2f"),
-        "more blocks": _format(row["additional_blocks"], ".0f"),
+        "detectable ratio": format_number(row["minimum_detectable_ratio"], ".2f"),
+        "more blocks": format_number(row["additional_blocks"], ".0f"),
         "note": "; ".join(filter(None, [shorten(row["reason"]), disturbed])),
     }
-
-
-def _format(value: float, form: str) -> str:
-    """Format a number with a proper minus sign; a dash if it is missing."""
-    return "–" if pd.isna(value) else f"{value:{form}}".replace("-", "−")
 
 
 @table("stability", title="Stability of the runs")
@@ -78,19 +75,15 @@ def _drilldown_rows(drilldown: Drilldown) -> list[dict[str, str]]:
         return [{"pair": pair, "part": "–"}]
     rows = []
     for _, row in drilldown.table().iterrows():
-        fraction = _format(row["fraction"], ".0%") if drilldown.is_explained else "–"
-        interval = "–"
-        if not math.isnan(row["low_s"]):
-            low, high = (_format(row[end] * 1e3, "+.2f") for end in ("low_s", "high_s"))
-            interval = f"{low} to {high}"
+        fraction = format_number(row["fraction"] if drilldown.is_explained else None, ".0%")
         rows.append(
             {
                 "pair": pair,
                 "part": "\N{NO-BREAK SPACE}" * 4 * _INDENT[row["level"]] + row["part"],
-                "A, ms": _format(row["a_s"] * 1e3, ".2f"),
-                "B, ms": _format(row["b_s"] * 1e3, ".2f"),
-                "B - A, ms": _format(row["difference_s"] * 1e3, "+.2f"),
-                "interval": interval,
+                "A, ms": format_number(row["a_s"] * 1e3, ".2f"),
+                "B, ms": format_number(row["b_s"] * 1e3, ".2f"),
+                "B - A, ms": format_number(row["difference_s"] * 1e3, "+.2f"),
+                "interval": format_interval(row["low_s"] * 1e3, row["high_s"] * 1e3, "+.2f"),
                 "fraction": "0%" if fraction == "−0%" else fraction,
                 "dominant": "yes" if row["is_dominant"] else "",
             }
@@ -144,9 +137,7 @@ def recommendation_tables(recommendations: Mapping[str, Recommendation]) -> Stac
 
 
 def _format_value(value: float) -> str:
-    if pd.isna(value):
-        return "–"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    return format_number(value, ",.0f" if value >= 100 else ".2f")
 
 
 def _format_interval(row: Mapping[Any, Any]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
@@ -47,11 +46,6 @@ def traffic_figure(records: Sequence[Record]) -> Drawing:
     rows = traffic(records)
     if rows.empty:
         return Drawing(style.message_figure("no host had a network interface of its own"), rows)
-    return Drawing(traffic_chart(rows), rows)
-
-
-def traffic_chart(rows: pd.DataFrame) -> Figure:
-    """Plot the traffic of each host beside the theoretical one."""
     systems = list(dict.fromkeys(rows["system"]))
     plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.9)
     panels = plot.subplots(1, 2, sharey=True)
@@ -66,7 +60,7 @@ def traffic_chart(rows: pd.DataFrame) -> Figure:
     theory = Line2D([], [], color=style.FOREGROUND, marker="|", linestyle="", label="theory")
     theory.set_markersize(11)
     style.legend_above(plot, [measured, theory], 2)
-    return plot
+    return Drawing(plot, rows)
 
 
 def _plot_hosts(axes: Axes, row: int, rows: pd.DataFrame, direction: str) -> None:
@@ -120,24 +114,12 @@ def link_figure(records: Sequence[Record]) -> Drawing:
     alone. A ring uses all links equally; the link of a single server carries the traffic of all
     workers.
     """
-    points = link_utilisation(records)
-    return Drawing(link_chart(points), points)
-
-
-@table("link_table", title="Transfer by link rate", needs=_varies_in_links)
-def link_table(records: Sequence[Record]) -> TableOutput:
-    """Build the table of step, transfer and waiting by link rate."""
-    columns = ["system", "rate_mbit", "step_s", "communication_s", "waiting_s", "wire_s"]
-    return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
-
-
-def link_chart(points: pd.DataFrame) -> Figure:
-    """Plot the timed step by link rate, above the time that the link needs."""
     import seaborn as sns
 
-    if points.empty:
-        return style.message_figure("no run succeeded")
-    points = points.sort_values("rate_mbit", na_position="last")
+    utilisation = link_utilisation(records)
+    if utilisation.empty:
+        return Drawing(style.message_figure("no run succeeded"), utilisation)
+    points = utilisation.sort_values("rate_mbit", na_position="last")
     rates = points["rate_mbit"].fillna(0)
     positions = {rate: position for position, rate in enumerate(dict.fromkeys(rates))}
     points = points.assign(position=rates.map(positions), step_ms=points["step_s"] * 1e3)
@@ -168,7 +150,14 @@ def link_chart(points: pd.DataFrame) -> Figure:
     handles = [style.system_legend_line(system, marker=True) for system in systems]
     handles.append(Line2D([], [], color=style.FOREGROUND, label="minimum of the busiest link"))
     style.legend_above(plot, handles, 2, handlelength=2.4)
-    return plot
+    return Drawing(plot, utilisation)
+
+
+@table("link_table", title="Transfer by link rate", needs=_varies_in_links)
+def link_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of step, transfer and waiting by link rate."""
+    columns = ["system", "rate_mbit", "step_s", "communication_s", "waiting_s", "wire_s"]
+    return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
 
 
 @figure("staleness", title="Staleness")
@@ -177,23 +166,11 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
     recorded. A server that holds several tensors (MXNet) counts each of them separately. Recording
     slows the steps, so that the distribution at full speed may differ.
     """
+    import seaborn as sns
+
     counts = staleness(records)
     if counts.empty:
         return Drawing(style.message_figure("no updates were recorded"), counts)
-    return Drawing(staleness_chart(counts), counts)
-
-
-@table("staleness_table", title="Staleness")
-def staleness_table(records: Sequence[Record]) -> TableOutput | Message:
-    """Build the table of updates by staleness, of all runs whose updates were recorded."""
-    counts = staleness(records)
-    return Message("No updates were recorded.") if counts.empty else format_table(counts)
-
-
-def staleness_chart(counts: pd.DataFrame) -> Figure:
-    """Plot the fraction of updates by staleness, one bar per system."""
-    import seaborn as sns
-
     colours = {name: style.system_colour(name) for name in dict.fromkeys(counts["system"])}
     plot = style.new_figure(2.6)
     axes = plot.subplots()
@@ -218,4 +195,11 @@ def staleness_chart(counts: pd.DataFrame) -> Figure:
         Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
     ]
     style.legend_above(plot, handles, 2)
-    return plot
+    return Drawing(plot, counts)
+
+
+@table("staleness_table", title="Staleness")
+def staleness_table(records: Sequence[Record]) -> TableOutput | Message:
+    """Build the table of updates by staleness, of all runs whose updates were recorded."""
+    counts = staleness(records)
+    return Message("No updates were recorded.") if counts.empty else format_table(counts)

@@ -113,31 +113,17 @@ def worst_distance_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
 
 @table("mutations", title="Seeded defects")
 def mutation_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
-    """Build the table of seeded defects.
-
-    Parameters
-    ----------
-    results
-        Of `horizont.workflow.mutation_test`.
-    """
+    """Build the table of seeded defects, as `horizont.workflow.mutation_test` returns them."""
     if not results:
         return Message("No defects were seeded on this workload; see equivalence.mutations.")
-    frame = pd.DataFrame(results)
     columns = ["description", "framework", "detected", "quantity", "step", "tensor", "distance"]
-    return format_table(frame, columns)
+    return format_table(pd.DataFrame(results), columns)
 
 
 @table("replays", title="Replayed asynchronous training")
 def replay_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
-    """Build the table of replayed asynchronous runs.
-
-    Parameters
-    ----------
-    results
-        Of `horizont.workflow.replay`.
-    """
+    """Build the table of replayed asynchronous runs, as `horizont.workflow.replay` returns them."""
     if not results:
         return Message("No run was replayed on this workload; see equivalence.replay.")
-    frame = pd.DataFrame(results)
     columns = ["system", "replayed", "updates", "tensor", "distance", "bound", "reason"]
-    return format_table(frame.reindex(columns=columns))
+    return format_table(pd.DataFrame(results, columns=columns))

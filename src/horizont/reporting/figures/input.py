@@ -20,7 +20,7 @@ from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import shorten, text_table
+from horizont.reporting.tables import format_number, shorten, text_table
 
 #: Height of a row in inches; labels of input pipelines have one line.
 INPUT_ROW_HEIGHT = 0.27
@@ -121,23 +121,19 @@ def _input_row(row: pd.Series) -> dict[str, str]:
     return {
         "system": labels.system_label(row["system"]),
         "input": row["input"] + ("" if row["shared_order"] else " *"),
-        "first batch": _format_scaled(row["first_batch_s"], 1e3, ".1f"),
-        "first epoch": _format_scaled(row["first_epoch_s"], 1e3, ".2f"),
-        "later": _format_scaled(row["later_epochs_s"], 1e3, ".2f"),
-        "wait": _format_scaled(row["wait_s"], 1e3, ".2f"),
-        "of the step": _format_scaled(row["wait_fraction"], 1, ".1%"),
-        "timed: blocked": _format_scaled(row["blocked_s"], 1e3, ".2f"),
-        "timed step": _format_scaled(row["step_s"], 1e3, ".1f"),
-        "over memory": _format_scaled(row["extra_over_memory_s"], 1e3, "+.1f"),
-        "memory, MiB": _format_scaled(row["memory_bytes"], 2**-20, ".0f"),
-        "in page cache": _format_scaled(row["page_cache_fraction"], 1, ".0%"),
+        "first batch": format_number(row["first_batch_s"] * 1e3, ".1f"),
+        "first epoch": format_number(row["first_epoch_s"] * 1e3, ".2f"),
+        "later": format_number(row["later_epochs_s"] * 1e3, ".2f"),
+        "wait": format_number(row["wait_s"] * 1e3, ".2f"),
+        "of the step": format_number(row["wait_fraction"], ".1%"),
+        "timed: blocked": format_number(row["blocked_s"] * 1e3, ".2f"),
+        "timed step": format_number(row["step_s"] * 1e3, ".1f"),
+        "over memory": format_number(row["extra_over_memory_s"] * 1e3, "+.1f"),
+        "memory, MiB": format_number(row["memory_bytes"] * 2**-20, ".0f"),
+        "in page cache": format_number(row["page_cache_fraction"], ".0%"),
         "runs": f"{row['ok']} of {row['planned']}",
         "note": shorten(row["reason"]),
     }
-
-
-def _format_scaled(value: float, factor: float, form: str) -> str:
-    return "–" if pd.isna(value) else format(value * factor, form)
 
 
 @table("readers", title="The readers")

@@ -131,13 +131,7 @@ def _cluster_note(run: Run) -> str:
 def resource_charts(
     series: pd.DataFrame, run_segments: pd.DataFrame, total_label: str = "whole cluster"
 ) -> Figure:
-    """Plot the resources over the segments of a run.
-
-    Parameters
-    ----------
-    total_label
-        Title of the charts of all processes together.
-    """
+    """Plot the resources over the segments of a run; each process left, all together right."""
     is_total = series["name"].isin([resources.TOTAL, *_NETWORK_STYLES])
     plot = style.new_figure(7.0)
     panels = plot.subplots(len(resources.RESOURCES), 2, sharex=True, height_ratios=[3, 3, 3, 2])

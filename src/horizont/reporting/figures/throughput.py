@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from horizont.analysis.scaling import is_strong_scaling, scaling
@@ -88,28 +87,9 @@ def scaling_figure(records: Sequence[Record]) -> Drawing:
     more CPU time than the machine has, so that they compete for it.
     """
     points = scaling(records)
-    strong = is_strong_scaling([record.run for record in records])
-    return Drawing(scaling_chart(points, strong=strong), points)
-
-
-@table("scaling_table", title="Scaling", needs=_varies_in_workers)
-def scaling_table(records: Sequence[Record]) -> TableOutput:
-    """Build the table of throughput, speedup and efficiency by number of workers."""
-    columns = ["system", "servers", "batch", "workers", "batches_per_s", "examples_per_s"]
-    columns += ["low", "high", "speedup", "efficiency", "oversubscribed", "reason"]
-    return format_table(scaling(records), columns)
-
-
-def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
-    """Plot throughput (above) and speedup (below), one column per batch.
-
-    Parameters
-    ----------
-    strong
-        Whether the batch is the global one, rather than that of each worker.
-    """
     if points.empty:
-        return style.message_figure("no run succeeded")
+        return Drawing(style.message_figure("no run succeeded"), points)
+    is_strong = is_strong_scaling([record.run for record in records])
     curves = list(zip(points["system"], points["servers"], strict=True))
     points = points.assign(curve=pd.Series(curves, points.index))
     # Line styles stand for the number of servers if it varies, else for the system.
@@ -125,7 +105,7 @@ def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
     panels = plot.subplots(2, len(batches), squeeze=False, sharex=True, sharey="row")
     for (upper, lower), batch in zip(panels.T, batches, strict=True):
         own = points[points["batch"] == batch]
-        upper.set_title(f"{'global batch' if strong else 'batch per worker'}: {batch:,}")
+        upper.set_title(f"{'global batch' if is_strong else 'batch per worker'}: {batch:,}")
         _plot_scaling_curves(upper, own, styles, ("examples_per_s", "low", "high"))
         _plot_scaling_curves(lower, own, styles, ("speedup", "speedup_low", "speedup_high"))
         ideal = np.sort(own["workers"].unique())
@@ -147,7 +127,15 @@ def scaling_chart(points: pd.DataFrame, *, strong: bool) -> Figure:
         suffix = count if servers_vary and servers > 0 else ""
         handles.append(style.system_legend_line(system, marker=True, style=line, suffix=suffix))
     style.legend_above(plot, handles, 2, handlelength=2.4)
-    return plot
+    return Drawing(plot, points.drop(columns="curve"))
+
+
+@table("scaling_table", title="Scaling", needs=_varies_in_workers)
+def scaling_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of throughput, speedup and efficiency by number of workers."""
+    columns = ["system", "servers", "batch", "workers", "batches_per_s", "examples_per_s"]
+    columns += ["low", "high", "speedup", "efficiency", "oversubscribed", "reason"]
+    return format_table(scaling(records), columns)
 
 
 def _plot_scaling_curves(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
@@ -132,35 +131,8 @@ def image_samples(data: ImageData) -> Drawing:
     names = () if is_synthetic else labels.CLASS_NAMES.get(data.description.name, ())
     classes = np.asarray(data.train_labels[:EXAMPLES_SCANNED])
     images = np.asarray(data.train_images[:EXAMPLES_SCANNED])
-    values = {
-        "synthetic": "synthetic stand-ins for " if is_synthetic else "",
-        "label": labels.dataset_label(data.description.name),
-    }
-    counts = pd.Series(classes).value_counts().sort_index()
-    described = pd.DataFrame({"class": counts.index, "examples": counts.to_numpy()})
-    return Drawing(sample_sheet(images, classes, names, synthetic=is_synthetic), described, values)
-
-
-def sample_sheet(
-    images: NDArray[np.uint8],
-    classes: NDArray[np.int64],
-    class_names: Sequence[str] = (),
-    *,
-    synthetic: bool = False,
-) -> Figure:
-    """Plot some images of each class, a row per class.
-
-    Parameters
-    ----------
-    images
-        uint8, (examples, channels, height, width).
-    class_names
-        By default the numbers of the classes.
-    synthetic
-        Whether to add a banner that says so.
-    """
     shown = [int(number) for number in np.unique(classes)[:MAX_CLASSES]]
-    banner = BANNER_HEIGHT if synthetic else 0.0
+    banner = BANNER_HEIGHT if is_synthetic else 0.0
     height = 0.5 * len(shown)
     plot = style.new_figure(height + banner, width=0.52 * IMAGES_PER_CLASS + 1.6)
     plot.set_layout_engine("none")
@@ -172,12 +144,28 @@ def sample_sheet(
     axes.set_ylim(rows, 0)
     axes.imshow(tiles, extent=(0, columns, rows, 0), interpolation="none", aspect="equal")
     for row, number in enumerate(shown):
-        name = class_names[number] if number < len(class_names) else f"class {number}"
+        name = names[number] if number < len(names) else f"class {number}"
         middle = (row + 0.5) * rows / len(shown)
         axes.text(-0.015 * columns, middle, name, ha="right", va="center")
-    if synthetic:
-        _add_synthetic_banner(plot)
-    return plot
+    if is_synthetic:
+        plot.text(
+            0.985,
+            1 - 0.5 * BANNER_HEIGHT / plot.get_figheight(),
+            f"{SYNTHETIC_BANNER}: generated images, not the real data set",
+            ha="right",
+            va="center",
+            fontsize=10,
+            fontweight="bold",
+            color="#ffffff",
+            bbox={"facecolor": "#b3261e", "edgecolor": "none", "boxstyle": "square,pad=0.5"},
+        )
+    counts = pd.Series(classes).value_counts().sort_index()
+    described = pd.DataFrame({"class": counts.index, "examples": counts.to_numpy()})
+    values = {
+        "synthetic": "synthetic stand-ins for " if is_synthetic else "",
+        "label": labels.dataset_label(data.description.name),
+    }
+    return Drawing(plot, described, values)
 
 
 def _tile_images(
@@ -193,17 +181,3 @@ def _tile_images(
             tiles[row, column, 1:-1, 1:-1, 3] = 255
     size = (len(shown) * (height + 2), IMAGES_PER_CLASS * (width + 2), 4)
     return tiles.transpose(0, 2, 1, 3, 4).reshape(size)
-
-
-def _add_synthetic_banner(plot: Figure) -> None:
-    plot.text(
-        0.985,
-        1 - 0.5 * BANNER_HEIGHT / plot.get_figheight(),
-        f"{SYNTHETIC_BANNER}: generated images, not the real data set",
-        ha="right",
-        va="center",
-        fontsize=10,
-        fontweight="bold",
-        color="#ffffff",
-        bbox={"facecolor": "#b3261e", "edgecolor": "none", "boxstyle": "square,pad=0.5"},
-    )
