@@ -256,11 +256,9 @@ def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
         ("server", server_bytes, "s", PAIR_COLOURS[1]),
     ):
         data[name] = [law(int(n), 1.0) for n in workers]
-        counted = {n: by_rank(results, f"{name} of {n}", "sent bytes") for n in WORKERS}
-        multiples = data["workers"].map(
-            {n: max(sent) / size for n, sent in counted.items() if sent}
-        )
-        data[f"{name}, counted"] = multiples
+        sent = {n: by_rank(results, f"{name} of {n}", "sent bytes") for n in WORKERS}
+        counted = {n: max(by_each, default=np.nan) / size for n, by_each in sent.items()}
+        multiples = data[f"{name}, counted"] = data["workers"].map(counted)
         axes.plot(workers, data[name], label=name)
         axes.plot(workers, multiples, mark, color=colour, label=f"{name}, counted")
     axes.set(ylim=(0, 16.5), yticks=range(0, 17, 4), ylabel="sent by the busiest, × N")

@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
+from autograd.misc.flatten import flatten
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -176,14 +177,9 @@ def finite_differences(inputs: Mapping[str, Array], name: str, step: float = 1e-
 def compare_methods() -> dict[str, float]:
     """Return the distances of the engine and of finite differences from gradients by hand."""
     inputs = network_inputs()
-    results = (
-        gradients_by_hand(**inputs),
-        gradients_by_engine(inputs),
-        {name: finite_differences(inputs, name) for name in WEIGHTS},
-    )
-    hand, engine, differences = (
-        np.concatenate([gradients[name].ravel() for name in WEIGHTS]) for gradients in results
-    )
+    hand, _ = flatten(gradients_by_hand(**inputs))
+    engine, _ = flatten(gradients_by_engine(inputs))
+    differences, _ = flatten({name: finite_differences(inputs, name) for name in WEIGHTS})
     return {
         "weights": float(hand.size),
         "by_the_algorithm,_relative_distance": relative_distance(engine, hand),

@@ -14,7 +14,6 @@ from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.reporting.labels import framework_label
 from horizont.reporting.output import Message, Stack, Verdict
 from horizont.reporting.tables import text_table
-from horizont.workflow.paths import Paths
 from horizont_textbook import Array
 from horizont_textbook.autodiff import WEIGHTS, network_inputs
 from horizont_textbook.convolution import average_pool, convolution, max_pool
@@ -102,32 +101,25 @@ class CrossCheck:
             known = distances[name].map(format_distance) if name in self.results else "–"
             cells[framework_label(name)] = known
         table = text_table(cells, numbers=list(cells.columns[1:]), measured=False)
-        reasons = [
-            Message(f"{framework_label(name)}: {reason}.") for name, reason in self.missing.items()
-        ]
-        scope = "all" if ok else "not all"
-        verdict = Verdict(
-            f"{scope} values agree with NumPy within a relative distance of {BOUND:.0e}.", ok
-        )
+        reasons = [Message(f"{framework_label(n)}: {text}.") for n, text in self.missing.items()]
+        text = f"values agree with NumPy within a relative distance of {BOUND:.0e}."
+        verdict = Verdict(f"all {text}" if ok else f"not all {text}", ok)
         facts = {"ok": ok, "distances": distances.to_dict("records"), "missing": {**self.missing}}
         bundle = Stack((table, *reasons, verdict))._repr_mimebundle_()
         return bundle, {"horizont": {"cross_check": facts}}
 
 
-def run(chapter: str, paths: Paths | None = None) -> CrossCheck:
+def run(chapter: str) -> CrossCheck:
     """Run the cases of a chapter in every framework, or load their results.
 
     Starting a framework takes longer than all cases, so the first chapter runs those of all.
     """
     missing = {n: "no operators are defined for it" for n in FRAMEWORKS if n not in BACKENDS}
     missing |= {n: "not installed" for n in BACKENDS if installed_version(n) is None}
-    commands = {
-        name: ("horizont_textbook.framework_operators", name)
-        for name in FRAMEWORKS
-        if name not in missing
-    }
+    names = [name for name in FRAMEWORKS if name not in missing]
+    commands = {name: ("horizont_textbook.framework_operators", name) for name in names}
     everything = [case for cases in CASES.values() for case in cases()]
-    results = run_modules("cross-check", commands, paths, everything)
+    results = run_modules("cross-check", commands, everything)
     return CrossCheck(CASES[chapter](), results, missing)
 
 

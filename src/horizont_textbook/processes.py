@@ -17,7 +17,7 @@ from horizont.config.system import installed_version
 from horizont.launchers.plan import ProcessPlan, thread_environment
 from horizont.launchers.supervisor import run_in_parallel
 from horizont.records.provenance import code_fingerprint
-from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.paths import study_paths
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import hash_fields
 from horizont_textbook import INPUTS_FILE, RESULTS_FILE
@@ -30,10 +30,7 @@ GroupResults = Sequence[Mapping[tuple[str, str], Any]]
 
 
 def run_modules(
-    name: str,
-    commands: Mapping[str, Sequence[str]],
-    paths: Paths | None = None,
-    inputs: object = None,
+    name: str, commands: Mapping[str, Sequence[str]], inputs: object = None
 ) -> dict[str, Any]:
     """Run a Python module for each of some frameworks, or load what it wrote.
 
@@ -50,7 +47,7 @@ def run_modules(
     RunFailed
         If a process fails or the timeout expires. None is left running.
     """
-    files = {framework: _result_file(name, framework, paths) for framework in commands}
+    files = {framework: _result_file(name, framework) for framework in commands}
     if absent := [framework for framework in commands if not files[framework].exists()]:
         progress = Progress("process", len(absent))
         progress.start(name)
@@ -70,13 +67,13 @@ def run_modules(
     return {framework: pickle.loads(file.read_bytes()) for framework, file in files.items()}
 
 
-def _result_file(name: str, framework: str, paths: Paths | None) -> Path:
+def _result_file(name: str, framework: str) -> Path:
     fields = {
         "version": str(installed_version(framework)),
         "numpy": np.__version__,
         "code": code_fingerprint([Path(__file__).parent]),
     }
-    return (paths or study_paths()).textbook / f"{name}-{framework}-{hash_fields(fields)}.pickle"
+    return study_paths().textbook / f"{name}-{framework}-{hash_fields(fields)}.pickle"
 
 
 def _store(source: Path, target: Path) -> None:
@@ -87,7 +84,7 @@ def _store(source: Path, target: Path) -> None:
     partial.replace(target)
 
 
-def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResults:
+def run_group(chapter: str, size: int) -> GroupResults:
     """Run the exercises of a chapter in a gloo group, or load their results.
 
     Without PyTorch there are no results.
@@ -95,7 +92,7 @@ def run_group(chapter: str, size: int, paths: Paths | None = None) -> GroupResul
     if installed_version("pytorch") is None:
         return []
     command = ("horizont_textbook.group", f"horizont_textbook.{chapter}", str(size))
-    results: GroupResults = run_modules(f"group-{chapter}", {"pytorch": command}, paths)["pytorch"]
+    results: GroupResults = run_modules(f"group-{chapter}", {"pytorch": command})["pytorch"]
     return results
 
 

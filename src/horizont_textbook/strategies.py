@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from autograd.misc.flatten import flatten
 
 from horizont_textbook import Array
 from horizont_textbook.allreduce import ring_all_reduce
-from horizont_textbook.autodiff import WEIGHTS, gradients_by_hand
+from horizont_textbook.autodiff import gradients_by_hand
 from horizont_textbook.metrics import cross_entropy_gradient
 
 if TYPE_CHECKING:
@@ -95,10 +96,8 @@ def data_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
 
 def average_gradients(own: Arrays, group: Group) -> Arrays:
     """Return the mean of the gradients of all processes, by one all-reduce."""
-    flat = np.concatenate([own[name].ravel() for name in WEIGHTS])
-    mean = ring_all_reduce(flat, group) / group.size
-    parts = np.split(mean, np.cumsum([own[name].size for name in WEIGHTS])[:-1])
-    return {n: part.reshape(own[n].shape) for n, part in zip(WEIGHTS, parts, strict=True)}
+    flat, unflatten = flatten(own)
+    return unflatten(ring_all_reduce(flat, group) / group.size)
 
 
 def all_gather(own: Array, group: Group) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import autograd.numpy as np
 import pandas as pd
 from autograd import grad, value_and_grad
+from autograd.misc.flatten import flatten
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -66,7 +67,7 @@ class Trained:
 
     def distance(self, other: Trained) -> float:
         """Return the relative distance of the weights of another training."""
-        own, others = (np.concatenate([t.weight.ravel(), t.bias]) for t in (self, other))
+        own, others = (flatten((each.weight, each.bias))[0] for each in (self, other))
         return relative_distance(others, own)
 
 

@@ -86,16 +86,18 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
         yield paths
 
 
+@pytest.mark.usefixtures("study")
 @pytest.mark.parametrize("chapter", list(CASES))
-def test_frameworks_agree_with_numpy(study: Paths, chapter: str) -> None:
-    check = cross_check.run(chapter, study)
+def test_frameworks_agree_with_numpy(chapter: str) -> None:
+    check = cross_check.run(chapter)
     distances = check.compare()
     assert set(check.results) == set(INSTALLED)
     assert (distances[INSTALLED] <= cross_check.BOUND).all(axis=None), distances
 
 
-def test_a_wrong_result_is_detected(study: Paths) -> None:
-    check = cross_check.run("metrics", study)
+@pytest.mark.usefixtures("study")
+def test_a_wrong_result_is_detected() -> None:
+    check = cross_check.run("metrics")
     cases = check.results[INSTALLED[0]]
     softmax = {**cases["softmax"], "y": cases["softmax"]["y"] * (1 + 1e-9)}
     wrong_results = {INSTALLED[0]: {**cases, "softmax": softmax}}
@@ -105,8 +107,9 @@ def test_a_wrong_result_is_detected(study: Paths) -> None:
     assert "MXNet: not installed" in bundle["text/html"]
 
 
-def test_two_processes_train_as_one(study: Paths) -> None:
-    results = run_group("parallelism", PROCESSES, study)
+@pytest.mark.usefixtures("study")
+def test_two_processes_train_as_one() -> None:
+    results = run_group("parallelism", PROCESSES)
     for engine, name in product(parallelism.ENGINES, STRATEGIES):
         distance = parallelism.distance_from_one_process(results, name, engine)
         assert distance is not None
@@ -117,11 +120,11 @@ def test_two_processes_train_as_one(study: Paths) -> None:
 
 
 def test_results_of_groups_are_stored(study: Paths) -> None:
-    values = allreduce.result_values(run_group("allreduce", allreduce.GROUP_SIZE, study))
+    values = allreduce.result_values(run_group("allreduce", allreduce.GROUP_SIZE))
     assert values["exchanges_that_sent_what_the_formula_says"] == 6
     files = {path: path.stat().st_mtime_ns for path in study.textbook.glob("group-*")}
     assert files
-    run_group("allreduce", allreduce.GROUP_SIZE, study)
+    run_group("allreduce", allreduce.GROUP_SIZE)
     assert files == {path: path.stat().st_mtime_ns for path in files}
 
 
