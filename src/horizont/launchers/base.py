@@ -89,13 +89,7 @@ class Cluster(Protocol):
         """
 
     def start(self, plan: ProcessPlan, log: Path) -> ProcessHandle:
-        """Start a process on its host.
-
-        Parameters
-        ----------
-        log
-            A file on this machine for what the process prints.
-        """
+        """Start a process on its host; what it prints goes to a file on this machine."""
 
     def release(self, barrier: Path) -> None:
         """Create an empty file for which processes wait, on all hosts; again it changes nothing."""
@@ -136,15 +130,8 @@ class Launcher(Protocol):
     def open(self, topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
         """Create the hosts of a topology, removed at the end of the context.
 
-        Parameters
-        ----------
-        folder
-            For temporary files.
-
-        Raises
-        ------
-        UserError
-            If the system does not allow it.
+        Temporary files are written to the folder. A `UserError` says what the system does not
+        allow.
         """
 
 

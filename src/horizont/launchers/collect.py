@@ -43,7 +43,12 @@ def summarise(
     shared_clock
         Whether times of different processes can be compared.
     """
-    steps = _collect_steps(record, system, folders, shared_clock)
+    steps = _read_steps(folders)
+    if steps is not None:
+        steps = steps.sort_by([("start_s", "ascending")])
+        if shared_clock and "waiting" in system.info.phases:
+            steps = split_waiting_from_transfer(steps)
+        write_table(record.folder / "steps.parquet", steps)
     events = _collect_events(record, folders)
     for name in ARTIFACTS:
         source = next((folder / name for folder in folders if (folder / name).exists()), None)
@@ -64,19 +69,6 @@ def _read_steps(folders: Sequence[Path]) -> pa.Table | None:
     paths = [folder / "steps.parquet" for folder in folders]
     tables = [read_table(path) for path in paths if path.exists()]
     return pa.concat_tables(tables) if tables else None
-
-
-def _collect_steps(
-    record: RecordWriter, system: System, folders: Sequence[Path], shared_clock: bool
-) -> pa.Table | None:
-    """Write the steps of all processes as one table, sorted by time."""
-    steps = _read_steps(folders)
-    if steps is not None:
-        steps = steps.sort_by([("start_s", "ascending")])
-        if shared_clock and "waiting" in system.info.phases:
-            steps = split_waiting_from_transfer(steps)
-        write_table(record.folder / "steps.parquet", steps)
-    return steps
 
 
 def _collect_events(record: RecordWriter, folders: Sequence[Path]) -> list[dict[str, Any]]:

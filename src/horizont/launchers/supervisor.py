@@ -78,8 +78,7 @@ def supervise(
     on_tick
         Called every `TICK_S` seconds.
     stall_timeout_s
-        Seconds without progress (see `LivenessMonitor`) after which the run has stalled; by
-        default only `timeout_s` ends it.
+        Seconds without progress (see `LivenessMonitor`) after which the run has stalled.
 
     Raises
     ------
@@ -94,18 +93,13 @@ def supervise(
         # A killed process first: it may be the cause of the errors of the others.
         for handle in sorted(ended, key=lambda handle: handle.reap() != -signal.SIGKILL):
             running.remove(handle)
-            check_exit(handle)
+            if handle.reap() != 0:
+                raise RunFailed(describe_exit(handle))
         if time.monotonic() > deadline_s:
             raise RunFailed(f"timeout of {timeout_s:g} s expired with {running_names(running)}")
         if stall_timeout_s is not None and liveness.idle_s() > stall_timeout_s:
             raise RunFailed(f"no progress for {stall_timeout_s:g} s with {running_names(running)}")
         on_tick()
-
-
-def check_exit(handle: ProcessHandle) -> None:
-    """Raise `RunFailed` if a process that has ended failed."""
-    if handle.reap() != 0:
-        raise RunFailed(describe_exit(handle))
 
 
 def describe_exit(handle: ProcessHandle) -> str:
@@ -148,7 +142,8 @@ def run_in_parallel(
                 running.append(_start_process(waiting.pop(0), handles))
             for handle in wait_for_exit(running, deadline_s - time.monotonic()):
                 running.remove(handle)
-                check_exit(handle)
+                if handle.reap() != 0:
+                    raise RunFailed(describe_exit(handle))
                 on_exit(handle.plan)
             if time.monotonic() > deadline_s:
                 raise RunFailed(f"timeout of {timeout_s:g} s expired with {running_names(running)}")
