@@ -55,9 +55,8 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
 def operator_class_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of milliseconds per step, one row per class and one column per system."""
     classes = operator_classes(records)
-    systems = list(dict.fromkeys(classes["system"]))
-    wide = classes.pivot(index="operator_class", columns="system", values="self_s") * 1e3
-    wide = wide.reindex(list(ordered_classes(classes["operator_class"])))[systems]
+    wide = classes.set_index(["operator_class", "system"])["self_s"].unstack(sort=False) * 1e3
+    wide = wide.reindex(list(ordered_classes(classes["operator_class"])))
     wide.loc["step"] = wide.sum()
     return format_wide(wide.rename(columns=labels.single_process_label), "milliseconds per step")
 
@@ -73,7 +72,7 @@ def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableO
             "title": labels.single_process_label(str(system)),
             "operator": operator.operator,
             "class": operator.operator_class,
-            "inputs": input_shapes(str(operator.shapes)),
+            "inputs": _input_shapes(str(operator.shapes)),
             "calls": f"{operator.calls:g}",
             "ms": f"{operator.self_ms:.2f}",
             "of the step": f"{operator.self_ms / steps_s[system] / 1e3:.1%}",
@@ -84,10 +83,10 @@ def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableO
     return text_table(rows, ("calls", "ms", "of the step"), group_by="title")
 
 
-def input_shapes(shapes: str, limit: int = 2) -> str:
-    """Format the shapes of an operator's first inputs: `42×6×14×14, 16×6×5×5`."""
+def _input_shapes(shapes: str) -> str:
+    """Format the shapes of an operator's first two inputs: `42×6×14×14, 16×6×5×5`."""
     found = [shape.replace(", ", "×") for shape in re.findall(r"\[([^][]+)\]", shapes)]
-    return ", ".join(found[:limit]) if found else "–"
+    return ", ".join(found[:2]) if found else "–"
 
 
 @table("profiler_overhead", title="Profiler overhead", needs=_is_profiled)

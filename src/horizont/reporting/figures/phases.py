@@ -85,11 +85,7 @@ def phase_figure(records: Sequence[Record]) -> Drawing:
 @table("phase_table", title="Phases of a step")
 def phase_table(records: Sequence[Record]) -> TableOutput:
     """Build a table of mean milliseconds, one row per system and one column per phase."""
-    breakdown = phases(records)
-    wide = breakdown.pivot(index="system", columns="phase", values="mean_s") * 1e3
-    wide = wide.loc[
-        list(dict.fromkeys(breakdown["system"])), list(dict.fromkeys(breakdown["phase"]))
-    ]
+    wide = phases(records).set_index(["system", "phase"])["mean_s"].unstack(sort=False) * 1e3
     wide["step"] = wide.sum(axis="columns", min_count=1)
     return format_wide(wide.rename(index=labels.system_label), "milliseconds")
 
