@@ -50,7 +50,7 @@ def record_updates(workload: str, paths: Paths | None = None) -> list[Record]:
 
 
 def replay_updates(records: Sequence[Record], paths: Paths | None = None) -> list[dict[str, Any]]:
-    """Replay the updates of some runs.
+    """Compare the updates of some runs with their replay in NumPy.
 
     Returns
     -------
