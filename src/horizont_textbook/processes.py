@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from horizont.config.system import installed_version
 from horizont.launchers.plan import ProcessPlan, thread_environment
 from horizont.launchers.supervisor import run_in_parallel
+from horizont.records.files import write_atomically
 from horizont.records.provenance import code_fingerprint
 from horizont.workflow.paths import study_paths
 from horizont.workflow.progress import Progress
@@ -62,7 +63,8 @@ def run_modules(
                 plans.append(ProcessPlan(framework, LOOPBACK, argv, environment, folder, job=None))
             run_in_parallel(plans, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
             for plan in plans:
-                _store(plan.folder / RESULTS_FILE, files[plan.name])
+                files[plan.name].parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(files[plan.name], partial(copy, plan.folder / RESULTS_FILE))
         progress.close()
     return {framework: pickle.loads(file.read_bytes()) for framework, file in files.items()}
 
@@ -74,14 +76,6 @@ def _result_file(name: str, framework: str) -> Path:
         "code": code_fingerprint([Path(__file__).parent]),
     }
     return study_paths().textbook / f"{name}-{framework}-{hash_fields(fields)}.pickle"
-
-
-def _store(source: Path, target: Path) -> None:
-    """Copy a file, which appears complete or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}")
-    shutil.copy(source, partial)
-    partial.replace(target)
 
 
 def run_group(chapter: str, size: int) -> GroupResults:

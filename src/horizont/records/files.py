@@ -15,8 +15,14 @@ import pyarrow.parquet as pq
 from horizont.errors import UserError
 
 
-def _write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a temporary file beside `path` and rename it."""
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a temporary file beside `path` and rename it.
+
+    Raises
+    ------
+    UserError
+        If the folder is full, missing or read-only.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)
@@ -36,7 +42,7 @@ def write_json(path: Path, values: Any) -> None:
         If the folder is full, missing or read-only.
     """
     text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
-    _write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def read_json(path: Path) -> Any:
@@ -63,7 +69,7 @@ def write_table(path: Path, table: pa.Table) -> None:
     UserError
         If the folder is full, missing or read-only.
     """
-    _write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
 def read_table(path: Path) -> pa.Table:
