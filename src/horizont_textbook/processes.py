@@ -86,8 +86,7 @@ def run_group(chapter: str, size: int) -> GroupResults:
     if installed_version("pytorch") is None:
         return []
     command = ("horizont_textbook.group", f"horizont_textbook.{chapter}", str(size))
-    results: GroupResults = run_modules(f"group-{chapter}", {"pytorch": command})["pytorch"]
-    return results
+    return run_modules(f"group-{chapter}", {"pytorch": command})["pytorch"]
 
 
 def by_rank(results: GroupResults, exercise: str, name: str) -> list[Any]:
