@@ -29,9 +29,6 @@ FRAMEWORKS: dict[str, str] = {
 #: The variant of a system that names none: the framework as its documentation uses it.
 DEFAULT = "default"
 
-Sync = Literal["local", "sync", "async"]
-Architecture = Literal["single", "allreduce", "parameter_server"]
-
 Info = TypeVar("Info", bound=ConfigModel)
 
 
@@ -155,8 +152,8 @@ class System(ConfigModel):
     """A framework with its synchronisation, architecture and variant."""
 
     framework: str
-    sync: Sync
-    architecture: Architecture
+    sync: Literal["local", "sync", "async"]
+    architecture: Literal["single", "allreduce", "parameter_server"]
     variant: str = DEFAULT
 
     @property

@@ -73,15 +73,14 @@ class EquivalenceCertificate(ConfigModel):
         if row is None and not all(map(_is_evidence, compared)):
             return "Not settled: rounding alone changes the float64 training too much to compare."
         if row is None:
-            return f"Equivalent: {self._agreement_text}."
+            return f"Equivalent: {self._agreement()}."
         after = f" after {row['step']} steps" if row["step"] else ""
         return (
             f"Not equivalent: {row['pair']} diverge first at {row['quantity']} {row['tensor']}"
             f"{after} ({row['dtype']}): distance {row['distance']:.1e}, bound {row['bound']:.1e}."
         )
 
-    @property
-    def _agreement_text(self) -> str:
+    def _agreement(self) -> str:
         pairs = ", ".join(sorted({row["pair"] for row in self.rows}))
         agreement = f"{pairs} agree on all {len(self.rows)} tensors"
         without_evidence = sum(not row["is_evidence"] for row in self.rows)
