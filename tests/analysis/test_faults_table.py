@@ -11,7 +11,7 @@ from tests.conftest import small_run
 from horizont.analysis.faults import fault_outcomes
 from horizont.records.record import Record, RecordWriter, read_record
 from horizont.records.results import FaultReport, ProcessOutcome, RunResult
-from horizont.reporting.findings import fault_table
+from horizont.reporting.overview import fault_table
 
 
 def record(folder: Path, system: str, fault: dict[str, Any], report: FaultReport | None) -> Record:

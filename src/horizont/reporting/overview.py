@@ -1,4 +1,4 @@
-"""The results of the study, from the published metrics of its experiments."""
+"""The results: of the study, of an experiment, of its runs, and after injected faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus
+from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus, run_table
 from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.files import read_json
@@ -18,7 +19,13 @@ from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.page import synthetic_note
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import format_interval, format_number, shorten, text_table
+from horizont.reporting.tables import (
+    format_interval,
+    format_number,
+    format_table,
+    shorten,
+    text_table,
+)
 
 #: Metrics by system; see `horizont.analysis.throughput.metrics`.
 Metrics = Mapping[str, Mapping[str, Any]]
@@ -27,6 +34,8 @@ Metrics = Mapping[str, Mapping[str, Any]]
 Results = Mapping[str, Metrics]
 
 _NUMBERS = {"examples/s", "interval", "of best", "runs"}
+_RUN_COLUMNS = ["status", "comparable", "disturbed", "background_cpu", "wall_s", "final_loss"]
+_RUN_COLUMNS += ["test_accuracy", "test_perplexity", "reason", "record"]
 
 
 def read_results(
@@ -119,4 +128,46 @@ def _speed_row(values: Mapping[str, Any], fastest: float | None) -> dict[str, st
         "runs": f"{values['ok']} of {values['planned']}",
         "comparable": "yes" if is_verified else "no",
         "note": shorten("; ".join(filter(None, notes))),
+    }
+
+
+@table("runs", title="All runs")
+def all_runs(
+    records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
+) -> TableOutput:
+    """Build the table of all planned runs, with the settings in which they differ."""
+    frame = run_table(records, certificate)
+    if any(record.run.fault is not None for record in records):
+        columns = ["system", "status", "wall_s", "disturbed", "reason", "record"]
+        return format_table(frame, columns)
+    settings = ("workers", "servers", "threads", "global_batch", "block")
+    varied = [name for name in settings if len(frame) and frame[name].nunique() > 1]
+    return format_table(frame, ["system", *varied, *_RUN_COLUMNS])
+
+
+@table("faults", title="Outcomes of the faults")
+def fault_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of the outcomes of injected faults, grouped by system."""
+    rows = [_fault_row(row) for _, row in fault_outcomes(records).iterrows()]
+    return text_table(rows, {"steps", "detected, s"}, group_by="system")
+
+
+def _fault_row(row: pd.Series) -> dict[str, str]:
+    columns = ("steps", "detected, s", "first error", "survivors", "weights on", "training")
+    cells = {"system": labels.system_label(row["system"]), "fault": row["fault"]}
+    cells |= dict.fromkeys(columns, "–")
+    if row["reason"]:
+        return {**cells, "first error": shorten(row["reason"])}
+    rejoined = {True: ", with the restarted process", False: ", without the restarted process"}
+    training = row["outcome"]
+    if training == "completes":
+        training += rejoined.get(row["rejoined"], "")
+    return {
+        **cells,
+        "steps": f"{row['steps']:.0f} of {row['planned']}",
+        "detected, s": format_number(row["detected_after_s"], ".1f"),
+        "first error": shorten(row["first_error"]),
+        "survivors": row["survivors"] or "none",
+        "weights on": row["weight_holders"] or "none: lost",
+        "training": training,
     }
