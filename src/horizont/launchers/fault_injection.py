@@ -33,10 +33,10 @@ def inject(
     fault: FaultSpec, target: ProcessHandle, restart: Callable[[], None], cluster: Cluster
 ) -> Iterator[float]:
     """Start a fault; yield the seconds until its next action, and return when it is over."""
-    if fault.kind == "throttle":
-        yield from _throttle(fault, target)
-        return
     match fault.kind:
+        case "throttle":
+            yield from _throttle(fault, target)
+            return
         case "kill" | "restart":
             target.signal(signal.SIGKILL)
         case "pause":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,11 +130,14 @@ class SampleStream:
     def __init__(self, path: Path) -> None:
         self.rows: list[Sample] = []
         self._path = path
-        self._opened: tuple[pa.NativeFile, pa.RecordBatchWriter] | None = None
+
+    @cached_property
+    def _writer(self) -> pa.RecordBatchWriter:
+        return pa.ipc.new_stream(str(self._path), SCHEMA)
 
     def flush(self) -> None:
         """Append the buffered rows to the stream."""
-        _, writer = self._open()
+        writer = self._writer
         if self.rows:
             columns = zip(*self.rows, strict=True)
             arrays = [pa.array(c, kind) for c, kind in zip(columns, SCHEMA.types, strict=True)]
@@ -143,15 +147,7 @@ class SampleStream:
     def close(self) -> None:
         """Append the remaining rows and end the stream."""
         self.flush()
-        sink, writer = self._open()
-        writer.close()
-        sink.close()
-
-    def _open(self) -> tuple[pa.NativeFile, pa.RecordBatchWriter]:
-        if self._opened is None:
-            sink = pa.OSFile(str(self._path), "wb")
-            self._opened = (sink, pa.ipc.new_stream(sink, SCHEMA))
-        return self._opened
+        self._writer.close()
 
 
 def read_stream(path: Path) -> pa.Table:
