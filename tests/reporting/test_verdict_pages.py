@@ -76,6 +76,17 @@ def test_sentences_agree_with_the_table(sentences, verdicts):
             assert "not settled" in sentence.text.lower()
 
 
+def test_the_slower_system_takes_longer_whether_it_is_a_or_b(sentences, verdicts):
+    outcomes = set()
+    for sentence, (_, row) in zip(sentences, verdicts.iterrows(), strict=True):
+        if row["outcome"] in ("A faster", "B faster"):
+            outcomes.add(row["outcome"])
+            assert re.search(r"A timed step of .* is \d[\d.,]* ms longer", sentence.text)
+            for slow, fast in re.findall(r"([\d.]+) ms against ([\d.]+) ms", sentence.text):
+                assert float(slow) > float(fast)
+    assert outcomes == {"A faster", "B faster"}
+
+
 def test_weak_evidence_is_stated(sentences, records, drilldowns):
     assert any("no block has a run of both (mxnet/async" in each.text for each in sentences)
     decided = next(each.text for each in sentences if "times as fast" in each.text)
