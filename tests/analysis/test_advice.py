@@ -31,6 +31,8 @@ def test_the_fastest_is_first_and_the_others_are_compared_with_it(records: list[
     )
     assert recommendation.ranking["versus_best"].iloc[0] == "the best"
     assert recommendation.ranking["versus_best"].iloc[-1].startswith("slower, factor ")
+    slower = recommendation.ranking["versus_best"].str.extract("slower, factor (.*) to (.*)")
+    assert (slower.dropna().astype(float) > 1.0).all(axis=None)
     assert "ms more" in recommendation.ranking["explanation"].iloc[-1]
     assert "ranks first" in recommendation_sentence(recommendation).text
     assert len(recommendation_table(recommendation).cells) == len(recommendation.ranking)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from claim_maker import WORKLOAD, make_runs
 
-from horizont.analysis.changes import compare_machines, compare_quantities
+from horizont.analysis.changes import compare_machines, compare_quantities, unmatched_work
 from horizont.cli import main
+from horizont.config.topology import Link
 
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
 
@@ -42,6 +44,24 @@ def test_a_change_is_reported_with_its_interval(folders: tuple[Path, Path]) -> N
     assert (slower["change"], slower["n_before"], slower["level"]) == ("worse", 4, 0.875)
     assert table.loc[(PT, "backward_s"), "change"] == "worse"
     assert table.loc[(MX, "examples_per_s"), "change"] == "same"
+
+
+def test_runs_that_only_their_links_distinguish_are_not_mixed(folders: tuple[Path, Path]) -> None:
+    before, after = _both(folders)
+    link = Link(rate_mbit=100.0)
+    slow_links = [
+        dataclasses.replace(
+            record,
+            run=record.run.model_copy(
+                update={"topology": record.run.topology.model_copy(update={"link": link})}
+            ),
+        )
+        for record in before
+    ]
+    points = compare_quantities([*before, *slow_links], after)["point"]
+    assert set(points) == {"2 x 42, no limit"}
+    unmatched, _ = unmatched_work([*before, *slow_links], after)
+    assert {key.resources for key in unmatched} == {"100 Mbit/s"}
 
 
 def test_machines_and_versions_are_compared(folders: tuple[Path, Path]) -> None:

@@ -162,6 +162,14 @@ def test_trend_over_workers(tmp_path: Path, times: tuple[float, ...], expected: 
     assert "reach 4 workers, not 50" in str(out_of_range["reason"])
 
 
+def test_a_trend_from_the_smallest_to_the_largest_batch(tmp_path: Path) -> None:
+    records = [r for batch in (8, 16, 32) for r in make_runs(tmp_path, MX, FOUR, batch=batch)]
+    check = {"kind": "trend", "quantity": "examples_per_s", "system": MX}
+    (part,) = verdict({**check, "from": {"batch": "min"}, "to": {"batch": "max"}}, records)["parts"]  # type: ignore[misc]
+    assert "with 8 examples each; then" in part["conditions"]
+    assert "with 32 examples each" in part["conditions"]
+
+
 @pytest.mark.parametrize(
     ("times", "expected"),
     [((3.0,) * 4, "reproduced"), ((0.3,) * 4, "reversed"), (WIDE, "not settled")],

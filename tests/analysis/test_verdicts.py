@@ -116,7 +116,7 @@ def test_the_parts_add_up_at_every_level(records, local_records, operators):
 
 def torch_and_mxnet(records, operators, slow_s=0.0, phase="backward"):
     """Compare two systems, with MXNet slowed in one phase."""
-    phases = steps.phases_by_run(records)
+    phases = steps.means_by_run(records)
     mxnet = [name for name in phases.index if "mxnet" in name]
     phases.loc[mxnet, [phase, "timed_s"]] += slow_s
     (pair,) = [p for p in verdicts.pairs(records) if (p.a, p.b) == ("pytorch/local", "mxnet/local")]
@@ -151,7 +151,7 @@ def test_time_outside_operators_is_not_attributed_to_them(local_records):
 
 
 def test_without_a_dominant_part_there_is_no_cause(local_records):
-    phases = steps.phases_by_run(local_records)
+    phases = steps.means_by_run(local_records)
     mxnet = [name for name in phases.index if "mxnet" in name]
     for phase in ("load", "forward", "update", "other"):
         phases.loc[mxnet, phase] += 0.01
@@ -165,7 +165,7 @@ def test_without_a_dominant_part_there_is_no_cause(local_records):
 
 
 def test_a_difference_not_seen_in_the_instrumented_steps_has_no_cause(local_records):
-    phases = steps.phases_by_run(local_records)
+    phases = steps.means_by_run(local_records)
     phases.loc[[name for name in phases.index if "mxnet" in name], "timed_s"] /= 10
     for drill in [drilldown.drill_down(pair, phases) for pair in verdicts.pairs(local_records)][1:]:
         assert drill.path == []

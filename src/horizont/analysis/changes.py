@@ -13,13 +13,18 @@ import scipy
 from numpy.typing import NDArray
 
 from horizont.analysis.runs import resources_label, table_order
-from horizont.analysis.steps import step_summary
+from horizont.analysis.steps import means_by_run
 from horizont.records.record import Record
+from horizont.records.schema import PHASES
 from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate, attainable_level
 
 #: Ratios within this factor of one count as no change.
 SAME_WITHIN = 1.1
 _SEED = 20211
+
+#: Column of `means_by_run` -> the compared quantity; of all but the throughput an increase is a
+#: regression.
+_QUANTITIES = {"examples_per_s": "examples_per_s", **{phase: f"{phase}_s" for phase in PHASES}}
 
 
 class WorkKey(NamedTuple):
@@ -61,8 +66,8 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     first, second = group_by_work(before, after)
     rows = []
     for key in sorted(first.keys() & second.keys()):
-        sides = [_quantities(side[key]) for side in (first, second)]
-        for name in sides[0].columns:
+        sides = [means_by_run(side[key]).rename(columns=_QUANTITIES) for side in (first, second)]
+        for name in _QUANTITIES.values():
             values = [side[name] for side in sides]
             known_before, known_after = (side[side > 0] for side in values)  # false for NaN
             if known_before.empty or known_after.empty:
@@ -88,15 +93,6 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     table = pd.DataFrame(rows, columns=columns)
     order = ["experiment", "workload", "system"]
     return table.sort_values(order, key=table_order, kind="stable", ignore_index=True)
-
-
-def _quantities(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the compared quantities of runs, one row per run."""
-    summaries = [step_summary(record) for record in records]
-    means = pd.DataFrame([summary.phases.mean() for summary in summaries])
-    table = means.drop(columns="other").add_suffix("_s")
-    table.insert(0, "examples_per_s", [summary.examples_per_s for summary in summaries])
-    return table
 
 
 def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]:

@@ -25,13 +25,12 @@ from horizont.analysis.runs import (
 from horizont.analysis.steps import (
     common_window,
     instrumentation_overhead,
+    means_by_run,
     phases,
-    step_summary,
     window_overlap,
 )
 from horizont.config.run import Run
 from horizont.records.record import Record
-from horizont.statistics.intervals import median
 
 #: Bytes of a number on the wire, by compression.
 NUMBER_BYTES = {"none": 4, "float16": 2}
@@ -187,9 +186,7 @@ def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
 
 def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
     run, parameters = records[0].run, records[0].result.parameters
-    summaries = [step_summary(record) for record in records]
-    step_s = median([summary.mean_step_s.get("timed", nan) for summary in summaries])
-    phase_s = pd.DataFrame([summary.phases.mean() for summary in summaries]).median()
+    means = means_by_run(records).median()
     wire_s = nan if parameters is None else wire_time(run, parameters)
     counted = traffic(records)
     ratios = [counted[name].max() for name in ("sent_ratio", "received_ratio") if name in counted]
@@ -199,11 +196,11 @@ def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
         "servers": run.topology.servers,
         "rate_mbit": run.topology.link.rate_mbit,
         "runs": len(records),
-        "step_s": step_s,
-        "communication_s": phase_s["communication"],
-        "waiting_s": phase_s["waiting"],
+        "step_s": means["timed_s"],
+        "communication_s": means["communication"],
+        "waiting_s": means["waiting"],
         "wire_s": wire_s,
-        "step_ratio": step_s / wire_s if wire_s > 0 else nan,
+        "step_ratio": means["timed_s"] / wire_s if wire_s > 0 else nan,
         "busiest_ratio": max(ratios, default=nan),
     }
 

@@ -15,8 +15,8 @@ from horizont.analysis.steps import (
     GROUP_SEPARATOR,
     REMOTE_PHASES,
     comparable_phase_groups,
+    means_by_run,
     measured_phases,
-    phases_by_run,
 )
 from horizont.analysis.verdicts import Pair, pairs
 from horizont.config.system import parse_system
@@ -160,19 +160,19 @@ def drilldowns(records: Sequence[Record], operators: pd.DataFrame | None = None)
         ``phase`` (or None), ``self_s`` in seconds of a worker's step and optionally ``record``,
         where that is not the run of the pair; see :func:`horizont.analysis.operator_table`.
     """
-    run_phases = phases_by_run(records)
-    return [drill_down(pair, run_phases, operators) for pair in pairs(records)]
+    run_means = means_by_run(records)
+    return [drill_down(pair, run_means, operators) for pair in pairs(records)]
 
 
 def drill_down(
-    pair: Pair, run_phases: pd.DataFrame, operators: pd.DataFrame | None = None
+    pair: Pair, run_means: pd.DataFrame, operators: pd.DataFrame | None = None
 ) -> Drilldown:
-    """Attribute the difference between two systems, with the `phases_by_run` of their runs."""
+    """Attribute the difference between two systems, with the `means_by_run` of their runs."""
     runs = pair.paired_runs()
     if not runs:
         return Drilldown(pair, None, [], [], "no block has a run of both")
     names = [[both[side].folder.name for both in runs] for side in (0, 1)]
-    a, b = (run_phases.loc[side].reset_index(drop=True) for side in names)
+    a, b = (run_means.loc[side].reset_index(drop=True) for side in names)
     records = tuple(record.folder.name for both in runs for record in both)
     timed = difference_over_blocks("timed", "", "timed step", a["timed_s"], b["timed_s"])
     groups = comparable_phase_groups(pair.a, measured_phases(a), pair.b, measured_phases(b))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
 from pathlib import Path
@@ -16,7 +15,7 @@ from horizont.analysis.runs import PHASES_AND_OTHER, by_system, concat_tables, s
 from horizont.config.system import parse_system
 from horizont.records.record import Record, read_record
 from horizont.records.schema import PHASES
-from horizont.statistics.intervals import median, median_interval, paired_ratio
+from horizont.statistics.intervals import median_interval, paired_ratio
 
 #: Separates the phases of a group: ``communication + update``.
 GROUP_SEPARATOR = " + "
@@ -29,41 +28,47 @@ REMOTE_PHASES = frozenset({"communication", "waiting"})
 _INCLUDED_IN_COMMUNICATION = frozenset({"waiting", "update"})
 
 
-@dataclass(frozen=True)
-class StepSummary:
-    """The step times of a run, reduced.
+def step_means(record: Record) -> pd.Series:
+    """Compute the throughput of a run, and its mean steps.
 
-    Attributes
-    ----------
-    examples_per_s
-        Throughput of all workers over the timed steps; NaN without a common window.
-    mean_step_s
-        A worker's mean step, by kind.
-    phases
-        One row per instrumented step, see `phase_breakdown`.
+    ``examples_per_s`` of all workers over the timed steps, NaN without a common window; in seconds
+    a worker's mean timed and instrumented step, ``timed_s`` and ``instrumented_s``, and mean phases
+    of the instrumented ones, `PHASES_AND_OTHER`. Means over steps and workers; NaN where not
+    measured.
     """
-
-    examples_per_s: float
-    mean_step_s: dict[str, float]
-    phases: pd.DataFrame
+    means, _ = _reduced_steps(record)
+    return means
 
 
-def step_summary(record: Record) -> StepSummary:
-    """Read and reduce the steps of a run.
+def _reduced_steps(record: Record) -> tuple[pd.Series, pd.DataFrame]:
+    """Read the steps of a run: `step_means`, and the `phase_breakdown` that they come from.
 
     A finished record does not change and the tables of a book read each one many times, so the
     result is cached.
     """
     path = record.folder / "steps.parquet"
-    return _read_summary(record.folder, path.stat().st_mtime_ns if path.exists() else 0)
+    return _reduce_steps(record.folder, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @lru_cache(maxsize=4096)
-def _read_summary(folder: Path, _modified_ns: int) -> StepSummary:
+def _reduce_steps(folder: Path, _modified_ns: int) -> tuple[pd.Series, pd.DataFrame]:
     steps = steps_of(read_record(folder))
-    means = steps.groupby("kind")["step_s"].mean().to_dict()
-    mean_step_s = {str(kind): mean_s for kind, mean_s in means.items()}
-    return StepSummary(examples_per_second(steps), mean_step_s, phase_breakdown(steps))
+    breakdown = phase_breakdown(steps)
+    by_kind = steps.groupby("kind")["step_s"].mean()
+    step_s = {f"{kind}_s": by_kind.get(kind, nan) for kind in ("timed", "instrumented")}
+    values = {"examples_per_s": examples_per_second(steps), **step_s, **breakdown.mean()}
+    return pd.Series(values, dtype="float64"), breakdown
+
+
+def means_by_run(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the `step_means` of every successful run, indexed by the name of the record."""
+    successful = [record for record in records if record.ok]
+    return pd.DataFrame(
+        [step_means(record) for record in successful],
+        index=[record.folder.name for record in successful],
+        columns=["examples_per_s", "timed_s", "instrumented_s", *PHASES_AND_OTHER],
+        dtype="float64",
+    )
 
 
 def common_window(steps: pd.DataFrame) -> tuple[float, float]:
@@ -125,8 +130,8 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
     """
     tables = []
     for system, runs in by_system(records).items():
-        breakdowns = [step_summary(record).phases for record in runs if record.ok]
-        means = pd.DataFrame([breakdown.mean() for breakdown in breakdowns]).mean()
+        means = means_by_run(runs).mean()
+        breakdowns = [_reduced_steps(record)[1] for record in runs if record.ok]
         steps = concat_tables(breakdowns, list(PHASES_AND_OTHER)).astype("float64")
         table = pd.DataFrame(
             {"system": system, "mean_s": means, "median_s": steps.median()}, index=PHASES_AND_OTHER
@@ -138,22 +143,6 @@ def phases(records: Sequence[Record]) -> pd.DataFrame:
     return concat_tables(tables, columns)
 
 
-def phases_by_run(records: Sequence[Record]) -> pd.DataFrame:
-    """Compute the mean timed step and the mean phases of every successful run.
-
-    Indexed by the name of the record: ``timed_s``, and a column for each of `PHASES_AND_OTHER` of
-    the instrumented steps. Seconds, means over steps and workers; NaN where not measured.
-    """
-    summaries = {record.folder.name: step_summary(record) for record in records if record.ok}
-    rows = {
-        name: [summary.mean_step_s.get("timed", nan), *summary.phases.mean()]
-        for name, summary in summaries.items()
-    }
-    return pd.DataFrame.from_dict(
-        rows, orient="index", columns=["timed_s", *PHASES_AND_OTHER], dtype="float64"
-    )
-
-
 def instrumentation_overhead(records: Sequence[Record]) -> pd.DataFrame:
     """Compare the instrumented with the timed steps of every system.
 
@@ -163,16 +152,14 @@ def instrumentation_overhead(records: Sequence[Record]) -> pd.DataFrame:
     """
     rows = []
     for system, runs in by_system(records).items():
-        means = [step_summary(record).mean_step_s for record in runs if record.ok]
-        timed = [kinds.get("timed", nan) for kinds in means]
-        instrumented = [kinds.get("instrumented", nan) for kinds in means]
-        timed_columns = ("timed_s", "timed_low_s", "timed_high_s", "level")
-        ratio = paired_ratio(instrumented, timed)
+        means = means_by_run(runs)
+        timed = median_interval(means["timed_s"])
+        ratio = paired_ratio(means["instrumented_s"], means["timed_s"])
         rows.append(
             {
                 "system": system,
-                **median_interval(timed).columns(*timed_columns),
-                "instrumented_s": median(instrumented),
+                **timed.columns("timed_s", "timed_low_s", "timed_high_s", "level"),
+                "instrumented_s": means["instrumented_s"].median(),
                 **ratio.columns("ratio", "ratio_low", "ratio_high"),
             }
         )
@@ -180,7 +167,7 @@ def instrumentation_overhead(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def measured_phases(run_phases: pd.DataFrame) -> frozenset[str]:
-    """Return the phases measured in all runs of one system, given as rows of `phases_by_run`."""
+    """Return the phases measured in all runs of one system, given as rows of `means_by_run`."""
     return frozenset(
         phase for phase in PHASES_AND_OTHER if len(run_phases) and run_phases[phase].notna().all()
     )

@@ -18,7 +18,7 @@ from horizont.analysis.runs import (
     startup_times,
     table_order,
 )
-from horizont.analysis.steps import instrumentation_overhead, phases, step_summary
+from horizont.analysis.steps import instrumentation_overhead, phases, step_means
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
 
@@ -34,7 +34,7 @@ def throughput_by_run(records: Sequence[Record]) -> pd.DataFrame:
     """
     rows = []
     for record in records:
-        rate = step_summary(record).examples_per_s if record.ok else nan
+        rate = step_means(record)["examples_per_s"] if record.ok else nan
         result = {"status": record.result.status, "reason": record.result.reason}
         rates = {"examples_per_s": rate, "batch_s": record.run.global_batch / rate}
         rows.append({**run_columns(record), **result, **rates})

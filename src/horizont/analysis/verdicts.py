@@ -15,7 +15,7 @@ from horizont.analysis.runs import (
     by_system,
     comparability,
 )
-from horizont.analysis.steps import step_summary
+from horizont.analysis.steps import step_means
 from horizont.analysis.throughput import throughput_by_run
 from horizont.errors import UserError
 from horizont.records.files import read_events
@@ -104,8 +104,8 @@ def pairwise_verdicts(
 
 def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> dict[str, object]:
     runs = pair.paired_runs()
-    rates_a = [step_summary(record).examples_per_s for record, _ in runs]
-    rates_b = [step_summary(record).examples_per_s for _, record in runs]
+    rates_a = [step_means(record)["examples_per_s"] for record, _ in runs]
+    rates_b = [step_means(record)["examples_per_s"] for _, record in runs]
     comparison = verdict(rates_a, rates_b, margin)
     planned = max(len(pair.records_a), len(pair.records_b))
     reasons = []

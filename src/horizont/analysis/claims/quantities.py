@@ -7,7 +7,8 @@ from math import nan
 
 from horizont.analysis.learning import losses, smoothed
 from horizont.analysis.resources import resource_totals
-from horizont.analysis.steps import step_summary
+from horizont.analysis.runs import PHASES_AND_OTHER
+from horizont.analysis.steps import step_means
 from horizont.records.record import Record
 
 #: Updates after which the losses of synchronous and asynchronous training are compared.
@@ -41,18 +42,14 @@ def _operator_s(record: Record, operator_class: str) -> float:
     return float(table.loc[is_class, "self_s"].sum(min_count=1))
 
 
-def _examples_per_s(record: Record) -> float:
-    return step_summary(record).examples_per_s
-
-
-def _mean_phases(*names: str) -> Callable[[Record], float]:
-    """Return the function that sums mean phases of an instrumented step; NaN if one is unknown."""
-    return lambda record: float(step_summary(record).phases[list(names)].mean().sum(skipna=False))
+def _mean(*names: str) -> Callable[[Record], float]:
+    """Return the function that sums some of the `step_means` of a run; NaN if one is unknown."""
+    return lambda record: float(step_means(record)[list(names)].sum(skipna=False))
 
 
 def _network_s(record: Record) -> float:
     """Sum transfer and waiting, as the published network times do."""
-    means = step_summary(record).phases.mean()
+    means = step_means(record)
     return float(means["communication"] + means.fillna(0.0)["waiting"])
 
 
@@ -85,18 +82,21 @@ def _loss_at_updates(record: Record) -> float:
 #: Quantity -> its label and its value for a run. Seconds are those of one worker's step, of
 #: `total_s` those of a global batch over all workers.
 QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
-    "total_s": ("total time", lambda record: record.run.global_batch / _examples_per_s(record)),
-    "examples_per_s": ("throughput", _examples_per_s),
-    "step_s": ("step time", lambda record: step_summary(record).mean_step_s.get("timed", nan)),
-    "load_s": ("load time", _mean_phases("load")),
-    "forward_s": ("forward time", _mean_phases("forward")),
-    "backward_s": ("backward time", _mean_phases("backward")),
-    "compute_s": ("forward and backward time", _mean_phases("forward", "backward")),
-    "update_s": ("weight update", _mean_phases("update")),
+    "total_s": (
+        "total time",
+        lambda record: record.run.global_batch / step_means(record)["examples_per_s"],
+    ),
+    "examples_per_s": ("throughput", _mean("examples_per_s")),
+    "step_s": ("step time", _mean("timed_s")),
+    "load_s": ("load time", _mean("load")),
+    "forward_s": ("forward time", _mean("forward")),
+    "backward_s": ("backward time", _mean("backward")),
+    "compute_s": ("forward and backward time", _mean("forward", "backward")),
+    "update_s": ("weight update", _mean("update")),
     "network_s": ("communication with waiting", _network_s),
     "network_fraction": (
         "fraction of communication and waiting in the step",
-        lambda record: _network_s(record) / float(step_summary(record).phases.mean().sum()),
+        lambda record: _network_s(record) / float(step_means(record)[list(PHASES_AND_OTHER)].sum()),
     ),
     "peak_memory_mib": ("peak resident memory of a worker", _peak_memory_mib),
     "half_accuracy_fraction": (
