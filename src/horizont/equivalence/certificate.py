@@ -11,6 +11,7 @@ from horizont.equivalence.compare import Comparison
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 
+#: Certificates of another format are not read; `horizont verify` writes a new one.
 FORMAT = 4
 
 #: The fields of a comparison.
@@ -22,6 +23,8 @@ class EquivalenceCertificate(ConfigModel):
 
     Attributes
     ----------
+    source
+        Where the data set comes from: the official files, or a synthetic stand-in.
     provenance
         What the certificate depends on, by name: versions, code, network. It is valid for runs of
         the same provenance only.
@@ -107,6 +110,7 @@ class EquivalenceCertificate(ConfigModel):
         if variant and (_first_failed(rows) or not _is_evidence(rows)):
             return "not comparable: the comparator found a divergence of this variant"
         for name, value in self.provenance.items():
+            # A run depends on less than a certificate: what it does not name cannot differ.
             if provenance.get(name, value) != value:
                 return f"not comparable: the certificate is of another {name}"
         return "verified"

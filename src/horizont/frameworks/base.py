@@ -162,7 +162,7 @@ class ImagesOnDisk:
 TrainingData = InMemoryImages | TextWindows | ImagesOnDisk
 
 
-def lazily(pipeline: Iterable[Any]) -> Iterator[Any]:
+def start_on_first_batch(pipeline: Iterable[Any]) -> Iterator[Any]:
     """Start a pipeline when its first batch is requested, and release it when this is closed."""
     yield from pipeline
 

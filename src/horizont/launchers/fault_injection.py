@@ -315,7 +315,7 @@ def raise_if_incomplete(run: Run, report: FaultReport) -> None:
     assert run.fault is not None
     running = ", ".join(p.process for p in report.processes if p.outcome == "running")
     consequence = {
-        "all_exited": "no process was left to train",
+        "all_exited": "all training processes had exited",
         "stalled": f"no progress for {run.stall_timeout_s or 0:g} s with {running} still running",
         "timeout": f"timeout of {run.timeout_s:g} s expired with {running} still running",
     }[report.end_reason]

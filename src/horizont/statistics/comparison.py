@@ -49,7 +49,7 @@ MIN_RUNS_FOR_DRIFT = 5
 Outcome = Literal["A faster", "B faster", "equal", "not settled"]
 
 
-def difference_p(logs: ArrayLike) -> float:
+def difference_p(log_ratio: ArrayLike) -> float:
     """Test whether two systems are equally fast, by the two-sided paired t test: the p value.
 
     From the :func:`~horizont.statistics.intervals.log_ratios` of the blocks. NaN with fewer than
@@ -57,15 +57,15 @@ def difference_p(logs: ArrayLike) -> float:
     """
     from statsmodels.stats.weightstats import DescrStatsW
 
-    logs = np.asarray(logs, dtype=np.float64)
-    if logs.size < 2:
+    log_ratio = np.asarray(log_ratio, dtype=np.float64)
+    if log_ratio.size < 2:
         return math.nan
-    if not np.ptp(logs):
-        return float(logs[0] == 0.0)
-    return float(DescrStatsW(logs).ttest_mean(0.0)[1])
+    if not np.ptp(log_ratio):
+        return float(log_ratio[0] == 0.0)
+    return float(DescrStatsW(log_ratio).ttest_mean(0.0)[1])
 
 
-def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
+def equivalence_p(log_ratio: ArrayLike, margin: float = MARGIN) -> float:
     """Test whether two systems differ by more than a margin, by two one-sided paired t tests.
 
     The p value is small if they are equal within the margin, a fraction: with 0.1, ratios between
@@ -78,47 +78,49 @@ def equivalence_p(logs: ArrayLike, margin: float = MARGIN) -> float:
     """
     from statsmodels.stats.weightstats import ttost_paired
 
-    logs = np.asarray(logs, dtype=np.float64)
+    log_ratio = np.asarray(log_ratio, dtype=np.float64)
     bound = math.log1p(margin)
-    if logs.size < 2:
+    if log_ratio.size < 2:
         return math.nan
-    if not np.ptp(logs):
-        return float(abs(logs[0]) >= bound)
-    return float(ttost_paired(logs, np.zeros_like(logs), -bound, bound)[0])
+    if not np.ptp(log_ratio):
+        return float(abs(log_ratio[0]) >= bound)
+    return float(ttost_paired(log_ratio, np.zeros_like(log_ratio), -bound, bound)[0])
 
 
-def minimum_detectable_ratio(logs: ArrayLike) -> float:
+def minimum_detectable_ratio(log_ratio: ArrayLike) -> float:
     """Estimate the smallest ratio that this number of blocks with this spread would have found.
 
     The ratio, above 1, that the two-sided paired t test at 5 % finds with a probability of 80 %, if
     the spread of these blocks is the true one; NaN with fewer than three blocks.
     """
-    logs = np.asarray(logs, dtype=np.float64)
-    if logs.size < MIN_BLOCKS:
+    log_ratio = np.asarray(log_ratio, dtype=np.float64)
+    if log_ratio.size < MIN_BLOCKS:
         return math.nan
     effect = scipy.optimize.brentq(
-        lambda effect: _one_sided_power(effect, logs.size, ALPHA / 2) - POWER, 1e-6, _MAX_EFFECT
+        lambda effect: _one_sided_power(effect, log_ratio.size, ALPHA / 2) - POWER,
+        1e-6,
+        _MAX_EFFECT,
     )
-    return math.exp(float(effect) * float(np.std(logs, ddof=1)))
+    return math.exp(float(effect) * float(np.std(log_ratio, ddof=1)))
 
 
-def additional_blocks(logs: ArrayLike, margin: float = MARGIN) -> int | None:
+def additional_blocks(log_ratio: ArrayLike, margin: float = MARGIN) -> int | None:
     """Estimate how many more blocks would settle a comparison.
 
     Either the difference is found or, if it is less than the margin, equality is shown; whichever
     needs fewer blocks. Difference and spread of these blocks are assumed to be the true ones, so
     that few blocks give a rough number only. At least 1; None with fewer than two blocks.
     """
-    logs = np.asarray(logs, dtype=np.float64)
-    if logs.size < 2:
+    log_ratio = np.asarray(log_ratio, dtype=np.float64)
+    if log_ratio.size < 2:
         return None
-    deviation, difference = float(np.std(logs, ddof=1)), abs(float(np.median(logs)))
+    deviation, difference = float(np.std(log_ratio, ddof=1)), abs(float(np.median(log_ratio)))
     required = [_required_blocks(difference, deviation, POWER, ALPHA / 2)]
     distance_to_margin = math.log1p(margin) - difference
     if distance_to_margin > 0:
         # Each of the two one-sided tests may fail in half of the remaining cases.
         required.append(_required_blocks(distance_to_margin, deviation, (1 + POWER) / 2, ALPHA))
-    return max(1, min(required) - int(logs.size))
+    return max(1, min(required) - int(log_ratio.size))
 
 
 def _required_blocks(difference: float, deviation: float, power: float, alpha: float) -> int:
@@ -200,10 +202,10 @@ def verdict(rates_a: ArrayLike, rates_b: ArrayLike, margin: float = MARGIN) -> V
     Rates are those of each block, higher is better, in the same order of blocks; NaN if a run has
     none. The margin is the fraction by which equal rates may differ.
     """
-    logs, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
-    outcome = classify(ratio, difference_p(logs), equivalence_p(logs, margin), margin)
-    more_blocks = additional_blocks(logs, margin) if outcome == "not settled" else None
-    return Verdict(outcome, ratio, minimum_detectable_ratio(logs), more_blocks)
+    log_ratio, ratio = log_ratios(rates_a, rates_b), paired_ratio(rates_a, rates_b)
+    outcome = classify(ratio, difference_p(log_ratio), equivalence_p(log_ratio, margin), margin)
+    more_blocks = additional_blocks(log_ratio, margin) if outcome == "not settled" else None
+    return Verdict(outcome, ratio, minimum_detectable_ratio(log_ratio), more_blocks)
 
 
 def classify(ratio: Estimate, p_difference: float, p_equivalence: float, margin: float) -> Outcome:

@@ -23,7 +23,7 @@ class Paths:
         self.textbook = root / "data" / "textbook"  # results that theory chapters reuse
         self.all_records = root / "records"
         self.reports = root / "reports"  # everything that a study publishes
-        self.claims = self.reports / "claims.json"  # the verdicts on them
+        self.claims = self.reports / "claims.json"  # verdicts on the published claims
         self.executed_notebooks = self.reports / "notebooks"
         self.views = self.reports / "views"  # executed notebooks, too
         self.book = self.reports / "book"

@@ -99,7 +99,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     if isinstance(data, base.ImagesOnDisk):
         if data.reader == "NDArrayIter":
             return _epoch_batches(data, convert)
-        return base.lazily(_file_batches(data, convert))
+        return base.start_on_first_batch(_file_batches(data, convert))
     dataset = (
         WindowDataset(data)
         if isinstance(data, base.TextWindows)

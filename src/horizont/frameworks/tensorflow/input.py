@@ -60,7 +60,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     `FixedLengthRecordDataset` ignores that order and reads in the order of the files.
     """
     if isinstance(data, base.ImagesOnDisk):
-        return base.lazily(_file_dataset(data, convert))
+        return base.start_on_first_batch(_file_dataset(data, convert))
     flat, dataset = flatten_order(data.order)
     if isinstance(data, base.TextWindows):
         fetch = window_fetcher(tf.constant(data.tokens), data.time_steps)

@@ -53,7 +53,7 @@ class FileDataset(Dataset[Batch]):
 
 
 class WindowDataset(Dataset[Batch]):
-    """Windows into a text in memory."""
+    """Windows into a text in memory; the tokens are the inputs of the network as they are."""
 
     def __init__(self, windows: base.TextWindows) -> None:
         self.tokens = torch.from_numpy(np.ascontiguousarray(windows.tokens)).long()
@@ -68,9 +68,14 @@ class WindowDataset(Dataset[Batch]):
 class Normaliser:
     """Bytes to normalised numbers."""
 
-    def __init__(self, normalisation: base.Normalisation, dtype: torch.dtype, layout: Any) -> None:
+    def __init__(
+        self,
+        normalisation: base.Normalisation,
+        dtype: torch.dtype,
+        memory_format: torch.memory_format,
+    ) -> None:
         self.dtype = dtype
-        self.layout = layout
+        self.memory_format = memory_format
         self.upscale = normalisation.upscale
         self.scale = torch.from_numpy(normalisation.scale).to(dtype).view(1, -1, 1, 1)
         self.offset = torch.from_numpy(normalisation.offset).to(dtype).view(1, -1, 1, 1)
@@ -79,15 +84,21 @@ class Normaliser:
         """Normalise (examples, channels, height, width) bytes."""
         if self.upscale > 1:
             images = images.repeat_interleave(self.upscale, 2).repeat_interleave(self.upscale, 3)
-        return images.to(self.dtype, memory_format=self.layout).mul_(self.scale).add_(self.offset)
+        return (
+            images.to(self.dtype, memory_format=self.memory_format)
+            .mul_(self.scale)
+            .add_(self.offset)
+        )
 
 
 def input_converter(setup: base.TrainingSetup) -> Convert:
     """Return the conversion of stored examples to network inputs."""
     if setup.normalisation is None:
         return torch.Tensor.long
-    layout = torch.channels_last if setup.variant == "channels_last" else torch.preserve_format
-    return Normaliser(setup.normalisation, DTYPES[setup.dtype], layout)
+    memory_format = (
+        torch.channels_last if setup.variant == "channels_last" else torch.preserve_format
+    )
+    return Normaliser(setup.normalisation, DTYPES[setup.dtype], memory_format)
 
 
 def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
@@ -112,7 +123,9 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
         num_workers=pipeline.workers,
         prefetch_factor=pipeline.prefetch or None,
     )
-    return base.lazily(loader) if isinstance(data, base.ImagesOnDisk) else iter(loader)
+    return (
+        base.start_on_first_batch(loader) if isinstance(data, base.ImagesOnDisk) else iter(loader)
+    )
 
 
 def identity_collate(batch: Any) -> Any:
