@@ -317,6 +317,16 @@ def test_a_missing_folder_is_refused(tmp_path):
         start_sampler(tmp_path / "gone")
 
 
+#: As `ip link set lo up` does it (SIOCSIFFLAGS, IFF_UP), without iproute2; then waits for its end.
+_LOOPBACK_UP = """
+import fcntl, socket, struct, sys
+with socket.socket() as control:
+    fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 1))
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_interfaces_of_another_network_namespace_are_sampled(tmp_path, until):
     def namespace_rows():
         interfaces = rows(tmp_path, "interface")
@@ -324,7 +334,7 @@ def test_interfaces_of_another_network_namespace_are_sampled(tmp_path, until):
 
     namespace = ["unshare", "--user", "--map-root-user", "--net"]
     with subprocess.Popen(
-        [*namespace, "sh", "-c", "ip link set lo up; echo up; exec cat"],
+        [*namespace, sys.executable, "-c", _LOOPBACK_UP],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as child:  # fmt: skip
         if child.stdout.readline() != b"up\n":
