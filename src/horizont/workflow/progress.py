@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from tqdm.auto import tqdm
-
 PROGRESS_VARIABLE = "HORIZONT_PROGRESS"
 
 POLL_INTERVAL_S = 0.3
@@ -34,6 +32,9 @@ class Progress:
     """
 
     def __init__(self, unit: str, total: int) -> None:
+        # Imported here, because most processes that import this module show no bar.
+        from tqdm.auto import tqdm
+
         self.unit = unit
         self.total = total
         self.done = 0
