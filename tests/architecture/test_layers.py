@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"config"},
     "records": {"config"},
     "frameworks": {"config", "networks", "data", "records.schema", "records.files"},
-    "monitoring": {"records"},
+    "monitoring": {"records", "config.interpreters"},
     "training": {"frameworks", "monitoring", "records", "data", "networks", "config"},
     "launchers": {"monitoring", "records", "config"},
     "equivalence": {"records", "statistics", "networks", "config"},

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT, small_run
 
 from horizont.config.framework import FrameworkInfo, SystemInfo
+from horizont.config.interpreters import interpreter_path, query_interpreter
 from horizont.config.system import (
     FRAMEWORKS,
     READERS,
@@ -102,7 +103,7 @@ def test_one_line_registers_a_framework(toy: FrameworkInfo) -> None:
 def test_versions_are_those_of_the_framework_interpreter(
     toy: FrameworkInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert toy.interpreter == sys.executable
+    assert interpreter_path("toy", toy) == sys.executable
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -127,7 +128,32 @@ def test_workers_run_on_the_interpreter_of_their_framework(
     run = small_run("pytorch/local")
     (process,) = plan_run(run, tmp_path / "record", small_cifar, ["localhost:0"]).processes
     assert process.argv[0] == str(python)
-    assert process.environment["PYTHONPATH"] == str(ROOT / "src")
+    assert process.environment["PYTHONPATH"].split(":")[0] == str(ROOT / "src")
     record = execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     assert (tmp_path / "started").exists()
+
+
+def test_the_interpreter_of_a_framework_is_found(
+    toy: FrameworkInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = tmp_path / "frameworks/toy/bin/python"
+    created.parent.mkdir(parents=True)
+    created.symlink_to(sys.executable)
+    monkeypatch.setattr("horizont.config.interpreters.sys.prefix", str(tmp_path))
+    assert interpreter_path("toy", toy) == str(created)
+    monkeypatch.setenv("HORIZONT_TOY_PYTHON", sys.executable)
+    assert interpreter_path("toy", toy) == sys.executable
+    monkeypatch.setenv("HORIZONT_TOY_PYTHON", str(tmp_path))
+    with pytest.raises(UserError, match="HORIZONT_TOY_PYTHON"):
+        interpreter_path("toy", toy)
+
+
+def test_another_interpreter_reports_its_own_versions() -> None:
+    here = query_interpreter(sys.executable, ("no-such-package",))
+    assert here is not None
+    assert "no-such-package" not in here.packages
+    there = query_interpreter(f"{sys.base_prefix}/bin/python3", ("no-such-package",))
+    assert there is not None
+    assert there.python == here.python
+    assert here.packages["numpy"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -117,8 +114,7 @@ class FrameworkInfo(ConfigModel):
         A program that fails if the framework is installed but cannot be loaded; by default the
         import of the first module.
     python
-        The interpreter of its workers, if it is not the current one: the framework then lives in
-        an environment of its own.
+        The interpreter of its workers; by default that of `horizont.config.interpreters`.
     systems
         Its systems, without the framework: `local`, `sync/allreduce`.
     readers
@@ -135,14 +131,3 @@ class FrameworkInfo(ConfigModel):
     systems: dict[str, SystemInfo]
     variants: dict[str, VariantInfo] = Field(default_factory=dict)
     readers: dict[str, ReaderInfo] = Field(default_factory=dict)
-
-    @property
-    def interpreter(self) -> str:
-        """The interpreter that starts its workers."""
-        return os.path.expanduser(self.python) if self.python else sys.executable
-
-    @property
-    def interpreter_environment(self) -> dict[str, str]:
-        """Variables with which another interpreter than the current one finds Horizont."""
-        is_current = self.interpreter == sys.executable
-        return {} if is_current else {"PYTHONPATH": str(Path(__file__).parents[2])}

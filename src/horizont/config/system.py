@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
 
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
 from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
+from horizont.config.interpreters import Interpreter, interpreter_path, query_interpreter
 from horizont.errors import UserError
 
 #: The frameworks and their packages, in the order of tables and figures. Each package has a module
@@ -77,43 +74,22 @@ READERS: Mapping[str, ReaderInfo] = _InfoTable(
 )
 
 
+def framework_python(framework: str) -> str:
+    """Return the path of the interpreter that starts the workers of a framework."""
+    return interpreter_path(framework, framework_info(framework))
+
+
+def framework_interpreter(framework: str) -> Interpreter | None:
+    """Return what a framework's interpreter has installed; None if it cannot be started."""
+    return query_interpreter(framework_python(framework), framework_info(framework).distributions)
+
+
 def installed_version(framework: str) -> str | None:
     """Return the version of a framework that its interpreter would load; None if there is none."""
-    info = framework_info(framework)
-    if info.interpreter != sys.executable:
-        return _version_in(info.interpreter, info.distributions)
-    for distribution in info.distributions:
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    return None
-
-
-def framework_distributions() -> list[str]:
-    """Return the names under which any framework may be installed."""
-    return [name for info in map(framework_info, FRAMEWORKS) for name in info.distributions]
-
-
-_VERSION_QUERY = """
-import sys
-from importlib.metadata import distribution, PackageNotFoundError
-for name in sys.argv[1:]:
-    try:
-        sys.exit(print(distribution(name).version))
-    except PackageNotFoundError:
-        pass
-"""
-
-
-@lru_cache
-def _version_in(python: str, distributions: tuple[str, ...]) -> str | None:
-    command = [python, "-c", _VERSION_QUERY, *distributions]
-    try:
-        completed = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return completed.stdout.strip() or None
+    interpreter = framework_interpreter(framework)
+    packages = interpreter.packages if interpreter else {}
+    names = framework_info(framework).distributions
+    return next((packages[name] for name in names if name in packages), None)
 
 
 def qualified_name(name: str, variant: str) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from horizont.config.framework import RoleName
+from horizont.config.interpreters import import_variables
 from horizont.config.jobs import Endpoints, TraceJob, WorkerJob
 from horizont.config.run import Run
-from horizont.config.system import framework_info, variant_info
+from horizont.config.system import framework_python, variant_info
 
 WORKER_MODULE = "horizont.training"
 JOB_FILE = "job.json"
@@ -167,17 +168,17 @@ def _worker_process(
     *,
     is_service: bool = False,
 ) -> ProcessPlan:
-    info = framework_info(framework)
+    python = framework_python(framework)
     return ProcessPlan(
         name=job.folder.name,
         host=host,
-        argv=(info.interpreter, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
+        argv=(python, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
         environment={
             **thread_environment(threads),
             **variant_info(framework, job.variant).environment,
             # Temporary files of the framework are removed with the folder.
             "TMPDIR": str(job.folder),
-            **info.interpreter_environment,
+            **import_variables(python),
         },
         folder=job.folder,
         job=job,

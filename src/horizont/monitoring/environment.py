@@ -6,22 +6,28 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-#: Distributions whose versions are always recorded.
-PACKAGES = ("numpy", "psutil", "pyarrow")
+from horizont.config.interpreters import COMMON_PACKAGES
 
 
-def describe_environment(packages: Iterable[str] = ()) -> dict[str, Any]:
+def describe_environment(
+    python: str | None = None, packages: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the facts for ``environment.json``, as plain values.
 
-    No package is imported for its version. Host names, user names and paths are omitted, because
-    records are shared. None stands for what this machine does not report.
+    Host names, user names and paths are omitted, because records are shared. None stands for what
+    this machine does not report.
+
+    Parameters
+    ----------
+    python, packages
+        Versions in the environment of the training processes; by default those of this process.
     """
     flags = _cpuinfo_field("flags")
     return {
@@ -33,9 +39,9 @@ def describe_environment(packages: Iterable[str] = ()) -> dict[str, Any]:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()).strip() or None,
-        "python": platform.python_version(),
+        "python": python or platform.python_version(),
         "python_implementation": sys.implementation.name,
-        "packages": installed_versions([*packages, *PACKAGES]),
+        "packages": _installed_versions() if packages is None else dict(packages),
         "load_average": list(psutil.getloadavg()),
         "virtualised": None if flags is None else "hypervisor" in flags.split(),
     }
@@ -58,10 +64,10 @@ def describe_cpu() -> dict[str, Any]:
     }
 
 
-def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Return installed versions without importing; None for packages that are not installed."""
-    versions: dict[str, str | None] = dict.fromkeys(packages)
-    for package in versions:
+def _installed_versions() -> dict[str, str]:
+    """Return the versions of the packages below every framework, without importing them."""
+    versions = {}
+    for package in COMMON_PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     return versions

@@ -10,13 +10,14 @@ from datetime import date
 from typing import Any
 
 from horizont.config.base import error_context
+from horizont.config.interpreters import import_variables
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.config.system import (
     FRAMEWORKS,
     System,
     check_compiler,
-    framework_info,
+    framework_python,
     installed_version,
 )
 from horizont.config.topology import Topology
@@ -120,8 +121,8 @@ def query_features() -> dict[str, Any]:
 
 
 def _query_framework(framework: str) -> dict[str, Any]:
-    info = framework_info(framework)
-    command = [info.interpreter, "-m", FEATURES_MODULE, framework]
+    python = framework_python(framework)
+    command = [python, "-m", FEATURES_MODULE, framework]
     try:
         done = subprocess.run(
             command,
@@ -131,7 +132,7 @@ def _query_framework(framework: str) -> dict[str, Any]:
             check=False,
             env={
                 **os.environ,
-                **info.interpreter_environment,
+                **import_variables(python),
                 **dict.fromkeys(ONEDNN_VERBOSE_VARIABLES, "1"),
             },
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
-from horizont.config.system import framework_distributions
+from horizont.config.system import framework_interpreter
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
@@ -75,13 +75,15 @@ def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: 
     if reason := skip_reason(run):
         progress.finish("skipped", executed=False)
         writer = RecordWriter(store, key)
-        writer.start(run, describe_environment(framework_distributions()))
+        writer.start(run, describe_environment())
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
     with exclusive_measurement(progress.message):
         # Another process may have executed it while this one waited.
         if record := _find_final_record(store, key, progress):
             return record
-        environment = describe_environment(framework_distributions())
+        interpreter = framework_interpreter(run.system.framework)
+        assert interpreter is not None  # otherwise the run was skipped
+        environment = describe_environment(interpreter.python, interpreter.packages)
         environment["provenance"] = provenance
         files = prepare_files(run, paths)
         run_paths = RunPaths(store, paths.prepared(dataset.name), environment, files)

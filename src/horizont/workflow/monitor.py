@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from horizont.config.system import framework_distributions
 from horizont.errors import UserError
 from horizont.monitoring.client import SamplerResult, start_sampler
 from horizont.monitoring.environment import describe_environment
@@ -148,7 +147,7 @@ def _write_results(
     if result.path is None:
         return
     write_json(folder / "command.json", {"command": list(command), "status": status})
-    write_json(folder / "environment.json", describe_environment(framework_distributions()))
+    write_json(folder / "environment.json", describe_environment())
     samples = read_samples(folder).to_pandas()
     figure = command_figure(samples, " ".join(command))
     figure.save(folder / "chart.svg")

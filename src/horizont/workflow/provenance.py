@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import platform
-import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import horizont
 from horizont.config.run import Run
-from horizont.config.system import FRAMEWORKS, framework_info, installed_version
+from horizont.config.system import FRAMEWORKS, framework_interpreter, installed_version
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
@@ -31,39 +27,19 @@ _WITHOUT_INFLUENCE = ("horizont.networks.catalogue", "horizont.records.format1")
 #: Imported by a worker process, but executed by the comparator only.
 _COMPARATOR_ONLY = ("horizont.training.trace", "horizont.training.mutations")
 
-_PRINT_VERSIONS = """
-import platform
-from importlib.metadata import version
-print(platform.python_version(), version("numpy"))
-"""
-
 
 def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     """Return what a run depends on, by name."""
-    python, numpy = _interpreter_versions(framework_info(run.system.framework).interpreter)
+    interpreter = framework_interpreter(run.system.framework)
     return {
         "version": installed_version(run.system.framework) or "not installed",
-        "numpy": numpy,
-        "python": python,
+        "numpy": interpreter.packages["numpy"] if interpreter else "not installed",
+        "python": interpreter.python if interpreter else "not installed",
         "machine": machine_type(),
         "network": _network_fingerprint(run.workload, dataset),
         "code": _fingerprint(run_files(run)),
         "data": hash_fields(dataset.sha256),
     }
-
-
-@cache
-def _interpreter_versions(interpreter: str) -> tuple[str, str]:
-    """Return the versions of Python and NumPy in an environment."""
-    if interpreter == sys.executable:
-        return platform.python_version(), version("numpy")
-    try:
-        command = [interpreter, "-c", _PRINT_VERSIONS]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return "not installed", "not installed"
-    python, numpy = printed.split()
-    return python, numpy
 
 
 def run_files(run: Run) -> tuple[Path, ...]:

@@ -1,0 +1,112 @@
+"""The Python interpreter of each framework, and what is installed in its environment.
+
+Frameworks need different versions of the same packages, so each can have an environment of its
+own. The first of these that exists starts its workers:
+
+1. ``python`` of its `FrameworkInfo`;
+2. the variable ``HORIZONT_<FRAMEWORK>_PYTHON``, for an environment that exists already;
+3. ``frameworks/<framework>`` below the prefix of the current environment, where ``make env``
+   creates it;
+4. the current interpreter.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from horizont.config.base import ConfigModel
+from horizont.config.framework import FrameworkInfo
+from horizont.errors import UserError
+
+#: The folder of the package `horizont`, for environments in which it is not installed.
+SOURCE_FOLDER = Path(__file__).parents[2]
+
+#: Packages below every framework, whose versions are recorded with its own.
+COMMON_PACKAGES = ("numpy", "psutil", "pyarrow")
+
+
+class Interpreter(ConfigModel):
+    """An interpreter and its environment.
+
+    Attributes
+    ----------
+    python
+        Its version.
+    packages
+        Versions of a framework and of `COMMON_PACKAGES`, as far as they are installed.
+    """
+
+    python: str
+    packages: dict[str, str]
+
+
+def variable_name(framework: str) -> str:
+    """Return the environment variable that names the interpreter of a framework."""
+    return f"HORIZONT_{framework.upper()}_PYTHON"
+
+
+def environment_folder(framework: str, prefix: str | None = None) -> Path:
+    """Return where ``make env`` creates the environment of a framework."""
+    return Path(prefix or sys.prefix, "frameworks", framework)
+
+
+def interpreter_path(framework: str, info: FrameworkInfo) -> str:
+    """Return the path of the interpreter of a framework.
+
+    Raises
+    ------
+    UserError
+        If the variable names no executable file.
+    """
+    if info.python:
+        return os.path.expanduser(info.python)
+    variable = variable_name(framework)
+    if named := os.environ.get(variable):
+        path = os.path.abspath(os.path.expanduser(named))
+        if not os.path.isfile(path) or not os.access(path, os.X_OK):
+            raise UserError(variable, named, "the path of a Python interpreter")
+        return path
+    created = environment_folder(framework) / "bin" / "python"
+    return str(created) if created.exists() else sys.executable
+
+
+def import_variables(executable: str) -> dict[str, str]:
+    """Return the environment variables with which an interpreter finds Horizont."""
+    if executable == sys.executable:
+        return {}
+    folders = filter(None, [str(SOURCE_FOLDER), os.environ.get("PYTHONPATH")])
+    return {"PYTHONPATH": os.pathsep.join(folders)}
+
+
+@cache  # nothing is installed while a process of Horizont runs
+def query_interpreter(executable: str, distributions: tuple[str, ...]) -> Interpreter | None:
+    """Return an interpreter with the versions of some packages; None if it cannot be started."""
+    names = [*distributions, *COMMON_PACKAGES]
+    if executable == sys.executable:
+        return Interpreter.model_validate(_installed(names))
+    # The source is passed, as the other environment may lack what this module imports.
+    source = inspect.getsource(_installed)
+    program = f"import json\n{source}\nprint(json.dumps(_installed({names})))"
+    try:
+        done = subprocess.run([executable, "-c", program], capture_output=True, check=True)
+        return Interpreter.model_validate_json(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return None
+
+
+def _installed(names: list[str]) -> dict[str, object]:
+    """Return the version of Python, and those of the packages that are installed."""
+    import platform
+    from contextlib import suppress
+    from importlib.metadata import PackageNotFoundError, version
+
+    packages = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    return {"python": platform.python_version(), "packages": packages}
