@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,76 +14,15 @@ from matplotlib.ticker import NullLocator
 from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont_textbook import Array, page
+from horizont_textbook.framework_call import Results
 from horizont_textbook.page import Plotted, columns, relative_distance
-from horizont_textbook.processes import GroupResults, by_rank
-
-if TYPE_CHECKING:
-    from horizont_textbook.group import Group
-
-#: Workers of the exercises; a server is one process more.
-WORKERS = (2, 3, 4)
-GROUP_SIZE = 5
-
-#: The ring whose states are recorded after each step.
-RECORDED_RING = 4
+from horizont_textbook.processes import by_rank
+from horizont_textbook.ring import NUMBERS, RECORDED_RING, WORKERS, ring_steps, summands
 
 LETTERS = "abcdefgh"
 
 #: Width of the text in a row of cells, in points of a font whose letters are square.
 CELL_POINTS = 170
-
-#: How many numbers are summed; they split into equal chunks for 2, 3 and 4 processes.
-NUMBERS = 12_000
-
-
-class RingStep(NamedTuple):
-    """Chunks sent and received in a step; a received one is added to the own one or replaces it."""
-
-    send: int
-    receive: int
-    add: bool
-
-
-def ring_steps(rank: int, size: int) -> list[RingStep]:
-    """Return the steps of one process: reduce-scatter, then all-gather, n - 1 steps each.
-
-    Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
-    2009.
-    """
-    scatter = [RingStep((rank - t) % size, (rank - t - 1) % size, True) for t in range(size - 1)]
-    gather = [RingStep((rank - t + 1) % size, (rank - t) % size, False) for t in range(size - 1)]
-    return scatter + gather
-
-
-def ring_all_reduce(
-    values: Array, group: Group, record: Callable[[Array], None] = lambda state: None
-) -> Array:
-    """Sum the one-dimensional arrays of all processes, so that each process has the sum.
-
-    `record` is called with the state of this process at the beginning and after each step.
-    """
-    state = values.copy()
-    chunks = np.array_split(state, group.size)  # views of the state
-    following, previous = (group.rank + 1) % group.size, (group.rank - 1) % group.size
-    record(state)
-    for step in ring_steps(group.rank, group.size):
-        target = chunks[step.receive]
-        received = group.exchange(chunks[step.send], following, target.shape, previous)
-        target[:] = target + received if step.add else received
-        record(state)
-    return state
-
-
-def server_all_reduce(values: Array, group: Group) -> Array:
-    """Sum the arrays of all workers at a server, which is the last process of the group."""
-    server = group.size - 1
-    if group.rank != server:
-        group.send(values, server)
-        return group.receive(values.shape, server)
-    total = np.asarray(sum(group.receive(values.shape, worker) for worker in range(server)))
-    for worker in range(server):
-        group.send(total, worker)
-    return total
 
 
 def ring_states(size: int) -> Array:
@@ -125,55 +63,18 @@ def server_time(workers: int, total_bytes: Any, bytes_per_s: Any, latency_s: flo
     return np.asarray(2 * (latency_s + workers * total_bytes / bytes_per_s))
 
 
-def summands(workers: int) -> Array:
-    """Draw the arrays of some workers, (workers, numbers)."""
-    return np.random.default_rng(91).normal(size=(workers, NUMBERS))
-
-
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
-    """Run all exercises in one process of a gloo group."""
-    import torch
-    import torch.distributed as dist
-
-    from horizont_textbook.group import Group
-
-    gloo = {n: dist.new_group(list(range(n))) for n in WORKERS}
-    results: dict[tuple[str, str], Any] = {}
-    for n in WORKERS:
-        values = summands(n)[rank] if rank < n else np.zeros(NUMBERS)
-        for name, algorithm, members in (
-            ("ring", ring_all_reduce, n),
-            ("server", server_all_reduce, n + 1),
-        ):
-            if rank < members:
-                group = Group(rank, members)
-                results[f"{name} of {n}", "sum"] = algorithm(values, group)
-                results[f"{name} of {n}", "sent bytes"] = group.sent_bytes
-                results[f"{name} of {n}", "received bytes"] = group.received_bytes
-        if rank < n:
-            own = torch.tensor(values)
-            dist.all_reduce(own, group=gloo[n])
-            results[f"gloo all_reduce of {n}", "sum"] = own.numpy()
-    if rank < RECORDED_RING:
-        states: list[Array] = []
-        digits = np.full(RECORDED_RING, 10.0**rank)
-        ring_all_reduce(digits, Group(rank, RECORDED_RING), lambda s: states.append(s.copy()))
-        results["recorded ring", "states"] = np.array(states)
-    return results
-
-
-def recorded_states(results: GroupResults) -> Array:
+def recorded_states(results: Results) -> Array:
     """Return the states of the recorded ring, (states, processes, chunks)."""
     states = by_rank(results, "recorded ring", "states")
     return np.stack(states, axis=1) if states else ring_states(RECORDED_RING)
 
 
-def _bytes_by_rank(results: GroupResults, exercise: str) -> list[list[int]]:
+def _bytes_by_rank(results: Results, exercise: str) -> list[list[Array]]:
     """List the bytes that each process sent, and those that it received."""
     return [by_rank(results, exercise, f"{way} bytes") for way in ("sent", "received")]
 
 
-def result_values(results: GroupResults) -> dict[str, float]:
+def result_values(results: Results) -> dict[str, float]:
     """Return the numbers of this chapter."""
     size, exact, distances = 8 * NUMBERS, 0, [0.0]
     for n in WORKERS:
@@ -243,7 +144,7 @@ def summand_names(number: float) -> str:
 
 
 @page.figure("volumes", height=2.9, legend=4, grid="y")
-def plot_volumes(figure: Figure, results: GroupResults) -> Plotted:
+def plot_volumes(figure: Figure, results: Results) -> Plotted:
     """What the busiest process sends, in multiples of the N bytes of the array. Lines: the
     formulas. Marks: bytes counted by real processes that summed {size:,} bytes. In a ring it never
     reaches 2 N; at a server it grows with the workers.
@@ -297,7 +198,7 @@ def plot_wire_time(
     return data, {"messages": 2 * (workers - 1)}
 
 
-def bytes_table(results: GroupResults) -> TableOutput:
+def bytes_table(results: Results) -> TableOutput:
     """Format the counted bytes of each exercise next to the formulas."""
     rows = []
     for n in WORKERS:

@@ -15,7 +15,7 @@ from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS
 from horizont_textbook import Array, page
-from horizont_textbook.metrics import softmax
+from horizont_textbook.loss import gradients_by_hand
 from horizont_textbook.page import Plotted, columns, relative_distance
 
 WEIGHTS = ("W1", "b1", "W2", "b2")
@@ -144,18 +144,6 @@ def gradients_by_engine(inputs: Mapping[str, Any]) -> dict[str, Array]:
     loss, weights = network_loss(inputs)
     loss.backward()
     return {name: node.gradient for name, node in weights.items()}
-
-
-def gradients_by_hand(
-    *, x: Array, labels: Array, W1: Array, b1: Array, W2: Array, b2: Array
-) -> dict[str, Array]:
-    """Compute the gradients of the network, a line for each operation."""
-    h = np.tanh(x @ W1 + b1)
-    p = softmax(h @ W2 + b2)
-    by_z = (p - np.eye(len(b2))[labels]) / len(x)  # the mean over the examples
-    by_h = by_z @ W2.T
-    by_s = by_h * (1 - h**2)  # through tanh
-    return {"W1": x.T @ by_s, "b1": by_s.sum(0), "W2": h.T @ by_z, "b2": by_z.sum(0)}
 
 
 def finite_differences(inputs: Mapping[str, Array], name: str, step: float = 1e-6) -> Array:

@@ -19,11 +19,11 @@ from horizont_textbook.autodiff import WEIGHTS, network_inputs
 from horizont_textbook.convolution import average_pool, convolution, max_pool
 from horizont_textbook.descent import Momentum, descend, line_examples
 from horizont_textbook.framework_operators import BACKENDS, Case, evaluate
-from horizont_textbook.metrics import cross_entropy, softmax
+from horizont_textbook.loss import cross_entropy, softmax
 from horizont_textbook.neuron import ACTIVATIONS
 from horizont_textbook.normalisation import batch_norm
 from horizont_textbook.page import format_distance, relative_distance
-from horizont_textbook.processes import run_modules
+from horizont_textbook.processes import call_in_frameworks
 from horizont_textbook.recurrence import LAYERS, corrupt, hebbian_weights, letters
 from horizont_textbook.strategies import STRATEGIES, initial_state, part_of
 from horizont_textbook.tutorial import CLASSES, FEATURES, examples
@@ -117,9 +117,10 @@ def run(chapter: str) -> CrossCheck:
     missing = {n: "no operators are defined for it" for n in FRAMEWORKS if n not in BACKENDS}
     missing |= {n: "not installed" for n in BACKENDS if installed_version(n) is None}
     names = [name for name in FRAMEWORKS if name not in missing]
-    commands = {name: ("horizont_textbook.framework_operators", name) for name in names}
-    everything = [case for cases in CASES.values() for case in cases()]
-    results = run_modules("cross-check", commands, everything)
+    cases = [vars(case) for cases_of in CASES.values() for case in cases_of()]
+    arguments = {name: {"framework": name, "cases": cases} for name in names}
+    function = "horizont_textbook.framework_operators:run_cases"
+    results = call_in_frameworks("cross-check", function, arguments)
     return CrossCheck(CASES[chapter](), results, missing)
 
 

@@ -1,24 +1,17 @@
-"""One process of the cross-check: evaluates and differentiates expressions with a framework.
-
-``python -m horizont_textbook.framework_operators FRAMEWORK`` reads a list of cases, and writes the
-arrays of each by name. Frameworks are imported in here only.
-"""
+"""Evaluates and differentiates the expressions of the cross-check in the process of a framework."""
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from horizont.frameworks import load_adapter
-from horizont_textbook import INPUTS_FILE, RESULTS_FILE
+from horizont_textbook.framework_call import Results
 
 
 @dataclass(frozen=True)
@@ -308,10 +301,13 @@ def run_case(backend: Backend, case: Case) -> dict[str, Any]:
     return {f"path of {name}": np.stack(values) for name, values in points}
 
 
-if __name__ == "__main__":
-    framework = sys.argv[1]
+def run_cases(framework: str, cases: Sequence[Mapping[str, Any]]) -> Results:
+    """Return the arrays of all cases; of a `Case`, JSON has the fields, and lists for arrays."""
     load_adapter(framework).configure(1)
     backend = BACKENDS[framework]()
-    cases: list[Case] = pickle.loads(Path(INPUTS_FILE).read_bytes())
-    results = {case.name: run_case(backend, case) for case in cases}
-    Path(RESULTS_FILE).write_bytes(pickle.dumps(results))
+    results: Results = {}
+    for fields in cases:
+        inputs = {name: np.asarray(value) for name, value in fields["inputs"].items()}
+        case = Case(**{**fields, "inputs": inputs, "by": tuple(fields["by"])})
+        results[case.name] = run_case(backend, case)
+    return results

@@ -1,23 +1,22 @@
-"""One process of a gloo group: sends and receives arrays, and counts their bytes.
-
-``python -m horizont_textbook.group MODULE SIZE`` runs the exercises of a chapter in SIZE processes.
-The chapter and PyTorch are imported once, then the processes are forked.
-"""
+"""The processes of a gloo group: they send and receive arrays, and count their bytes."""
 
 from __future__ import annotations
 
 import os
-import pickle
-import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from horizont_textbook import RESULTS_FILE, Array
+from horizont_textbook import Array
+from horizont_textbook.framework_call import Results
+
+Exercises = Callable[[int, int], dict[tuple[str, str], Any]]
 
 
 class Group:
@@ -63,21 +62,41 @@ class Group:
         return tensor
 
 
-def _run_rank(rank: int, module: str, size: int) -> None:
-    """Run the exercises of a chapter in a process of the group; the first one saves all results."""
+def run_group(module: str, size: int) -> Results:
+    """Run the exercises of a chapter in a group of processes, of which this is the first.
+
+    The chapter and PyTorch are imported once, then the other processes are forked.
+
+    Returns
+    -------
+    dict
+        By exercise and name; an array has a row for each process that computed it, by rank.
+    """
+    exercises: Exercises = import_module(module).run_exercises
+    others = start_processes(  # type: ignore[no-untyped-call]
+        _run_other_rank, (exercises, size), size - 1, join=False, start_method="fork"
+    )
+    gathered = _run_rank(0, exercises, size)
+    others.join()
+    results: Results = {}
+    for exercise, name in dict.fromkeys(key for own in gathered for key in own):
+        rows = [own[exercise, name] for own in gathered if (exercise, name) in own]
+        results.setdefault(exercise, {})[name] = np.stack(rows)
+    return results
+
+
+def _run_other_rank(index: int, exercises: Exercises, size: int) -> None:
+    _run_rank(index + 1, exercises, size)
+
+
+def _run_rank(rank: int, exercises: Exercises, size: int) -> list[dict[tuple[str, str], Any]]:
+    """Run the exercises in this process; return those of all processes in the first one."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # unreachable from other machines
     rendezvous = Path("rendezvous").absolute().as_uri()
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size)
-    results: list[Any] | None = [None] * size if rank == 0 else None
-    dist.gather_object(import_module(module).run_exercises(rank, size), results)
-    if results:
-        Path(RESULTS_FILE).write_bytes(pickle.dumps(results))
+    gathered: list[Any] | None = [None] * size if rank == 0 else None
+    dist.gather_object(exercises(rank, size), gathered)
     dist.barrier()
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    chapter, processes = sys.argv[1], int(sys.argv[2])
-    import_module(chapter)
-    start_processes(_run_rank, (chapter, processes), processes, start_method="fork")  # type: ignore[no-untyped-call]
+    return gathered or []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from horizont.config.system import installed_version
+from horizont.config.system import framework_python, installed_version
 from horizont.errors import MissingFramework, UserError
 from horizont.launchers.local import reserve_ports
 from horizont.launchers.plan import ProcessPlan, thread_environment
@@ -215,6 +214,7 @@ def plan_processes(
 ) -> tuple[list[ProcessPlan], list[dict[str, str]]]:
     """Build the plans of the processes of a program, and a row of a table for each."""
     plans, rows = [], []
+    python = framework_python(program.framework)
     common = {**thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TMPDIR": str(root)}
     for index, (role, address) in enumerate(zip(program.roles, addresses, strict=True)):
         name = f"{role}-{program.roles[:index].count(role)}"
@@ -223,7 +223,7 @@ def plan_processes(
         plan = ProcessPlan(
             name=name,
             host=LOOPBACK,
-            argv=(sys.executable, str(_path(program)), *program.command[1:]),
+            argv=(python, str(_path(program)), *program.command[1:]),
             environment={**common, **variables},
             folder=root / name,
             job=None,

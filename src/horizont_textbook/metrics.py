@@ -12,6 +12,7 @@ from scipy.special import entr
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import MUTED, PAIR_COLOURS
 from horizont_textbook import Array, page
+from horizont_textbook.loss import cross_entropy, softmax
 from horizont_textbook.page import Plotted, columns, power_axis
 
 WORKERS = np.array([1, 2, 4, 8, 16, 32, 64])
@@ -22,29 +23,6 @@ SCORES = {
     "undecided": np.array([[0.2, 0.0, 0.0]] * 4),
     "confident, once wrong": np.array([[6.0, 0.0, 0.0]] * 3 + [[0.0, 6.0, 0.0]]),
 }
-
-
-def log_softmax(scores: Array) -> Array:
-    """Return the logarithms of the probabilities that softmax makes of each row of scores."""
-    shifted = scores - np.max(scores, axis=-1, keepdims=True)  # exp of large scores overflows
-    return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-
-
-def softmax(scores: Array) -> Array:
-    """Return a probability for each score: its exponential, divided by the sum of its row."""
-    return np.exp(log_softmax(scores))
-
-
-def cross_entropy(scores: Array, labels: Array) -> Array:
-    """Return minus the mean log-probability of the right class."""
-    return -np.mean(log_softmax(scores)[np.arange(len(labels)), labels])
-
-
-def cross_entropy_gradient(scores: Array, labels: Array) -> Array:
-    """Return the gradient by the scores: probability minus one for the right class."""
-    gradient = softmax(scores)
-    gradient[np.arange(len(labels)), labels] -= 1
-    return gradient / len(labels)
 
 
 def accuracy(scores: Array, labels: Array) -> float:

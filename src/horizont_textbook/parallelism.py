@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,8 @@ from matplotlib.patches import Patch, Rectangle
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont_textbook import page
-from horizont_textbook.autodiff import gradients_by_hand
+from horizont_textbook.framework_call import Results
+from horizont_textbook.loss import gradients_by_hand
 from horizont_textbook.page import (
     Plotted,
     columns,
@@ -23,22 +23,19 @@ from horizont_textbook.page import (
     power_axis,
     relative_distance,
 )
-from horizont_textbook.processes import GroupResults, by_rank
+from horizont_textbook.processes import by_rank
 from horizont_textbook.strategies import (
+    ENGINES,
     SMALL,
+    STEPS,
     STRATEGIES,
     Arrays,
     LayerSizes,
     SplitStrategy,
     initial_state,
     merge,
-    part_of,
+    train,
 )
-
-STEPS, RATE = 3, 0.5
-
-#: What computes the gradients: the functions of this file, or automatic differentiation.
-ENGINES = ("NumPy", "PyTorch")
 
 #: Colour and hatch of what process 0, process 1, and both hold.
 STYLES = {
@@ -54,16 +51,6 @@ SHARES = {
 }
 
 
-def train(gradients: Callable[[Arrays], Arrays], weights: Arrays) -> Arrays:
-    """Run gradient descent; return the gradients of the first step and the last weights."""
-    first: Arrays = {}
-    for _ in range(STEPS):
-        found = gradients(weights)
-        first = first or {f"gradient {name}": value for name, value in found.items()}
-        weights = {name: weights[name] - RATE * found[name] for name in found}
-    return first | {f"weight {name}": value for name, value in weights.items()}
-
-
 def train_in_one_process() -> Arrays:
     """Train the small network in one process."""
     state = initial_state()
@@ -71,27 +58,7 @@ def train_in_one_process() -> Arrays:
     return train(lambda w: gradients_by_hand(x=x, labels=labels, **w), state)
 
 
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
-    """Train with every strategy and both engines in one process of a gloo group."""
-    from horizont_textbook import torch_strategies
-    from horizont_textbook.group import Group
-
-    engines: dict[str, Callable[..., Arrays]] = {
-        "NumPy": lambda name, *args: STRATEGIES[name].gradients(*args),
-        "PyTorch": torch_strategies.gradients,
-    }
-    results: dict[tuple[str, str], Any] = {}
-    for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
-        compute, group = engines[engine], Group(rank, size)
-        own = {key: part_of(v, strategy.split(key), rank) for key, v in initial_state().items()}
-        x, labels = own.pop("x"), own.pop("labels")
-        trained = train(lambda w: compute(name, w, x, labels, group), own)  # noqa: B023
-        found = {**trained, "sent bytes": group.sent_bytes}
-        results |= {(f"{engine}: {name}", key): value for key, value in found.items()}
-    return results
-
-
-def distance_from_one_process(results: GroupResults, name: str, engine: str) -> float | None:
+def distance_from_one_process(results: Results, name: str, engine: str) -> float | None:
     """Return the largest relative distance of a gradient or weight; None if it was not run."""
     if not results:
         return None
@@ -103,7 +70,7 @@ def distance_from_one_process(results: GroupResults, name: str, engine: str) -> 
     return max(distances)
 
 
-def result_values(results: GroupResults) -> dict[str, float]:
+def result_values(results: Results) -> dict[str, float]:
     """Return the numbers of this chapter."""
     distances, sent, exact = [], 0, dict.fromkeys(STRATEGIES, True)
     for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
@@ -228,7 +195,7 @@ def _plot_schedule(axes: Axes, stages: int, count: int) -> list[dict[str, Any]]:
     return spans
 
 
-def results_table(results: GroupResults) -> TableOutput:
+def results_table(results: Results) -> TableOutput:
     """Format the bytes of each strategy, and its distance from one process."""
     rows = []
     for name, strategy in STRATEGIES.items():

@@ -16,7 +16,7 @@ from horizont.reporting.output import TableOutput
 from horizont.reporting.style import FOREGROUND, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
 from horizont_textbook.descent import steps_to_a_millionth
-from horizont_textbook.metrics import cross_entropy
+from horizont_textbook.loss import cross_entropy
 from horizont_textbook.page import Plotted, columns
 
 DELAYS = range(17)

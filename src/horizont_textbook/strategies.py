@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from autograd.misc.flatten import flatten
 
 from horizont_textbook import Array
-from horizont_textbook.allreduce import ring_all_reduce
-from horizont_textbook.autodiff import gradients_by_hand
-from horizont_textbook.metrics import cross_entropy_gradient
+from horizont_textbook.loss import cross_entropy_gradient, gradients_by_hand
+from horizont_textbook.ring import ring_all_reduce
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group
@@ -20,6 +18,11 @@ if TYPE_CHECKING:
 Arrays = dict[str, Array]
 
 PROCESSES = 2
+
+STEPS, RATE = 3, 0.5
+
+#: What computes the gradients: the functions of this file, or automatic differentiation.
+ENGINES = ("NumPy", "PyTorch")
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,10 @@ def data_parallel(w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
 
 def average_gradients(own: Arrays, group: Group) -> Arrays:
     """Return the mean of the gradients of all processes, by one all-reduce."""
-    flat, unflatten = flatten(own)
-    return unflatten(ring_all_reduce(flat, group) / group.size)
+    flat = np.concatenate([gradient.ravel() for gradient in own.values()])
+    mean = ring_all_reduce(flat, group) / group.size
+    parts = np.split(mean, np.cumsum([gradient.size for gradient in own.values()])[:-1])
+    return {name: part.reshape(own[name].shape) for name, part in zip(own, parts, strict=True)}
 
 
 def all_gather(own: Array, group: Group) -> Array:
@@ -168,3 +173,13 @@ def initial_state() -> Arrays:
         "W2": rng.normal(0, s.hidden**-0.5, (s.hidden, s.classes)),
         "b2": np.zeros(s.classes),
     }
+
+
+def train(gradients: Callable[[Arrays], Arrays], weights: Arrays) -> Arrays:
+    """Run gradient descent; return the gradients of the first step and the last weights."""
+    first: Arrays = {}
+    for _ in range(STEPS):
+        found = gradients(weights)
+        first = first or {f"gradient {name}": value for name, value in found.items()}
+        weights = {name: weights[name] - RATE * found[name] for name in found}
+    return first | {f"weight {name}": value for name, value in weights.items()}

@@ -8,6 +8,7 @@ parameter language models using model parallelism", 2019.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import torch
@@ -15,7 +16,17 @@ from torch.nn import functional as F
 
 from horizont_textbook import Array
 from horizont_textbook.group import Group
-from horizont_textbook.strategies import all_gather, all_reduce, average_gradients
+from horizont_textbook.strategies import (
+    ENGINES,
+    STRATEGIES,
+    Arrays,
+    all_gather,
+    all_reduce,
+    average_gradients,
+    initial_state,
+    part_of,
+    train,
+)
 
 Tensors = dict[str, torch.Tensor]
 Pass = Callable[[Array, Group], Array]
@@ -98,10 +109,25 @@ GRADIENTS = {
 }
 
 
-def gradients(
-    name: str, w: dict[str, Array], x: Array, labels: Array, group: Group
-) -> dict[str, Array]:
+def gradients(name: str, w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
     """Compute the gradients of a process's weights with a strategy."""
     tensors = {key: torch.tensor(value, requires_grad=True) for key, value in w.items()}
     found = GRADIENTS[name](tensors, torch.tensor(x), torch.tensor(labels), group)
     return {key: gradient.numpy() for key, gradient in found.items()}
+
+
+def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
+    """Train with every strategy and both engines in one process of a gloo group."""
+    engines: dict[str, Callable[..., Arrays]] = {
+        "NumPy": lambda name, *args: STRATEGIES[name].gradients(*args),
+        "PyTorch": gradients,
+    }
+    results: dict[tuple[str, str], Any] = {}
+    for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
+        compute, group = engines[engine], Group(rank, size)
+        own = {key: part_of(v, strategy.split(key), rank) for key, v in initial_state().items()}
+        x, labels = own.pop("x"), own.pop("labels")
+        trained = train(lambda w: compute(name, w, x, labels, group), own)  # noqa: B023
+        found = {**trained, "sent bytes": group.sent_bytes}
+        results |= {(f"{engine}: {name}", key): value for key, value in found.items()}
+    return results

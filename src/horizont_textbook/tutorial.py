@@ -24,7 +24,7 @@ from horizont.reporting.style import (
     grid_axis,
 )
 from horizont_textbook import Array, page
-from horizont_textbook.metrics import cross_entropy
+from horizont_textbook.loss import cross_entropy
 from horizont_textbook.page import Plotted, columns, format_distance, relative_distance
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from horizont_textbook import (
     autodiff,
     convolution,
     descent,
+    loss,
     metrics,
     neuron,
     normalisation,
@@ -71,7 +72,7 @@ def test_the_engine_agrees_with_finite_differences(weight: str) -> None:
     inputs = autodiff.network_inputs()
     found = autodiff.gradients_by_engine(inputs)[weight]
     assert found == pytest.approx(autodiff.finite_differences(inputs, weight), abs=1e-8)
-    assert found == pytest.approx(autodiff.gradients_by_hand(**inputs)[weight], abs=1e-15)
+    assert found == pytest.approx(loss.gradients_by_hand(**inputs)[weight], abs=1e-15)
 
 
 def test_formulas_of_gradients_are_those_of_autograd() -> None:
@@ -80,8 +81,8 @@ def test_formulas_of_gradients_are_those_of_autograd() -> None:
     by_autograd = grad(lambda v: np.sum(normalisation.batch_norm(v) * direction))(x)
     assert normalisation.batch_norm_gradient(direction, x) == pytest.approx(by_autograd)
     labels = np.array([0, 2, 1, 1, 0])
-    by_autograd = grad(metrics.cross_entropy)(x, labels)
-    assert metrics.cross_entropy_gradient(x, labels) == pytest.approx(by_autograd)
+    by_autograd = grad(loss.cross_entropy)(x, labels)
+    assert loss.cross_entropy_gradient(x, labels) == pytest.approx(by_autograd)
 
 
 def test_the_layer_of_the_text_costs_what_the_text_states() -> None:
@@ -121,7 +122,7 @@ def test_laws_and_metrics() -> None:
     assert metrics.expected_slowest([1], 0.2)[0] == 1.0
     uniform = np.zeros((3, 4))
     assert metrics.perplexity(uniform, np.array([0, 1, 2])) == pytest.approx(4.0)
-    assert metrics.entropy(metrics.softmax(uniform)) == pytest.approx(np.log(4))
+    assert metrics.entropy(loss.softmax(uniform)) == pytest.approx(np.log(4))
     assert metrics.accuracy(np.eye(3), np.array([0, 1, 0])) == pytest.approx(2 / 3)
 
 

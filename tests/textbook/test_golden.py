@@ -21,6 +21,7 @@ from horizont_textbook import (
     normalisation,
     parallelism,
     recurrence,
+    ring,
     staleness,
     strategies,
     tutorial,
@@ -158,7 +159,7 @@ NUMBERS: dict[str, Callable[[], dict[str, Any]]] = {
         "idle": parallelism.idle_fraction(2, 4),
     },
     "allreduce": lambda: {
-        "bytes": 8 * allreduce.NUMBERS,
+        "bytes": 8 * ring.NUMBERS,
         "ring4": allreduce.ring_bytes(4, 96000),
         "server4": allreduce.server_bytes(4, 96000),
         "rt": allreduce.ring_time(8, 44e6, 125e6, 1e-4),

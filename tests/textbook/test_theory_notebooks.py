@@ -20,7 +20,7 @@ from horizont.workflow.check import load_study
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 from horizont.workflow.progress import PROGRESS_VARIABLE
-from horizont_textbook import allreduce, cross_check, parallelism, staleness
+from horizont_textbook import allreduce, cross_check, parallelism, ring, staleness
 from horizont_textbook.autodiff import WEIGHTS
 from horizont_textbook.cross_check import CASES
 from horizont_textbook.processes import by_rank, run_group
@@ -109,7 +109,7 @@ def test_a_wrong_result_is_detected() -> None:
 
 @pytest.mark.usefixtures("study")
 def test_two_processes_train_as_one() -> None:
-    results = run_group("parallelism", PROCESSES)
+    results = run_group("torch_strategies", PROCESSES)
     for engine, name in product(parallelism.ENGINES, STRATEGIES):
         distance = parallelism.distance_from_one_process(results, name, engine)
         assert distance is not None
@@ -120,11 +120,11 @@ def test_two_processes_train_as_one() -> None:
 
 
 def test_results_of_groups_are_stored(study: Paths) -> None:
-    values = allreduce.result_values(run_group("allreduce", allreduce.GROUP_SIZE))
+    values = allreduce.result_values(run_group("ring", ring.GROUP_SIZE))
     assert values["exchanges_that_sent_what_the_formula_says"] == 6
     files = {path: path.stat().st_mtime_ns for path in study.textbook.glob("group-*")}
     assert files
-    run_group("allreduce", allreduce.GROUP_SIZE)
+    run_group("ring", ring.GROUP_SIZE)
     assert files == {path: path.stat().st_mtime_ns for path in files}
 
 
