@@ -42,10 +42,11 @@ def run_columns(record: Record) -> dict[str, Any]:
 
 
 def resources_label(run: Run) -> str:
-    """Return threads, CPU quota and link rate of a run as a phrase."""
+    """Return device, threads, CPU quota and link rate of a run as a phrase."""
     topology = run.topology
     rate = topology.link.rate_mbit
-    parts = [f"{topology.threads} threads"] if topology.threads > 1 else []
+    parts = ["GPU"] if topology.device == "cuda" else []
+    parts += [f"{topology.threads} threads"] if topology.threads > 1 else []
     parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
     return ", ".join([*parts, f"{rate:g} Mbit/s" if rate else "no limit"])
 
@@ -105,7 +106,7 @@ def comparability(record: Record, certificate: CertificateStatus) -> str:
         return "not comparable: it reads the examples in the order of their files"
     if isinstance(certificate, str):
         return certificate
-    return certificate.get(record.run.system.framework_variant, NO_CERTIFICATE_GIVEN)
+    return certificate.get(record.run.trainer_name, NO_CERTIFICATE_GIVEN)
 
 
 def uses_shared_order(run: Run) -> bool:

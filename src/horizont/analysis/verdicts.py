@@ -112,7 +112,7 @@ def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> d
     for record in (pair.records_a[0], pair.records_b[0]):
         status = comparability(record, certificate)
         if status != "verified":
-            reasons.append(f"{record.run.system.framework_variant}: {status}")
+            reasons.append(f"{record.run.trainer_name}: {status}")
     reason = "; ".join(dict.fromkeys(reasons))
     if not reasons and comparison.ratio.n < planned:
         failed = [record for record in (*pair.records_a, *pair.records_b) if not record.ok]

@@ -13,6 +13,9 @@ MAX_PREFETCH = 64
 
 RoleName = Literal["worker", "server", "scheduler", "chief"]
 
+#: Where a worker computes: on the CPU, or on a GPU of its own.
+Device = Literal["cpu", "cuda"]
+
 
 class SystemInfo(ConfigModel):
     """Processes of a system and what can be measured of it.
@@ -36,6 +39,8 @@ class SystemInfo(ConfigModel):
         Whether all servers hold slices of equal length, rather than whole tensors.
     weight_holders
         Roles that hold weights between two steps: a worker all of them, a server its part.
+    devices
+        Devices on which its workers can compute.
     """
 
     mechanism: str
@@ -48,6 +53,7 @@ class SystemInfo(ConfigModel):
     has_equal_slices: bool = False
     records_updates: bool = False
     weight_holders: tuple[RoleName, ...] = ("worker",)
+    devices: tuple[Device, ...] = ("cpu",)
 
 
 class VariantInfo(ConfigModel):
@@ -59,6 +65,8 @@ class VariantInfo(ConfigModel):
         Systems that have the variant, without the framework: `local`, `sync/allreduce`.
     environment
         Variables that the framework reads while it is loaded.
+    devices
+        Devices on which the variant differs from the default.
     tone
         The shade of the framework's colour in figures: -1 is black, 1 is white.
     fill
@@ -71,6 +79,7 @@ class VariantInfo(ConfigModel):
     images_only: bool = False
     needs_compiler: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
+    devices: tuple[Device, ...] = ("cpu", "cuda")
     tone: float = Field(default=0.6, ge=-1, le=1)
     fill: Literal["top", "bottom", "left", "right"] = "top"
 
@@ -115,6 +124,9 @@ class FrameworkInfo(ConfigModel):
         import of the first module.
     python
         The interpreter of its workers; by default that of `horizont.config.interpreters`.
+    device_query
+        A program for that interpreter, which prints the CUDA devices that the framework can use, as
+        JSON of `horizont.config.interpreters.CudaDevices`; empty if it is used on CPUs only.
     systems
         Its systems, without the framework: `local`, `sync/allreduce`.
     readers
@@ -126,6 +138,7 @@ class FrameworkInfo(ConfigModel):
     import_names: tuple[str, ...]
     load_test: str = ""
     python: str = ""
+    device_query: str = ""
     colour: str
     marker: str
     systems: dict[str, SystemInfo]

@@ -29,6 +29,14 @@ SOURCE_FOLDER = Path(__file__).parents[2]
 #: Packages below every framework, whose versions are recorded with its own.
 COMMON_PACKAGES = ("numpy", "psutil", "pyarrow")
 
+#: The variable that lists the devices that a process may use.
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+
+#: By default CUDA numbers the devices from the fastest one on.
+DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+DEVICE_QUERY_TIMEOUT_S = 120.0
+
 
 class Interpreter(ConfigModel):
     """An interpreter and its environment.
@@ -43,6 +51,21 @@ class Interpreter(ConfigModel):
 
     python: str
     packages: dict[str, str]
+
+
+class CudaDevices(ConfigModel):
+    """The CUDA devices of an environment.
+
+    Attributes
+    ----------
+    names
+        Model of each device, by its number.
+    cuda
+        The version of CUDA that the framework was built with.
+    """
+
+    names: tuple[str, ...] = ()
+    cuda: str = ""
 
 
 def variable_name(framework: str) -> str:
@@ -97,6 +120,32 @@ def query_interpreter(executable: str, distributions: tuple[str, ...]) -> Interp
         return Interpreter.model_validate_json(done.stdout)
     except (OSError, subprocess.CalledProcessError, ValueError):
         return None
+
+
+@cache  # nor is a device added
+def query_devices(executable: str, program: str) -> CudaDevices:
+    """Return the devices that a program prints when an interpreter runs it; none if it fails.
+
+    The program loads a framework, which takes seconds; it is run only for a device that is asked
+    for. It sees the devices that this process may use, numbered by their PCI bus as for NVML.
+    """
+    try:
+        done = subprocess.run(
+            [executable, "-c", program],
+            capture_output=True,
+            check=True,
+            timeout=DEVICE_QUERY_TIMEOUT_S,
+            env={**os.environ, **DEVICE_ORDER},
+        )
+        return CudaDevices.model_validate_json(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return CudaDevices()
+
+
+def visible_device(number: int) -> str:
+    """Return a device for ``CUDA_VISIBLE_DEVICES``: the n-th of those that this process may use."""
+    visible = [name for name in os.environ.get(VISIBLE_DEVICES, "").split(",") if name]
+    return visible[number] if number < len(visible) else str(number)
 
 
 def _installed(names: list[str]) -> dict[str, object]:

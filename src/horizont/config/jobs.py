@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from horizont.config.base import ConfigModel
-from horizont.config.framework import RoleName
+from horizont.config.framework import Device, RoleName
 from horizont.config.run import Run
-from horizont.config.system import DEFAULT, qualified_name
+from horizont.config.system import DEFAULT, trainer_name
 from horizont.config.workload import Workload
 
 #: Files written by the processes of an asynchronous run whose updates are recorded: the gradients
@@ -66,6 +66,11 @@ class WorkerJob(ConfigModel):
         """The variant of the framework."""
         return self.run.system.variant
 
+    @property
+    def device(self) -> Device:
+        """Where the process computes; only workers use a GPU."""
+        return self.run.topology.device if self.role == "worker" else "cpu"
+
 
 class TraceRun(ConfigModel):
     """One short training whose tensors the comparator records.
@@ -111,10 +116,11 @@ class TraceJob(ConfigModel):
     runs: tuple[TraceRun, ...]
     seed: int
     threads: int = 1
+    device: Device = "cpu"
     data_folder: Path
     folder: Path
 
     @property
     def framework_variant(self) -> str:
-        """Framework and variant, `<framework>+<variant>`."""
-        return qualified_name(self.framework, self.variant)
+        """Framework, variant and device, `<framework>+<variant>+<device>`."""
+        return trainer_name(self.framework, self.variant, self.device)

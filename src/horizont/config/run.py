@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, error_context
 from horizont.config.faults import FaultSpec, check_fault
+from horizont.config.framework import Device
 from horizont.config.input import InputPipeline, check_input_pipeline
-from horizont.config.system import SYSTEMS, GradientExchange, System
+from horizont.config.system import SYSTEMS, GradientExchange, System, trainer_name
 from horizont.config.topology import Topology
 from horizont.config.workload import Workload
 from horizont.errors import UserError
@@ -116,6 +117,11 @@ class Run(ConfigModel):
         """Examples of one worker in one step."""
         return self.global_batch // self.topology.workers
 
+    @property
+    def trainer_name(self) -> str:
+        """The framework with variant and device, to which an equivalence certificate applies."""
+        return trainer_name(self.system.framework, self.system.variant, self.topology.device)
+
     @model_validator(mode="after")
     def _check_consistency(self) -> Run:
         check_settings(
@@ -139,6 +145,17 @@ def check_batch(global_batch: int, workers: int) -> None:
         raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
 
 
+def check_device(system: System, device: Device) -> None:
+    """Refuse a device on which a system, or its variant, does not run."""
+    if device not in system.info.devices:
+        raise UserError(
+            "device", device, f"{', '.join(system.info.devices)} for {system.base_name}"
+        )
+    devices = system.variant_info.devices
+    if device not in devices:
+        raise UserError("device", device, f"{', '.join(devices)} for {system.name}")
+
+
 def check_settings(
     system: System,
     topology: Topology,
@@ -149,6 +166,7 @@ def check_settings(
     """Refuse settings of a run that its system cannot have."""
     workers, servers = topology.workers, topology.servers
     check_batch(global_batch, workers)
+    check_device(system, topology.device)
     if system.is_local and workers != 1:
         raise UserError("workers", workers, f"1 for {system.name}")
     needs_servers = "server" in system.info.roles

@@ -11,8 +11,20 @@ from typing import Literal, TypeVar, cast
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
-from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
-from horizont.config.interpreters import Interpreter, interpreter_path, query_interpreter
+from horizont.config.framework import (
+    Device,
+    FrameworkInfo,
+    ReaderInfo,
+    SystemInfo,
+    VariantInfo,
+)
+from horizont.config.interpreters import (
+    CudaDevices,
+    Interpreter,
+    interpreter_path,
+    query_devices,
+    query_interpreter,
+)
 from horizont.errors import UserError
 
 #: The frameworks and their packages, in the order of tables and figures. Each package has a module
@@ -21,6 +33,7 @@ FRAMEWORKS: dict[str, str] = {
     "tensorflow": "horizont.frameworks.tensorflow",
     "pytorch": "horizont.frameworks.torch",
     "mxnet": "horizont.frameworks.mxnet",
+    "jax": "horizont.frameworks.jax",
 }
 
 #: The variant of a system that names none: the framework as its documentation uses it.
@@ -92,9 +105,31 @@ def installed_version(framework: str) -> str | None:
     return next((packages[name] for name in names if name in packages), None)
 
 
+def framework_devices(framework: str) -> CudaDevices:
+    """Return the CUDA devices that a framework can use in its environment."""
+    query = framework_info(framework).device_query
+    return query_devices(framework_python(framework), query) if query else CudaDevices()
+
+
 def qualified_name(name: str, variant: str) -> str:
     """Return the name of a framework or a system with its variant, if it is not the default."""
     return name if variant == DEFAULT else f"{name}+{variant}"
+
+
+def trainer_name(framework: str, variant: str, device: Device) -> str:
+    """Return the name of what a certificate compares: `<framework>+<variant>+<device>`.
+
+    The default variant and the CPU have no part in it.
+    """
+    name = qualified_name(framework, variant)
+    return name if device == "cpu" else f"{name}+{device}"
+
+
+def parse_trainer_name(name: str) -> tuple[str, str, Device]:
+    """Return framework, variant and device of such a name."""
+    framework, *parts = name.split("+")
+    device: Device = "cuda" if "cuda" in parts else "cpu"
+    return framework, next((part for part in parts if part != device), DEFAULT), device
 
 
 def variant_info(framework: str, variant: str) -> VariantInfo:

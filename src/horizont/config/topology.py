@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel
+from horizont.config.framework import Device
 from horizont.errors import UserError
 
 Sharding = Literal["global_batches", "static_shards"]
@@ -65,6 +66,8 @@ class Topology(ConfigModel):
         Processes that train, and processes that hold the weights (parameter server only).
     threads
         Compute threads per process.
+    device
+        Where the workers compute: on the CPU, or each on a GPU of its own.
     sharding
         `global_batches`: the workers together see the batches of a single process.
         `static_shards`: each worker sees its own n-th of the data set only.
@@ -95,6 +98,7 @@ class Topology(ConfigModel):
     workers: int = Field(default=1, ge=1, le=64)
     servers: int = Field(default=0, ge=0, le=16)
     threads: int = Field(default=1, ge=1, le=256)
+    device: Device = "cpu"
     addresses: tuple[str, ...] = Field(default=("127.0.0.1",), min_length=1)
     sharding: Sharding = "global_batches"
     base_port: int = Field(default=0, ge=0, le=65000)

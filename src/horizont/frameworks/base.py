@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.config.framework import Device
 from horizont.config.input import InputPipeline
 from horizont.config.jobs import WorkerJob
 from horizont.config.system import DEFAULT, SYSTEMS
@@ -78,6 +79,9 @@ class TrainingSetup:
         Weight decay applies to kernels and matrices; on all weights it is a mutation.
     gradient_factors
         Factors of gradients by weight; any factor is a mutation.
+    device
+        Where the trainer computes: ``cuda`` is the only GPU that its process sees. Batches and
+        arrays of the protocol are converted by the trainer.
     """
 
     network: Network
@@ -91,6 +95,7 @@ class TrainingSetup:
     decay_all: bool = False
     gradient_factors: Mapping[str, float] = field(default_factory=dict)
     variant: str = DEFAULT
+    device: Device = "cpu"
 
     def weight_decay_of(self, weight: str) -> float:
         """Return the weight decay of a weight."""

@@ -25,7 +25,15 @@ from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.progress import StepCount
 
 #: The settings of a topology that a launcher may or may not support.
-OPTIONAL_SETTINGS = ("addresses", "base_port", "hosts", "placement", "link", "cpus_per_host")
+OPTIONAL_SETTINGS = (
+    "addresses",
+    "base_port",
+    "hosts",
+    "placement",
+    "link",
+    "cpus_per_host",
+    "device",
+)
 
 
 class ProcessHandle(Protocol):

@@ -30,7 +30,7 @@ class LocalLauncher:
     """Processes on this machine, all with the same CPUs and the same network."""
 
     capabilities: frozenset[Capability] = frozenset({"shared_clock"})
-    settings = frozenset({"addresses", "base_port"})
+    settings = frozenset({"addresses", "base_port", "device"})
     Options = NoOptions
 
     def unavailable_reason(self, topology: Topology) -> str:

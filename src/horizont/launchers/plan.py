@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from horizont.config.framework import RoleName
-from horizont.config.interpreters import import_variables
+from horizont.config.interpreters import (
+    DEVICE_ORDER,
+    VISIBLE_DEVICES,
+    import_variables,
+    visible_device,
+)
 from horizont.config.jobs import Endpoints, TraceJob, WorkerJob
 from horizont.config.run import Run
 from horizont.config.system import framework_python, variant_info
@@ -175,6 +180,7 @@ def _worker_process(
         argv=(python, "-m", WORKER_MODULE, str(job.folder / JOB_FILE)),
         environment={
             **thread_environment(threads),
+            **device_environment(job),
             **variant_info(framework, job.variant).environment,
             # Temporary files of the framework are removed with the folder.
             "TMPDIR": str(job.folder),
@@ -202,10 +208,18 @@ def thread_environment(threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
-        # No accelerator: the study compares CPUs.
-        "CUDA_VISIBLE_DEVICES": "",
+        # A GPU is used only where the topology asks for it.
+        VISIBLE_DEVICES: "",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def device_environment(job: WorkerJob | TraceJob) -> dict[str, str]:
+    """Return the variables that give a worker a GPU of its own; none on the CPU."""
+    if job.device == "cpu":
+        return {}
+    rank = job.rank if isinstance(job, WorkerJob) else 0
+    return {**DEVICE_ORDER, VISIBLE_DEVICES: visible_device(rank)}
 
 
 def format_plan(run: Run, data_folder: Path | None = None, files_folder: Path | None = None) -> str:

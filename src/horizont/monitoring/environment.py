@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -13,7 +14,10 @@ from typing import Any
 
 import psutil
 
-from horizont.config.interpreters import COMMON_PACKAGES
+from horizont.config.interpreters import COMMON_PACKAGES, CudaDevices
+
+#: The version of the driver, with its build, as its kernel module prints it.
+DRIVER_FILE = "/proc/driver/nvidia/version"
 
 
 def describe_environment(
@@ -61,6 +65,16 @@ def describe_cpu() -> dict[str, Any]:
         "governor": _read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         # The vector instruction sets, by which the frameworks select their kernels.
         "features": [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))],
+    }
+
+
+def describe_devices(devices: CudaDevices) -> dict[str, Any]:
+    """Return the GPUs and the versions of CUDA and of the driver, by which they compute."""
+    driver = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", _read_text(DRIVER_FILE) or "")
+    return {
+        "names": list(devices.names),
+        "cuda": devices.cuda,
+        "driver": driver[1] if driver else None,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.config.framework import Device
 from horizont.config.jobs import WorkerJob
 from horizont.config.system import DEFAULT
 from horizont.config.workload import Workload
@@ -74,7 +75,11 @@ def log_event(job: WorkerJob, event: str, **details: Any) -> None:
 
 
 def training_setup(
-    workload: Workload, data: ImageData | TextData, seed: int, variant: str = DEFAULT
+    workload: Workload,
+    data: ImageData | TextData,
+    seed: int,
+    variant: str = DEFAULT,
+    device: Device = "cpu",
 ) -> TrainingSetup:
     """Return network, initial weights and optimizer of a workload, equal in all frameworks."""
     description = data.description
@@ -91,6 +96,7 @@ def training_setup(
         normalisation=normalisation,
         seed=seed,
         variant=variant,
+        device=device,
     )
 
 

@@ -67,7 +67,7 @@ def traced_setup(
     if trace_run.perturbation == "batch_order":
         order = [indices[::-1].copy() for indices in examples.order]
         examples = replace(examples, order=order)
-    setup = training_setup(job.workload, data, job.seed, job.variant)
+    setup = training_setup(job.workload, data, job.seed, job.variant, job.device)
     # The comparator sets the dropout masks, so that all frameworks drop the same elements.
     layers = tuple(
         replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer

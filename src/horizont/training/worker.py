@@ -75,7 +75,8 @@ def train(job: WorkerJob) -> None:
         adapter.serve(job)
         return
     data = load(job.data_folder)
-    setup = training_setup(job.run.workload, data, job.run.seed, job.run.system.variant)
+    run = job.run
+    setup = training_setup(run.workload, data, run.seed, run.system.variant, job.device)
     bytes_before = process_tree_pss_bytes() if job.run.steps.input_batches else None
     examples = dataset_for(job, data)
     examples_bytes = None if bytes_before is None else process_tree_pss_bytes() - bytes_before

@@ -17,6 +17,7 @@ from horizont.config.system import (
     FRAMEWORKS,
     System,
     check_compiler,
+    framework_devices,
     framework_python,
     installed_version,
 )
@@ -88,7 +89,20 @@ def skip_reason(run: Run) -> str:
     """Return why a run cannot be executed on this machine; empty if it can."""
     if installed_version(run.system.framework) is None:
         return f"{run.system.framework} is not installed"
-    return unavailable_reason(run.topology)
+    return _missing_devices(run) or unavailable_reason(run.topology)
+
+
+def _missing_devices(run: Run) -> str:
+    """Return that a run needs more GPUs than its framework finds; empty if it does not."""
+    framework, workers = run.system.framework, run.topology.workers
+    if run.topology.device == "cpu":
+        return ""
+    count = len(framework_devices(framework).names)
+    if not count:
+        return f"{framework}: no CUDA device in its environment"
+    if workers > count:
+        return f"{framework}: {workers} workers, but {count} CUDA devices in its environment"
+    return ""
 
 
 def with_local_fallback(run: Run) -> Run:

@@ -14,11 +14,11 @@ import numpy as np
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
-from horizont.config.system import framework_interpreter
+from horizont.config.system import framework_devices, framework_interpreter
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
-from horizont.monitoring.environment import describe_environment
+from horizont.monitoring.environment import describe_devices, describe_environment
 from horizont.records.provenance import run_key
 from horizont.records.record import Record, RecordWriter, find_record, read_record
 from horizont.records.results import RunResult
@@ -85,6 +85,8 @@ def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: 
         assert interpreter is not None  # otherwise the run was skipped
         environment = describe_environment(interpreter.python, interpreter.packages)
         environment["provenance"] = provenance
+        if run.topology.device != "cpu":
+            environment["devices"] = describe_devices(framework_devices(run.system.framework))
         files = prepare_files(run, paths)
         run_paths = RunPaths(store, paths.prepared(dataset.name), environment, files)
         record = execute(run, key, run_paths, progress.update)

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import horizont
 from horizont.config.run import Run
-from horizont.config.system import FRAMEWORKS, framework_interpreter, installed_version
+from horizont.config.system import (
+    FRAMEWORKS,
+    framework_devices,
+    framework_interpreter,
+    installed_version,
+)
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
@@ -31,7 +36,7 @@ _COMPARATOR_ONLY = ("horizont.training.trace", "horizont.training.mutations")
 def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     """Return what a run depends on, by name."""
     interpreter = framework_interpreter(run.system.framework)
-    return {
+    provenance = {
         "version": installed_version(run.system.framework) or "not installed",
         "numpy": interpreter.packages["numpy"] if interpreter else "not installed",
         "python": interpreter.python if interpreter else "not installed",
@@ -40,6 +45,11 @@ def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
         "code": _fingerprint(run_files(run)),
         "data": hash_fields(dataset.sha256),
     }
+    if run.topology.device != "cpu":
+        devices = framework_devices(run.system.framework)
+        names = ", ".join(devices.names[: run.topology.workers])
+        provenance["device"] = f"{names}; CUDA {devices.cuda}"
+    return provenance
 
 
 def run_files(run: Run) -> tuple[Path, ...]:
@@ -50,6 +60,8 @@ def run_files(run: Run) -> tuple[Path, ...]:
     without = {*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY}
     if run.record_updates == "none":
         without.add("horizont.launchers.update_order")
+    if run.topology.device == "cpu":
+        without |= {"horizont.monitoring.gpu", f"{FRAMEWORKS[run.system.framework]}.cuda"}
     entries = [
         "horizont.launchers.execute",
         LAUNCHERS[run.topology.launcher],

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from horizont.config.jobs import TraceJob, TraceRun
 from horizont.config.study import Study
-from horizont.config.system import DEFAULT, FRAMEWORKS, installed_version
+from horizont.config.system import (
+    FRAMEWORKS,
+    framework_devices,
+    installed_version,
+    parse_system,
+    parse_trainer_name,
+    trainer_name,
+)
 from horizont.data.prepared import DatasetDescription
 from horizont.equivalence.certificate import (
     EquivalenceCertificate,
@@ -81,7 +88,9 @@ def verify_workload(
         **dict.fromkeys(variants_of(checker.study), VARIANT_TRACE_RUNS),
     }
     for trainer in list(trace_runs):
-        if not installed_version(trainer.partition("+")[0]):
+        framework, _, device = parse_trainer_name(trainer)
+        is_without_device = device != "cpu" and not framework_devices(framework).names
+        if not installed_version(framework) or is_without_device:
             del trace_runs[trainer]
     for trainer, mutation in (mutations or {}).items():
         if trainer not in trace_runs:
@@ -96,9 +105,13 @@ def verify_workload(
 
 
 def variants_of(study: Study) -> list[str]:
-    """List the variants that a study times, with their frameworks: `<framework>+<variant>`."""
-    variants = (system.framework_variant for system in study.systems() if system.variant != DEFAULT)
-    return list(dict.fromkeys(variants))
+    """List the variants that a study times: `<framework>+<variant>`, on a GPU with `+cuda`."""
+    names = (
+        trainer_name(system.framework, system.variant, experiment.topology.device)
+        for experiment in study.experiments.values()
+        for system in map(parse_system, experiment.systems)
+    )
+    return [name for name in dict.fromkeys(names) if "+" in name]
 
 
 def checker_for(workload: str, paths: Paths) -> EquivalenceChecker:
@@ -151,20 +164,21 @@ class EquivalenceChecker:
     ) -> Iterator[TraceJob]:
         """Group the trainings into processes: one for each number of threads."""
         schedule = self.study.equivalence.schedule_for(self.workload)
-        framework, _, variant = trainer.partition("+")
+        framework, variant, device = parse_trainer_name(trainer)
         for threads in (DEFAULT_THREADS, PERTURBED_THREADS):
             is_perturbed = threads == PERTURBED_THREADS
             runs = [r for r in trace_runs if (r.perturbation == "thread_count") == is_perturbed]
             if runs:
                 yield TraceJob(
                     framework=framework,
-                    variant=variant or DEFAULT,
+                    variant=variant,
                     workload=self.study.workload(self.workload),
                     batch=schedule.batch,
                     at_steps=schedule.at_steps,
                     runs=tuple(runs),
                     seed=self.study.seed,
                     threads=threads,
+                    device=device,
                     data_folder=self.data_folder,
                     folder=folder / f"{trainer}-{threads}",
                 )
