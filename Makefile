@@ -9,7 +9,7 @@ TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-env:            ## create .venv, if the lock has changed; WITHOUT=mxnet excludes a framework
+env:            ## create the environments whose lock has changed; WITHOUT=mxnet excludes one
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "error: $(PYTHON) not found; install Python 3.11, or set PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) tools/environment.py $(WITHOUT:%=--without %)
@@ -42,7 +42,7 @@ format: env     ## format the code, and remove the outputs of notebooks
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 	@$(BIN)/python tools/notebooks.py --strip
 
-lock: env       ## resolve pyproject.toml into requirements.lock
+lock: env       ## resolve pyproject.toml into locks/
 	@$(BIN)/python tools/lock.py
 
 clean:          ## remove caches, but not data, records and reports

@@ -1,8 +1,17 @@
-"""Create the environment in `.venv` from `requirements.lock`, and test what was installed.
+"""Create the environments from their lock files, and test each framework in its own.
 
-``python3.11 tools/environment.py [--without FRAMEWORK ...]``, or `make env`: does nothing if the
-environment was created from this lock file. An excluded framework remains excluded until
-``--without none``. Only the standard library and pip are used.
+``python3.11 tools/environment.py [--without FRAMEWORK ...]``, or `make env`:
+
+- `.venv`, from ``locks/laboratory.txt``: JupyterLab, papermill, DVC, the analysis, the tests;
+- `.venv/frameworks/NAME`, from ``locks/NAME.txt``, for each framework: what its workers need and
+  a Jupyter kernel, which is registered in `.venv`.
+
+It does nothing where an environment was created from the present lock. An excluded framework
+remains excluded until ``--without none``. With ``--here``, the environment of the running Python
+is the laboratory, one of conda for example, and only those of the frameworks are created.
+
+Only the standard library and pip are used. pip installs uv, which installs everything else in a
+third of pip's time; where uv cannot be used, pip does it.
 """
 
 from __future__ import annotations
@@ -14,39 +23,54 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
-LOCK = ROOT / "requirements.lock"
-STAMP = VENV / ".created-from.json"
+from installer import Installer, read_entries
 
+ROOT = Path(__file__).parents[1]
+LOCKS = ROOT / "locks"
 SOURCE = ROOT / "src"
 REGISTRY = SOURCE / "horizont" / "config" / "system.py"
+LABORATORY = "laboratory"
 
 
-def _frameworks() -> dict[str, tuple[str, str]]:
-    """Return by framework its package in the lock and a program that tests it.
+@dataclass(frozen=True)
+class Framework:
+    """What the registry and the lock say about a framework.
 
-    The sources are parsed, not imported, because nothing is installed yet that they import.
+    Attributes
+    ----------
+    package
+        Its distribution in the lock file.
+    test
+        A program that fails if it is installed, but cannot be loaded.
     """
+
+    label: str
+    package: str
+    test: str
+
+
+def _frameworks() -> dict[str, Framework]:
+    """Read the registry. It is parsed, not imported: nothing is installed yet that it imports."""
     frameworks = {}
     for name, package in ast.literal_eval(_assigned(REGISTRY, "FRAMEWORKS")).items():
         info = _assigned(SOURCE / package.replace(".", "/") / "info.py", "INFO")
-        wanted = ("distributions", "import_names", "load_test")
+        wanted = ("label", "distributions", "import_names", "load_test")
         fields = {
             keyword.arg: ast.literal_eval(keyword.value)
             for keyword in getattr(info, "keywords", ())
             if keyword.arg in wanted
         }
-        program = fields.get("load_test", f"import {fields['import_names'][0]}")
-        frameworks[name] = (fields["distributions"][0], program)
+        test = fields.get("load_test", f"import {fields['import_names'][0]}")
+        frameworks[name] = Framework(fields["label"], fields["distributions"][0], test)
     return frameworks
 
 
@@ -59,8 +83,10 @@ def _assigned(path: Path, name: str) -> ast.expr:
     raise LookupError(f"{path} assigns no {name}")
 
 
-#: Framework -> its package in the lock file, and a program that tests it in its own process.
 FRAMEWORKS = _frameworks()
+
+#: Fails in a laboratory that is unusable: after an interrupted creation it has no pip.
+IS_COMPLETE = "import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
 
 #: Exits with 0 if the installed PyTorch requires packages for accelerators.
 IS_OTHER_BUILD = """
@@ -70,42 +96,32 @@ sys.exit(not any(re.match("nvidia|cuda|triton", line) for line in requires("torc
 """
 
 OTHER_BUILD = """\
-    pip finds only PyTorch's build for accelerators; installing its requirements, several GB.
+    Only PyTorch's build for accelerators was found; installing its requirements, several GB.
     For the CPU build instead, point pip to it (PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL, see the
     installation page of PyTorch), remove .venv, and run this again."""
 
 
 def main() -> int:
-    """Create the environment if it is not up to date."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Create the environments that are not up to date."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--without", action="append", choices=[*sorted(FRAMEWORKS), "none"], metavar="FRAMEWORK",
         help=f"exclude a framework ({', '.join(FRAMEWORKS)}), or `none` again",
     )  # fmt: skip
-    asked = parser.parse_args().without
-    problem = _problem()
-    if problem:
+    parser.add_argument(
+        "--here", action="store_true", help="only the frameworks, for the Python that runs this"
+    )
+    asked = parser.parse_args()
+    if problem := _problem():
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    before = _stamp()
-    excluded = before.get("excluded", []) if asked is None else sorted({*asked} - {"none"})
-    wanted = {"lock": hashlib.sha256(LOCK.read_bytes()).hexdigest(), "excluded": excluded}
-    if wanted.items() <= before.items():
-        if before["failed"]:
-            print(f"note: {_names(before['failed'])} could not be installed; "
-                  f"remove {STAMP.relative_to(ROOT)} to try again")  # fmt: skip
-        return 0
-    started = time.monotonic()
-    failed = _create(excluded)
-    _write_stamp(**wanted, failed=failed)
-    print(f"environment created in {time.monotonic() - started:.0f} s: {VENV}")
-    if excluded or failed:
-        print(f"without {_names(excluded + failed)}: the study shows the runs as skipped")
+    environments = Environments(Path(sys.prefix) if asked.here else ROOT / ".venv")
+    environments.update(asked.without, only_frameworks=asked.here)
     return 0
 
 
 def _problem() -> str:
-    """Return what prevents the environment from being created; empty if nothing does."""
+    """Return what prevents the environments from being created; empty if nothing does."""
     if sys.version_info[:2] != (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
         return f"Python {found} cannot be used; Python 3.11 is needed (python3.11)"
@@ -114,132 +130,191 @@ def _problem() -> str:
     return ""
 
 
-def _create(excluded: list[str]) -> list[str]:
-    """Install the lock file without some frameworks, then this package; return what failed."""
-    if not _is_complete():
-        _report("creating .venv")
-        created = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
-        if created.returncode:
-            sys.exit("error: .venv could not be created; the reason is above")
-    _write_stamp(
-        excluded=excluded
-    )  # so that an interrupted installation excludes the same frameworks
-    entries = _entries(LOCK.read_text(encoding="utf-8"))
-    frameworks = {name: entries.pop(package, "") for name, (package, _) in FRAMEWORKS.items()}
-    _report(f"installing {len(entries)} packages of the lock file (some minutes)")
-    if _install("".join(entries.values())):
-        sys.exit(
-            "error: the packages of the lock file could not be installed; pip's messages are above"
-        )
-    failed = []
-    for name, entry in frameworks.items():
-        if name in excluded:
-            _pip("uninstall", "--yes", FRAMEWORKS[name][0])
-        elif not _install_and_test(name, entry):
-            failed.append(name)
-    _report("installing horizont itself")
-    if _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)):
-        sys.exit("error: horizont itself could not be installed; pip's messages are above")
-    return failed
+class Environments:
+    """The laboratory, and below it the environments of the frameworks.
 
-
-def _stamp() -> dict[str, Any]:
-    """Read what the environment was created from; empty if it is missing or incomplete."""
-    try:
-        return dict(json.loads(STAMP.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
-
-
-def _write_stamp(**content: Any) -> None:
-    STAMP.write_text(json.dumps(content), encoding="utf-8")
-
-
-def _is_complete() -> bool:
-    """Whether .venv is usable: after an interrupted creation it has no pip."""
-    code = "import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
-    return PYTHON.exists() and not _fails(code)
-
-
-def _entries(lock: str) -> dict[str, str]:
-    """Split the lock file into its packages, each with its hashes."""
-    found = re.findall(r"^([a-z0-9][a-z0-9-]*)==.*\n(?:    --hash=.*\n?)*", lock, re.M)
-    parts = re.findall(r"^[a-z0-9][a-z0-9-]*==.*\n(?:    --hash=.*\n?)*", lock, re.M)
-    return dict(zip(found, parts, strict=True))
-
-
-def _install_and_test(name: str, entry: str) -> bool:
-    """Install a framework and test it in its own process; return whether it works."""
-    package, program = FRAMEWORKS[name]
-    if not entry:
-        print(f"    {name} is not in the lock file; continuing without it")
-        return False
-    _report(f"installing {name}")
-    if not _install_framework(entry):
-        print(f"    {name} could not be installed; continuing without it")
-        return False
-    if name == "pytorch" and _fails(program) and not _fails(IS_OTHER_BUILD):
-        print(OTHER_BUILD, flush=True)
-        _pip("install", entry.split(maxsplit=1)[0], "--constraint", str(_constraints()))
-    _report(f"testing {name}")
-    reason = _fails(program)
-    if reason:
-        print(f"    {name} does not work here, continuing without it: {reason}")
-        _pip("uninstall", "--yes", package)
-    return not reason
-
-
-def _install_framework(entry: str) -> bool:
-    """Install a framework; of PyTorch the CPU build, where pip finds one.
-
-    With hashes, pip prefers the default index's build although the CPU build has the higher
-    version, so the latter is requested by its full name first.
+    Attributes
+    ----------
+    stamp
+        What they were created from: `created` and `failed` (name: digest of the lock), `excluded`.
     """
-    cpu = re.sub(r"^(torch==[\d.]+)", r"\1+cpu", entry)
-    if cpu != entry and _install(cpu, silent=True) == 0:
-        return True
-    return _install(entry) == 0
+
+    def __init__(self, laboratory: Path) -> None:
+        self.laboratory = laboratory
+        self.python = laboratory / "bin" / "python"
+        self.stamp_file = laboratory / ".created-from.json"
+        self.stamp: dict[str, Any] = {"created": {}, "failed": {}, "excluded": [], **self._read()}
+        entries = read_entries(_lock(LABORATORY))
+        self.installer = Installer(self.python, entries.get("uv", ""))
+
+    def update(self, without: list[str] | None, *, only_frameworks: bool) -> None:
+        """Create what is missing or was created from another lock."""
+        started = time.monotonic()
+        if without is not None:
+            self.stamp["excluded"] = sorted({*without} - {"none"})
+        excluded = self.stamp["excluded"]
+        removed = [name for name in excluded if self.folder(name).exists()]
+        for name in excluded:
+            self._forget(name)
+        outdated = [] if only_frameworks else self._outdated([LABORATORY])
+        if outdated:
+            self._create_laboratory()
+        outdated += self._outdated([name for name in FRAMEWORKS if name not in excluded])
+        for name in outdated:
+            if name != LABORATORY:
+                self._create_framework(name)
+        self._write()
+        failed = [*self.stamp["failed"]]
+        if outdated or removed:
+            print(f"environments created in {time.monotonic() - started:.0f} s: {self.laboratory}")
+            if excluded or failed:
+                missing = ", ".join([*excluded, *failed])
+                print(f"without {missing}: the study shows the runs as skipped")
+        elif failed:
+            file = self.stamp_file.relative_to(self.laboratory.parent)
+            print(f"note: {', '.join(failed)} could not be installed; remove {file} to try again")
+
+    def folder(self, framework: str) -> Path:
+        """Return the environment of a framework."""
+        return self.laboratory / "frameworks" / framework
+
+    def _read(self) -> dict[str, Any]:
+        """Read the stamp; it is empty if it is missing or damaged."""
+        try:
+            return dict(json.loads(self.stamp_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
+
+    def _write(self) -> None:
+        self.stamp_file.write_text(json.dumps(self.stamp), encoding="utf-8")
+
+    def _outdated(self, names: list[str]) -> list[str]:
+        """Return which environments were neither created from the present lock nor failed."""
+        settled = {**self.stamp["created"], **self.stamp["failed"]}
+        return [name for name in names if settled.get(name) != _digest(_lock(name))]
+
+    def _forget(self, name: str) -> None:
+        """Remove the environment of a framework, its kernel, and what the stamp says of it."""
+        shutil.rmtree(self.folder(name), ignore_errors=True)
+        shutil.rmtree(self._kernel_folder(name), ignore_errors=True)
+        self.stamp["created"].pop(name, None)
+        self.stamp["failed"].pop(name, None)
+
+    def _create_laboratory(self) -> None:
+        """Install the lock file of the laboratory, then this package."""
+        if _error_of(self.python, IS_COMPLETE):
+            _report("creating .venv")
+            command = [sys.executable, "-m", "venv", "--clear", str(self.laboratory)]
+            if subprocess.run(command, check=False).returncode:
+                sys.exit("error: .venv could not be created; the reason is above")
+            self.stamp |= {"created": {}, "failed": {}}
+        self._write()  # so that an interrupted installation excludes the same frameworks
+        lock = _lock(LABORATORY)
+        _report(f"installing the laboratory: {len(read_entries(lock))} packages")
+        if not self.installer.install(self.python, lock):
+            sys.exit("error: the packages of the laboratory could not be installed; see above")
+        _report("installing horizont itself")
+        words = ("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+        if not self.installer.run(self.python, *words):
+            sys.exit("error: horizont itself could not be installed; see above")
+        self.stamp["created"][LABORATORY] = _digest(lock)
+        self._write()
+
+    def _create_framework(self, name: str) -> None:
+        """Create and test the environment of a framework; without it if that fails."""
+        self._forget(name)
+        self._write()
+        reason = self._install_framework(name)
+        if reason:
+            print(f"    {name} {reason}; continuing without it")
+            self._forget(name)
+        else:
+            self._register_kernel(name)
+        self.stamp["failed" if reason else "created"][name] = _digest(_lock(name))
+        self._write()
+
+    def _install_framework(self, name: str) -> str:
+        """Install a framework and test it; return why it cannot be used, or nothing."""
+        framework, python = FRAMEWORKS[name], self.folder(name) / "bin" / "python"
+        entries = read_entries(_lock(name))
+        entry = entries.pop(framework.package, "")
+        if not entry:
+            return "is not in its lock file"
+        _report(f"installing {name}")
+        self.installer.create(self.folder(name))
+        if not self.installer.install(python, "".join(entries.values())):
+            return "could not be installed"
+        if not self._install_package(python, entry):
+            return "could not be installed"
+        if name == "pytorch" and _error_of(python, framework.test):
+            self._complete_other_build(python, entry, entries)
+        _report(f"testing {name}")
+        error = _error_of(python, framework.test)
+        return f"does not work here ({error})" if error else ""
+
+    def _install_package(self, python: Path, entry: str) -> bool:
+        """Install a framework; of PyTorch the CPU build, where there is one.
+
+        With hashes, an installer may prefer the default index's build although the CPU build has
+        the higher version, so the latter is requested by its full name first.
+        """
+        cpu = re.sub(r"^(torch==[\d.]+)", r"\1+cpu", entry)
+        if cpu != entry and self.installer.install(python, cpu, silent=True):
+            return True
+        return self.installer.install(python, entry)
+
+    def _complete_other_build(self, python: Path, entry: str, entries: dict[str, str]) -> None:
+        """Install what PyTorch's build for accelerators requires, with the versions of the lock."""
+        if _error_of(python, IS_OTHER_BUILD):
+            return
+        print(OTHER_BUILD, flush=True)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+            constraints.write("\n".join(part.split(maxsplit=1)[0] for part in entries.values()))
+            constraints.flush()
+            self.installer.run(python, entry.split(maxsplit=1)[0], "--constraint", constraints.name)
+
+    def _kernel_folder(self, framework: str) -> Path:
+        return self.laboratory / "share" / "jupyter" / "kernels" / f"horizont-{framework}"
+
+    def _register_kernel(self, name: str) -> None:
+        """Register the environment of a framework as a kernel of JupyterLab, if it has one."""
+        python = self.folder(name) / "bin" / "python"
+        if _error_of(python, "import ipykernel"):
+            return
+        version = read_entries(_lock(name))[FRAMEWORKS[name].package].split()[0].partition("==")[2]
+        kernel = {
+            "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            "display_name": f"{FRAMEWORKS[name].label} {version}",
+            "language": "python",
+            "metadata": {"debugger": True},
+            "env": {"PYTHONPATH": str(SOURCE)},
+        }
+        folder = self._kernel_folder(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "kernel.json").write_text(json.dumps(kernel, indent=1), encoding="utf-8")
 
 
-def _install(entries: str, *, silent: bool = False) -> int:
-    """Install exactly the given entries of the lock file; return pip's exit status."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write(entries)
-        file.flush()
-        words = ("install", "--no-deps", "--require-hashes", "--requirement", file.name)
-        return _pip(*words, silent=silent)
+def _lock(environment: str) -> str:
+    """Read a lock file; it is empty if there is none."""
+    path = LOCKS / f"{environment}.txt"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _pip(*words: str, silent: bool = False) -> int:
-    """Run pip in the environment and return its exit status; print its errors unless silent."""
-    command = [str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode and not silent:
-        errors = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
-        print("\n".join(f"    {line}" for line in errors[-8:]))
-    return done.returncode
+def _digest(lock: str) -> str:
+    return hashlib.sha256(lock.encode()).hexdigest()
 
 
-def _fails(code: str) -> str:
-    """Run Python in the environment; return the last line of its error, or nothing."""
+def _error_of(python: Path, code: str) -> str:
+    """Run Python in an environment; return the last line of its error, or nothing."""
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    tried = subprocess.run(
-        [str(PYTHON), "-c", code], env=quiet, capture_output=True, text=True, check=False
-    )
+    try:
+        tried = subprocess.run(
+            [str(python), "-c", code], env=quiet, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        return str(error)
     lines = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
     return lines[-1] if tried.returncode else ""
-
-
-def _constraints() -> Path:
-    """Write the versions of the lock file without its hashes, for pip's own resolution."""
-    path = VENV / "constraints.txt"
-    lock = LOCK.read_text(encoding="utf-8")
-    path.write_text("\n".join(re.findall(r"^[a-z0-9-]+==[^\s\\]+", lock, re.M)), encoding="utf-8")
-    return path
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(names)
 
 
 def _report(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from jupyter_client.manager import start_new_kernel
 from tests.conftest import ROOT
 
+from horizont.config.interpreters import environment_folder
+from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.launchers.local import reserve_ports
 from horizont.workflow import lab, progress
 from horizont.workflow.paths import Paths
@@ -51,6 +55,29 @@ def get(address: str, seconds: float = 60.0) -> str:
         except OSError:
             time.sleep(0.2)
     pytest.fail(f"no response from {address}")
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_each_framework_has_a_kernel(framework: str) -> None:
+    if not environment_folder(framework).exists():
+        pytest.skip(f"{framework} has no environment below {sys.prefix}")
+    module = framework_info(framework).import_names[0]
+    printed: list[str] = []
+    manager, client = start_new_kernel(kernel_name=f"horizont-{framework}")
+    try:
+        reply = client.execute_interactive(
+            f"import horizont.config, {module}; print({module}.__version__)",
+            timeout=120,
+            output_hook=lambda message: printed.append(message["content"].get("text", "")),
+        )
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+    assert reply["content"]["status"] == "ok"
+    version = "".join(printed).strip()
+    assert version.partition("+")[0] == str(installed_version(framework)).partition("+")[0]
+    assert version.partition("+")[0] in manager.kernel_spec.display_name
 
 
 def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> None:
