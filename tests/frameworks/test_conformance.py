@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from horizont.config.system import (
     all_systems,
+    framework_python,
     has_compiler,
     installed_version,
     parse_system,
@@ -37,7 +37,8 @@ def results(
     if system.variant_info.needs_compiler and not has_compiler():
         pytest.skip("no C++ compiler is installed")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.frameworks.conformance", system.framework, system.variant],
+        [framework_python(system.framework), "-m", "tests.frameworks.conformance",
+         system.framework, system.variant],
         # Compiled code is written to the working directory.
         cwd=tmp_path_factory.mktemp("alone"), env={**os.environ, "PYTHONPATH": PATH},
         capture_output=True, text=True, timeout=600, check=False,

@@ -1,0 +1,76 @@
+"""The adapter of JAX."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.features import feature, names_exist
+from horizont.frameworks.jax.train import LocalTrainer
+
+
+class JaxAdapter(FrameworkAdapter):
+    """JAX."""
+
+    framework = "jax"
+
+    def configure(self, threads: int) -> None:
+        """Set the threads of XLA, and compute on the CPU.
+
+        XLA starts a thread per core, whatever OMP_NUM_THREADS says, when the client of the CPU is
+        created: by the first array. Of what is said to limit them, only these two variables and
+        the affinity of the process do; with --xla_cpu_multi_thread_eigen=false half of the
+        processor time of convolutions and products was still spent by the pool.
+
+        By default a program is queued and computed by a thread of XLA while Python loads the next
+        batch: a second thread computes. With one thread Python therefore waits for each program.
+        """
+        for variable in ("NPROC", "PJRT_NPROC"):  # older and newer name, both are read
+            os.environ[variable] = str(threads)
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
+
+    def trainer(self, setup: TrainingSetup) -> Trainer:
+        """Return the trainer of a single process."""
+        return LocalTrainer(setup)
+
+    def features(self) -> dict[str, Any]:
+        """Return what the installed JAX offers, and train a convolution for a step."""
+        jax.block_until_ready(
+            jax.jit(jax.grad(_convolution_sum))(jnp.ones((3, 3, 16, 16)), jnp.ones((8, 32, 32, 16)))
+        )
+        mapped = ("jax.shard_map", "jax.lax.psum")
+        return {
+            "generic": names_exist(jax, "jax.grad", "jax.lax.conv_general_dilated", "jax.lax.scan"),
+            "machines": names_exist(jax, "jax.distributed.initialize"),
+            "data_parallel": names_exist(jax, *mapped),
+            "model_parallel": names_exist(jax, "jax.sharding.NamedSharding"),
+            "sync": names_exist(jax, *mapped),
+            "async": feature(False, "jax has no asynchronous trainer"),
+            "cpus": names_exist(jax, "jax.config.jax_cpu_enable_async_dispatch"),
+            "gpus": feature(_has_gpu_plugin(), "the plugin of jax for GPUs"),
+        }
+
+
+def _convolution_sum(kernel: Any, images: Any) -> Any:
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(
+        images, kernel, (1, 1), "SAME", dimension_numbers=dimensions
+    ).sum()
+
+
+def _has_gpu_plugin() -> bool:
+    """Whether a plugin is installed with which JAX computes on a GPU."""
+    from importlib.metadata import entry_points
+
+    return any(
+        "cuda" in plugin.name or "rocm" in plugin.name
+        for plugin in entry_points(group="jax_plugins")
+    )
+
+
+ADAPTER = JaxAdapter()

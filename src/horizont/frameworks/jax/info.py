@@ -1,0 +1,23 @@
+"""What Horizont knows about JAX without loading it."""
+
+from horizont.config.framework import FrameworkInfo, SystemInfo, VariantInfo
+
+INFO = FrameworkInfo(
+    label="JAX",
+    distributions=("jax",),
+    import_names=("jax", "jaxlib", "optax"),
+    colour="#3f9c7c",
+    marker="^",
+    systems={
+        "local": SystemInfo(mechanism="jax.jit, donated buffers"),
+    },
+    variants={
+        "eager": VariantInfo(
+            mechanism="operator by operator, without jax.jit",
+            label="eager",
+            systems=("local",),
+            tone=0.35,
+            fill="left",
+        ),
+    },
+)
