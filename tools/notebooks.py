@@ -9,8 +9,8 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
-#: The metadata of a notebook; anything else describes the machine that ran it.
-KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+#: The kernel of the laboratory. Notebooks in `kernels` have that of their framework.
+LABORATORY = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def main(words: list[str]) -> int:
@@ -33,7 +33,10 @@ def _text(path: Path) -> str:
 
 def _stripped(path: Path) -> str:
     notebook: dict[str, Any] = json.loads(_text(path))
-    notebook["metadata"] = KERNEL
+    kernel = LABORATORY
+    if path.parent.name == "kernels":
+        kernel = notebook["metadata"]["kernelspec"]
+    notebook["metadata"] = {"kernelspec": kernel}  # the rest describes the machine that ran it
     for cell in notebook["cells"]:
         cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k == "tags"}
         if cell["cell_type"] == "code":

@@ -54,19 +54,6 @@ def test_the_site_is_not_committed() -> None:
     assert [path for path in generated if "reports" in path.parts] == []
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_clean_and_has_a_parameters_cell(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
-    assert sum("parameters" in tag for tag in tags) == 1
-    assert notebook.cells[0].cell_type == "markdown"
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            assert cell.outputs == []
-            assert cell.execution_count is None
-
-
 def test_no_notebook_has_outputs() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "notebooks.py", "--check"],

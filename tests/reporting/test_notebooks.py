@@ -14,7 +14,8 @@ from horizont.config.experiment import Kind, View
 from horizont.reporting.registry import find_entry
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
+#: Without those that only try a framework in its own kernel.
+NOTEBOOKS = sorted(path for path in FOLDER.rglob("*.ipynb") if path.parent.name != "kernels")
 SUBJECTS = ("data", "equivalence", "overview", "decision", "claims", "frameworks", "start")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -13,8 +14,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import nbformat
+import numpy as np
 import pytest
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.kernelspec import get_kernel_spec
+from nbclient import NotebookClient
 from tests.conftest import ROOT
 
 from horizont.config.interpreters import environment_folder
@@ -25,6 +29,22 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.progress import PROGRESS_VARIABLE
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
+
+
+def numpy_losses() -> list[float]:
+    """Compute the training steps of the notebooks in `notebooks/kernels` in NumPy."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((42, 6)).astype("float32")
+    labels = (x @ rng.standard_normal((6, 3))).argmax(axis=1)
+    weight, bias, losses = np.zeros((6, 3)), np.zeros(3), []
+    for _ in range(5):
+        scores = np.exp(x @ weight + bias)
+        shares = scores / scores.sum(axis=1, keepdims=True)
+        losses.append(-float(np.log(shares[np.arange(42), labels]).mean()))
+        errors = (shares - np.eye(3)[labels]) / 42
+        weight -= 0.5 * x.T @ errors
+        bias -= 0.5 * errors.sum(axis=0)
+    return losses
 
 
 @pytest.fixture
@@ -59,25 +79,24 @@ def get(address: str, seconds: float = 60.0) -> str:
 
 @pytest.mark.framework
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_each_framework_has_a_kernel(framework: str) -> None:
+def test_each_framework_has_a_kernel_and_a_notebook(framework: str) -> None:
     if not environment_folder(framework).exists():
         pytest.skip(f"{framework} has no environment below {sys.prefix}")
-    module = framework_info(framework).import_names[0]
-    printed: list[str] = []
-    manager, client = start_new_kernel(kernel_name=f"horizont-{framework}")
-    try:
-        reply = client.execute_interactive(
-            f"import horizont.config, {module}; print({module}.__version__)",
-            timeout=120,
-            output_hook=lambda message: printed.append(message["content"].get("text", "")),
-        )
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel()
-    assert reply["content"]["status"] == "ok"
-    version = "".join(printed).strip()
-    assert version.partition("+")[0] == str(installed_version(framework)).partition("+")[0]
-    assert version.partition("+")[0] in manager.kernel_spec.display_name
+    notebook = nbformat.read(ROOT / f"notebooks/kernels/{framework}.ipynb", as_version=4)
+    kernel = notebook.metadata.kernelspec
+    assert kernel.name == f"horizont-{framework}"
+    assert get_kernel_spec(kernel.name).display_name == kernel.display_name
+    assert kernel.display_name == (
+        f"{framework_info(framework).label} {str(installed_version(framework)).partition('+')[0]}"
+    )
+    NotebookClient(notebook, timeout=120).execute()
+    *_, losses = (
+        output["data"]["text/plain"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "data" in output
+    )
+    assert ast.literal_eval(losses) == pytest.approx(numpy_losses(), rel=1e-5)
 
 
 def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> None:
