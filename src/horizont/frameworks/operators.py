@@ -51,7 +51,7 @@ class OperatorCall:
     total_s, self_s
         Its duration with and without the calls that it made.
     node
-        Its node in the graph, if the profiler reports it.
+        Its node in the graph, or its kernel on a GPU, if the profiler reports it.
     shapes
         Shapes of its inputs, if the profiler reports them.
     """

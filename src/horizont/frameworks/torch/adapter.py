@@ -31,12 +31,20 @@ class TorchAdapter(FrameworkAdapter):
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
+        if setup.device == "cuda":
+            from horizont.frameworks.torch import cuda
+
+            return cuda.build_trainer(setup)
         return LocalTrainer(setup)
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the process group of the job and return the trainer of a worker."""
         if job.run.system.architecture == "parameter_server":
             return distributed.ParameterServerTrainer(setup, job)
+        if setup.device == "cuda":
+            from horizont.frameworks.torch import cuda
+
+            return cuda.build_worker(setup, job)
         if job.run.gradient_exchange.local_steps > 1:
             return distributed.LocalSGDTrainer(setup, job)
         return distributed.AllReduceTrainer(setup, job)
@@ -49,7 +57,7 @@ class TorchAdapter(FrameworkAdapter):
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
         """Run steps under PyTorch's profiler; its operators run one by one in any trainer."""
-        return profile_operators(run_steps)
+        return profile_operators(run_steps, setup.device)
 
     def features(self) -> dict[str, Any]:
         """Return what the installed PyTorch offers, and train a convolution for a step."""

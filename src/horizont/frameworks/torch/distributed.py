@@ -1,13 +1,15 @@
-"""Distributed training with PyTorch over gloo: DDP, local SGD, and parameter-server workers."""
+"""Distributed training with PyTorch over gloo or NCCL: DDP, local SGD, parameter servers."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from time import monotonic
+from typing import Any
 
 import psutil
 import torch
@@ -40,7 +42,14 @@ class AllReduceTrainer(WorkerTrainer):
     """A worker that averages gradients with the others through DistributedDataParallel.
 
     DDP overlaps the exchange with the backward pass, in instrumented steps, too.
+
+    Attributes
+    ----------
+    read_clock
+        Returns the end of a phase, as `instrumented_step` passes it to its mark.
     """
+
+    read_clock: Callable[[], Any] = staticmethod(monotonic)
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         super().__init__(setup, job)
@@ -48,20 +57,21 @@ class AllReduceTrainer(WorkerTrainer):
         self.replica: DistributedDataParallel = DistributedDataParallel(
             self.module, forward_sync_buffers=False
         )
-        # DDP's clocks run at every step; by default they do so at every hundredth after the tenth.
-        self.replica._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
+        if setup.device == "cpu":
+            # DDP's clocks run at every step; by default at every hundredth after the tenth.
+            self.replica._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
         if job.run.gradient_exchange.compression == "float16":
             self.replica.register_comm_hook(None, fp16_compress_hook)
-        self.last_gradient_s: float | None = None
+        self.last_gradient: Any = None
 
     def instrumented_step(self, batch: Batch, mark: PhaseMark) -> torch.Tensor:
         """Run the same step; the backward pass ends with the last gradient."""
-        if self.last_gradient_s is None:  # uninstrumented steps before this one have no hooks
+        if self.last_gradient is None:  # uninstrumented steps before this one have no hooks
             self._register_gradient_hooks()
         loss = self.forward(batch)
         mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
-        mark("backward", self.last_gradient_s)
+        mark("backward", self.last_gradient)
         mark("communication")
         self.update()
         mark("update")
@@ -71,12 +81,12 @@ class AllReduceTrainer(WorkerTrainer):
         """Register hooks that read the clock at every gradient."""
 
         def record_time(_: torch.Tensor) -> None:
-            self.last_gradient_s = monotonic()
+            self.last_gradient = self.read_clock()
 
         for weight in self.parameters.values():
             weight.register_hook(record_time)  # type: ignore[no-untyped-call]
 
-    def communication_stats(self) -> CommunicationStats:
+    def communication_stats(self) -> CommunicationStats | None:
         """Return the sums over all steps but the last; DDP logs their means."""
         logged = self.replica._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         steps = int(logged.get("iteration", 0))
@@ -126,13 +136,17 @@ class LocalSGDTrainer(WorkerTrainer):
 def init_process_group(job: WorkerJob) -> None:
     """Join the process group: the workers by their ranks, followed by the servers.
 
+    The CPUs exchange through gloo, the GPUs through NCCL.
+
     The store listens on the first worker's endpoint. By default PyTorch would open it on all
     interfaces of the machine; here it receives a socket that is bound to the endpoint.
     """
     workers, servers = job.endpoints.worker, job.endpoints.server
     rank = job.rank if job.role == "worker" else len(workers) + job.rank
     members = (*workers, *servers)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _network_interface(members[rank]))
+    interface = _network_interface(members[rank])
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")  # the name, not a prefix of it
     host, port = workers[0].rsplit(":", 1)
     timeout = timedelta(seconds=job.run.timeout_s)
     listening = socket.create_server((host, int(port))).detach() if rank == 0 else None
@@ -145,8 +159,14 @@ def init_process_group(job: WorkerJob) -> None:
         wait_for_workers=False,
         master_listen_fd=listening,
     )
+    is_on_gpu = job.device == "cuda"
     dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=len(members), timeout=timeout
+        "nccl" if is_on_gpu else "gloo",
+        store=store,
+        rank=rank,
+        world_size=len(members),
+        timeout=timeout,
+        device_id=torch.device("cuda", 0) if is_on_gpu else None,  # the only one it sees
     )
 
 

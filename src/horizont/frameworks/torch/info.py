@@ -13,16 +13,25 @@ _PARAMETER_SERVER = SystemInfo(
     weight_holders=("server", "worker"),
 )
 
+#: The program that finds the GPUs; a build for CPUs finds none.
+_DEVICE_QUERY = """
+import json, torch
+names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+print(json.dumps({"names": names, "cuda": torch.version.cuda or ""}))
+"""
+
 INFO = FrameworkInfo(
     label="PyTorch",
     distributions=("torch",),
     import_names=("torch",),
     colour="#b2387c",
     marker="s",
+    device_query=_DEVICE_QUERY,
     systems={
-        "local": SystemInfo(mechanism="eager"),
+        "local": SystemInfo(mechanism="eager", devices=("cpu", "cuda")),
         "sync/allreduce": SystemInfo(
             mechanism="DistributedDataParallel, gloo",
+            devices=("cpu", "cuda"),
             phases=("load", "forward", "backward", "waiting", "communication", "update"),
             has_gradient_exchange=True,
         ),
@@ -53,6 +62,14 @@ INFO = FrameworkInfo(
             images_only=True,
             tone=0.45,
             fill="left",
+        ),
+        "tf32": VariantInfo(
+            mechanism="TF32 in matrix products and convolutions",
+            label="TF32",
+            systems=("local", "sync/allreduce"),
+            devices=("cuda",),
+            tone=-0.6,
+            fill="right",
         ),
     },
     readers={

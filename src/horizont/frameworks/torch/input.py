@@ -101,11 +101,18 @@ def input_converter(setup: base.TrainingSetup) -> Convert:
     return Normaliser(setup.normalisation, DTYPES[setup.dtype], memory_format)
 
 
-def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
+def batches(
+    data: base.TrainingData, convert: Convert, *, pin_memory: bool = False
+) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
     With files, worker processes start when the first batch is requested, and end when the iterator
     is closed.
+
+    Parameters
+    ----------
+    pin_memory
+        Whether batches are in page-locked memory, from which a GPU copies while this process runs.
     """
     dataset: Dataset[Batch]
     pipeline = InputPipeline()
@@ -122,6 +129,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
         collate_fn=identity_collate,
         num_workers=pipeline.workers,
         prefetch_factor=pipeline.prefetch or None,
+        pin_memory=pin_memory,
     )
     return (
         base.start_on_first_batch(loader) if isinstance(data, base.ImagesOnDisk) else iter(loader)

@@ -134,14 +134,14 @@ STATISTICS = {"running_mean": "mean", "running_var": "variance"}
 
 
 def build_module(setup: TrainingSetup) -> nn.Module:
-    """Build the network with its initial weights and statistics."""
+    """Build the network with its initial weights and statistics, on the device of the setup."""
     module = NetworkModule(setup.network, setup.variant).to(DTYPES[setup.dtype])
     native = to_native_gates(setup.network, setup.weights)
     with torch.no_grad():
         for name, parameter in named_weights(module):
             parameter.copy_(torch.from_numpy(native[name]))
     set_running_statistics(module, setup.running_statistics)
-    return module
+    return module.to(setup.device)
 
 
 def named_weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:

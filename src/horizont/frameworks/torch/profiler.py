@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+from horizont.config.framework import Device
 from horizont.frameworks.operators import OperatorCall, name_classifier
-from horizont.records.schema import directed_class
+from horizont.records.schema import OTHER_CLASS, directed_class
 
 #: Patterns of names and their classes; the first match decides. A call that matches none has the
 #: class of its caller.
@@ -38,12 +40,53 @@ _class_by_name = name_classifier(CLASSES)
 _GENERIC_CLASSES = ("copy/layout", "element-wise")
 
 
-def profile_operators(run_steps: Callable[[], None]) -> list[OperatorCall]:
-    """Run steps under PyTorch's profiler and return the operator calls."""
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+#: The profiler's names of what PyTorch calls, and of what a GPU executes.
+_OPERATOR_ACTIVITIES = ("cpu_op", "user_annotation")
+_KERNEL_ACTIVITIES = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def profile_operators(run_steps: Callable[[], None], device: Device = "cpu") -> list[OperatorCall]:
+    """Run steps under PyTorch's profiler; return the operator calls, on a GPU their kernels."""
+    activities = [ProfilerActivity.CPU]
+    activities += [ProfilerActivity.CUDA] if device == "cuda" else []
+    with profile(activities=activities, record_shapes=True) as profiler:
         run_steps()
     events: list[Any] = list(profiler.events() or [])
     events.sort(key=lambda event: event.time_range.start)
+    return operator_calls(events) if device == "cpu" else kernel_calls(events)
+
+
+def kernel_calls(events: Sequence[Any]) -> list[OperatorCall]:
+    """Return the kernels, copies and fills of a GPU, each as a call of the operator that queued it.
+
+    The time between two of them, in which the GPU waits for the program, belongs to none.
+    """
+    operators = [event for event in events if event.activity_type in _OPERATOR_ACTIVITIES]
+    calls = operator_calls(operators)
+    call_by_id = {event.id: call for event, call in zip(operators, calls, strict=True)}
+    kernels: list[OperatorCall] = []
+    for event in events:
+        if event.activity_type not in _KERNEL_ACTIVITIES:
+            continue
+        elapsed_s = event.time_range.elapsed_us() / 1e6
+        phase = kernels[-1].phase if kernels else "forward"  # of one without an operator
+        unknown = OperatorCall(event.name, OTHER_CLASS, phase, 0.0, 0.0, 0.0)
+        call = call_by_id.get(event.linked_correlation_id, unknown)
+        kernels.append(
+            replace(
+                call,
+                node=event.name,
+                start_s=event.time_range.start / 1e6,
+                total_s=elapsed_s,
+                self_s=elapsed_s,
+                thread=int(event.device_resource_id),
+            )
+        )
+    return kernels
+
+
+def operator_calls(events: Sequence[Any]) -> list[OperatorCall]:
+    """Return a call for each event of the CPU, given in the order of their starts."""
     chains = [list(_callers(event)) for event in events]
     phases = phases_of(chains)
     forward = {

@@ -18,6 +18,9 @@ from horizont.frameworks.torch.compile import apply_variant
 from horizont.frameworks.torch.input import DTYPES, Batch, batches, input_converter
 from horizont.frameworks.torch.optimizer import build_optimizer, clip_gradients
 
+#: The parts of the state of an LSTM layer, in the order of PyTorch.
+STATE_PARTS = ("hidden", "cell")
+
 #: PyTorch's names of the optimizer slots.
 SLOTS = {"velocity": "momentum_buffer", "first": "exp_avg", "second": "exp_avg_sq"}
 
@@ -61,6 +64,10 @@ class LocalTrainer(base.Trainer):
     def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
         return batches(data, self.convert)
+
+    def batch_inputs(self, batch: Batch) -> NDArray[Any]:
+        """Return the inputs of a batch."""
+        return model.to_numpy(batch[0])
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Zero the gradients and compute the loss."""
@@ -106,7 +113,8 @@ class LocalTrainer(base.Trainer):
         """Return scores of images or texts."""
         self.module.eval()
         with torch.no_grad():
-            scores = model.to_numpy(self.module(self.convert(torch.from_numpy(np.array(inputs)))))
+            images = self.convert(torch.from_numpy(np.array(inputs))).to(self.setup.device)
+            scores = model.to_numpy(self.module(images))
         self.module.train()
         return scores
 
@@ -149,8 +157,14 @@ class LocalTrainer(base.Trainer):
         return {
             f"{name}.{part}": model.to_numpy(state)
             for name, layer in self.recurrent.items()
-            for part, state in zip(("hidden", "cell"), layer.state or (), strict=False)
+            for part, state in zip(STATE_PARTS, layer.state or (), strict=False)
         }
+
+    def set_recurrent_state(self, states: base.Weights) -> None:
+        """Set the state of the recurrent layers."""
+        for name, layer in self.recurrent.items():
+            hidden, cell = (torch.from_numpy(states[f"{name}.{part}"]) for part in STATE_PARTS)
+            layer.state = (hidden, cell)
 
     def reset_recurrent_state(self) -> None:
         """Zero the state of the recurrent layers."""
@@ -161,4 +175,5 @@ class LocalTrainer(base.Trainer):
         """Set the masks of the next step."""
         for name, mask in masks.items():
             dropout = self.module.get_submodule(name)
-            dropout.mask = torch.from_numpy(mask).to(DTYPES[self.setup.dtype])
+            dtype = DTYPES[self.setup.dtype]
+            dropout.mask = torch.from_numpy(mask).to(self.setup.device, dtype)
