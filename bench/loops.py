@@ -12,13 +12,19 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from bench.cases import CASES
-from horizont.config.system import DEFAULT, FRAMEWORKS, installed_version, qualified_name
+from horizont.config.interpreters import import_variables
+from horizont.config.system import (
+    DEFAULT,
+    FRAMEWORKS,
+    framework_python,
+    installed_version,
+    qualified_name,
+)
 from horizont.launchers.plan import thread_environment
 
 GOAL = 0.98
@@ -42,7 +48,7 @@ def compare(
         print(f"  {name:<21} skipped: not installed")
         return
     processes = 1 if goal is None else CASES[network].processes
-    rows = run_in_processes(f"  {name:<21}", processes, "bench.own", framework, network, variant)
+    rows = run_in_processes(f"  {name:<21}", processes, framework, "bench.own", network, variant)
     if not rows:
         return
     ratios = [row["ratio"] for row in rows]
@@ -59,8 +65,12 @@ def compare(
     )
 
 
-def run_in_processes(head: str, processes: int, program: str, *words: str) -> list[Any]:
-    """Run a program of this package in several fresh processes with one thread each.
+def run_in_processes(
+    head: str, processes: int, framework: str, program: str, *words: str
+) -> list[Any]:
+    """Run a program of this package with a framework, one thread, in several fresh processes.
+
+    Its first argument is the framework.
 
     Returns
     -------
@@ -69,10 +79,12 @@ def run_in_processes(head: str, processes: int, program: str, *words: str) -> li
         and the list is empty.
     """
     results = []
+    python = framework_python(framework)
+    variables = {**thread_environment(1), **import_variables(python), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for _ in range(processes):
         done = subprocess.run(
-            [sys.executable, "-m", program, *words],
-            env={**os.environ, **thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            [python, "-m", program, framework, *words],
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             check=False,

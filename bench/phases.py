@@ -70,7 +70,7 @@ def run() -> None:
 def _report_sum(framework: str, network: str) -> None:
     head = f"  {network:<22}{framework:<12}"
     ratios = run_in_processes(
-        head, PROCESSES, "bench.split", framework, network, str(ROUNDS[network])
+        head, PROCESSES, framework, "bench.split", network, str(ROUNDS[network])
     )
     if not ratios:
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +15,19 @@ import psutil
 import pytest
 
 from horizont.config.run import Run
-from horizont.config.system import FRAMEWORKS, installed_version, parse_system
+from horizont.config.system import (
+    FRAMEWORKS,
+    framework_python,
+    installed_version,
+    parse_system,
+)
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 
 ROOT = Path(__file__).parents[1]
+
+#: Where the interpreters of the frameworks find Horizont and the programs of the tests.
+PROGRAM_PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 #: Marks of tests that take long, the longest first.
 URGENT = ("pipeline", "framework")
@@ -99,6 +109,21 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("prepared")
     prepare("cifar10", "synthetic", out / "raw", out, train_examples=512, test_examples=64)
     return out / "cifar10"
+
+
+def run_in_framework(framework: str, *words: str | Path, timeout_s: float = 300) -> str:
+    """Run Python with arguments in the environment of a framework, and return what it prints."""
+    done = subprocess.run(
+        [framework_python(framework), *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": PROGRAM_PATH},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def horizont_processes(folder: Path) -> list[psutil.Process]:

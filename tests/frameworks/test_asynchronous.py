@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.conftest import ROOT, small_run
+from tests.conftest import PROGRAM_PATH, run_in_framework, small_run
 from tests.frameworks.rules import RULES
 
 from horizont.analysis.communication import staleness
@@ -106,12 +103,9 @@ def test_the_replay_reproduces_the_weights_of_the_servers(record: Record) -> Non
 def test_every_gradient_was_computed_on_the_recorded_version(
     record: Record, small_cifar: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.frameworks.recompute", record.folder, small_cifar],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout.strip().splitlines()[-1])
+    words = ("-m", "tests.frameworks.recompute", record.folder, small_cifar)
+    printed = run_in_framework(record.run.system.framework, *words)
+    results = json.loads(printed.strip().splitlines()[-1])
     assert len(results["gradients"]) == 2 * STEPS_PER_WORKER
     for found in results["gradients"].values():
         # The bound of the distance is too small for the gradient of a neighbouring version.
@@ -202,9 +196,9 @@ def test_tensorflow_workers_taking_turns_train_like_one_process(
         for process in plan_run(run, tmp_path, small_cifar.resolve(), places).processes:
             planned = process
             if process.name == "chief-0":
-                argv = (sys.executable, "-m", "tests.frameworks.turns", process.argv[-1])
-                path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-                environment = {**process.environment, "PYTHONPATH": path}
+                python, *_, job = process.argv
+                argv = (python, "-m", "tests.frameworks.turns", job)
+                environment = {**process.environment, "PYTHONPATH": PROGRAM_PATH}
                 planned = dataclasses.replace(process, argv=argv, environment=environment)
             groups.append(ProcessGroup(planned, tmp_path / f"{process.name}.log"))
         supervise(groups, run.timeout_s, lambda: None)

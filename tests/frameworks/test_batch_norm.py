@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import ROOT, small_run
+from tests.conftest import run_in_framework, small_run
 
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, installed_version
@@ -36,8 +34,8 @@ def ghost(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> dict[s
         pytest.skip("pytorch is not installed")
     folder = tmp_path_factory.mktemp("ghost")
     (folder / "run.json").write_text(normed_run("pytorch/sync/allreduce").model_dump_json())
-    command = [sys.executable, "-m", "tests.frameworks.ghost", str(folder / "run.json")]
-    subprocess.run([*command, str(small_cifar), str(folder / "out.npz")], cwd=ROOT, check=True)
+    words = ("-m", "tests.frameworks.ghost", folder / "run.json", small_cifar, folder / "out.npz")
+    run_in_framework("pytorch", *words)
     return dict(np.load(folder / "out.npz"))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import ROOT, small_run
+from tests.conftest import run_in_framework, small_run
 
 from horizont.config.base import parse_config
 from horizont.config.run import Run
@@ -34,8 +32,8 @@ def distances(run: Run, folder: Path, data: Path) -> dict[str, float]:
     timed = record.steps().to_pandas().query("kind == 'instrumented'")
     assert timed[[f"{phase}_s" for phase in run.system.info.phases]].notna().all(axis=None)
     (folder / "run.json").write_text(run.model_dump_json())
-    command = [sys.executable, "-m", "tests.frameworks.averaging", str(folder / "run.json")]
-    subprocess.run([*command, str(data), str(folder / "out.npz")], cwd=ROOT, check=True)
+    words = ("-m", "tests.frameworks.averaging", folder / "run.json", data, folder / "out.npz")
+    run_in_framework(run.system.framework, *words)
     weights, expected = np.load(record.folder / "weights.npz"), np.load(folder / "out.npz")
     first = initial_weights(build_network("lenet5", (3, 32, 32), 10), run.seed)
     return {

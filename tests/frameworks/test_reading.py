@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT
+from tests.conftest import run_in_framework
 
 from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.data.files import write_files_if_missing
@@ -24,15 +22,7 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
     data = load(small_cifar)
     assert isinstance(data, ImageData)
     folder = write_files_if_missing(data, tmp_path / "files")
-    command = [sys.executable, "-m", "tests.frameworks.reading", framework, str(small_cifar)]
-    completed = subprocess.run(
-        [*command, str(folder)],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-    )
-    found = json.loads(completed.stdout.splitlines()[-1])
+    words = ("-m", "tests.frameworks.reading", framework, small_cifar, folder)
+    found = json.loads(run_in_framework(framework, *words).splitlines()[-1])
     assert {name.split(" {")[0] for name in found} == set(framework_info(framework).readers)
     assert all(found.values()), [name for name, same in found.items() if not same]
