@@ -84,8 +84,6 @@ def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_ste
 
     The text is read in parallel streams, each from a zero state.
     """
-    from scipy.special import logsumexp
-
     rows = min(TEXT_STREAMS, count, (len(tokens) - 1) // time_steps)
     windows = min(count // rows, (len(tokens) - 1) // rows // time_steps)
     order = window_starts(
@@ -104,7 +102,9 @@ def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_ste
         scores = trainer.predict(inputs).astype(np.float64)
         indices = targets[..., None].astype(np.int64)
         target_scores = np.take_along_axis(scores, indices, axis=-1)[..., 0]
-        losses.append(np.mean(logsumexp(scores, axis=-1) - target_scores))
+        highest = scores.max(axis=-1)  # the exponential of a large score overflows
+        sums = np.exp(scores - highest[..., None]).sum(axis=-1)
+        losses.append(np.mean(highest + np.log(sums) - target_scores))
     return float(np.exp(np.mean(losses)))
 
 
