@@ -16,6 +16,7 @@ from horizont.config.system import (
     READERS,
     SYSTEMS,
     framework_info,
+    framework_python,
     installed_version,
     parse_system,
 )
@@ -121,7 +122,8 @@ def test_workers_run_on_the_interpreter_of_their_framework(
     if installed_version("pytorch") is None:
         pytest.skip("pytorch is not installed")
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\ntouch {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    usual = framework_python("pytorch")
+    python.write_text(f'#!/bin/sh\ntouch {tmp_path}/started\nexec {usual} "$@"\n')
     python.chmod(0o755)
     info = framework_info("pytorch").model_copy(update={"python": str(python)})
     monkeypatch.setattr("horizont.frameworks.torch.info.INFO", info)

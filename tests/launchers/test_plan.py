@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from tests.conftest import ROOT, small_run
 
-from horizont.config.system import SYSTEMS, framework_info
+from horizont.config.system import SYSTEMS, framework_info, framework_python
 from horizont.config.topology import Topology
 from horizont.launchers.base import open_cluster
 from horizont.launchers.plan import RunPlan, format_plan, plan_run, role_assignment
@@ -85,7 +84,7 @@ def test_a_plan_is_printed_with_commands_environment_and_files() -> None:
 def test_a_process_runs_in_the_environment_of_its_framework(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert planned("pytorch/local").processes[0].argv[0] == sys.executable
+    assert planned("pytorch/local").processes[0].argv[0] == framework_python("pytorch")
     info = framework_info("pytorch").model_copy(update={"python": "/other/bin/python"})
     monkeypatch.setattr("horizont.frameworks.torch.info.INFO", info)
     (process,) = planned("pytorch/local").processes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import platform
+import json
 import re
 import shutil
-import sys
 import threading
 from inspect import CO_OPTIMIZED
 from pathlib import Path
@@ -16,7 +15,12 @@ import pytest
 from tests.conftest import ROOT, small_run
 
 from horizont.config.run import Run
-from horizont.config.system import FRAMEWORKS, framework_info
+from horizont.config.system import (
+    FRAMEWORKS,
+    framework_info,
+    framework_interpreter,
+    framework_python,
+)
 from horizont.data.prepared import load
 from horizont.launchers import LAUNCHERS
 from horizont.launchers.execute import RunPaths, execute
@@ -183,11 +187,15 @@ def test_versions_are_those_of_the_framework_interpreter(
 ) -> None:
     description = load(small_cifar).description
     own = provenance.run_provenance(small_run(), description)
+    here = framework_interpreter("pytorch")
+    assert here is not None
+    assert (own["python"], own["numpy"]) == (here.python, here.packages["numpy"])
+    other = {"python": "3.99.1", "packages": {"numpy": "1.26.4"}}
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 3.99.1 1.26.4\n")
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(other)}'\n")
     python.chmod(0o755)
     for interpreter, versions in (
-        (sys.executable, (own["python"], own["numpy"])),
+        (framework_python("pytorch"), (own["python"], own["numpy"])),
         (str(python), ("3.99.1", "1.26.4")),
         ("/no/such/python", ("not installed", "not installed")),
     ):
@@ -195,7 +203,6 @@ def test_versions_are_those_of_the_framework_interpreter(
         monkeypatch.setattr("horizont.frameworks.torch.info.INFO", info)
         found = provenance.run_provenance(small_run(), description)
         assert (found["python"], found["numpy"]) == versions
-    assert own["python"] == platform.python_version()
 
 
 def test_a_framework_and_a_launcher_from_outside_count(
