@@ -72,7 +72,8 @@ def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[Samp
         return
     with contextlib.ExitStack() as stack:
         with defer_interrupts():
-            sampler = start_sampler(record.folder, 1.0 / run.sampler_hz, ready_timeout_s=0)
+            interval_s, device = 1.0 / run.sampler_hz, run.topology.device
+            sampler = start_sampler(record.folder, interval_s, ready_timeout_s=0, device=device)
             stack.callback(sampler.stop)
         sampler.wait_ready(SAMPLER_READY_S)
         cluster.attach_sampler(sampler)
@@ -83,6 +84,8 @@ def _stop_sampler(sampler: SamplerClient, record: RecordWriter) -> BackgroundLoa
     """Stop the sampler and return the background load; None without samples."""
     sampler_result = sampler.stop()
     record.log_event("sampler_ended", reason=sampler_result.reason)
+    if problem := sampler_result.report.get("device_problem"):
+        record.log_event("device_not_sampled", reason=problem)
     if sampler_result.path is None:
         return None
     samples = read_table(sampler_result.path)

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from horizont.config.interpreters import VISIBLE_DEVICES
 from horizont.launchers.base import ProcessHandle
 from horizont.launchers.plan import EVENTS_FILE, JOB_FILE, PROGRESS_FILE, ProcessPlan
 from horizont.monitoring.client import SamplerClient
@@ -136,8 +137,10 @@ class ProcessGroup:
         """Read nothing: the process writes to this machine's files."""
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
-        """Sample the process and its descendants."""
+        """Sample the process and its descendants, and its GPU if it has one."""
         sampler.add_root(self.process.pid, self.name)
+        if device := self.plan.environment.get(VISIBLE_DEVICES):
+            sampler.add_device(self.name, device)
 
 
 @contextlib.contextmanager

@@ -77,6 +77,10 @@ class SamplerClient:
         """
         self._send(command="add_host", name=name, counters=str(counters))
 
+    def add_device(self, name: str, device: str) -> None:
+        """Sample the GPU of a process, given as in ``CUDA_VISIBLE_DEVICES``."""
+        self._send(command="add_device", name=name, device=device)
+
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait for the first sample; return whether it was taken within `timeout_s` seconds."""
         deadline_s = time.monotonic() + timeout_s
@@ -138,6 +142,7 @@ def start_sampler(
     scan_interval_s: float = 1.0,
     flush_interval_s: float = 5.0,
     ready_timeout_s: float = 20.0,
+    device: str = "cpu",
 ) -> SamplerClient:
     """Start a sampler and wait for its first sample.
 
@@ -153,6 +158,8 @@ def start_sampler(
         Seconds of samples that a killed sampler may lose.
     ready_timeout_s
         Seconds to wait for the first sample; 0 does not wait.
+    device
+        Where the sampled processes compute; if not on the ``cpu``, the table has columns for GPUs.
 
     Raises
     ------
@@ -176,7 +183,7 @@ def start_sampler(
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     program = [sys.executable, "-m", "horizont.monitoring.sampler"]
     process = subprocess.Popen(
-        [*program, str(files.folder), *map(str, intervals.values())],
+        [*program, str(files.folder), device, *map(str, intervals.values())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

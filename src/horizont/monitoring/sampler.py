@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from statistics import median
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import psutil
 
@@ -32,7 +32,17 @@ from horizont.monitoring.counters import (
 )
 from horizont.monitoring.process_control import hide_reporting_modules
 from horizont.monitoring.process_tree import ProcessTree
-from horizont.monitoring.samples import Sample, SampleFiles, SampleStream, finalize
+from horizont.monitoring.samples import (
+    DEVICE_SCHEMA,
+    SCHEMA,
+    Sample,
+    SampleFiles,
+    SampleStream,
+    finalize,
+)
+
+if TYPE_CHECKING:  # only a run on a GPU needs NVML
+    from horizont.monitoring.gpu import GpuCounters
 
 #: Name of this machine in the samples.
 HOST = "localhost"
@@ -79,18 +89,24 @@ class Schedule:
 
 
 class Sampler:
-    """The sampling loop; executes the launcher's commands ``add_root``, ``add_host``, ``stop``."""
+    """The sampling loop; executes the commands of `horizont.monitoring.client.SamplerClient`."""
 
     def __init__(
-        self, files: SampleFiles, interval_s: float, scan_interval_s: float, flush_interval_s: float
+        self,
+        stream: SampleStream,
+        interval_s: float,
+        scan_interval_s: float,
+        flush_interval_s: float,
     ) -> None:
-        self.stream = SampleStream(files.stream)
+        self.stream = stream
         self._interval_s = interval_s
         self._scan_interval_s, self._flush_interval_s = scan_interval_s, flush_interval_s
         self._tree = ProcessTree(os.getpid())
         self._self = psutil.Process()
         self._parent = os.getppid()
         self._namespaces: dict[str, BinaryIO] = {}
+        self._gpus: GpuCounters | None = None
+        self._device_problem = ""
         self._late_s: list[float] = []
         self._missed = self._clock_set_back = 0
         self._latest_s = self._scan_due_s = self._flush_due_s = time.monotonic()
@@ -140,6 +156,7 @@ class Sampler:
             "late_max_s": max(self._late_s, default=None),
             "sampler_cpu_s": time.process_time(),
             **self._tree.report(),
+            **({"device_problem": self._device_problem} if self._device_problem else {}),
         }
 
     def _wait_until(self, due_s: float) -> str:
@@ -173,9 +190,21 @@ class Sampler:
                         self._namespaces[name] = open(path, "rb", buffering=0)  # noqa: SIM115
                     except OSError as error:
                         self._tree.problems[error_name(error)] += 1
+                case {"command": "add_device", "name": name, "device": device}:
+                    self._add_device(name, device)
                 case {"command": "stop"}:
                     return "stopped"
         return ""
+
+    def _add_device(self, name: str, device: str) -> None:
+        """Sample a GPU; where that is impossible, the report says why."""
+        from horizont.monitoring.gpu import GpuCounters, GpuUnavailableError
+
+        try:
+            self._gpus = self._gpus or GpuCounters()
+            self._gpus.add(name, device)
+        except GpuUnavailableError as error:
+            self._device_problem = str(error)
 
     def _sample(self, head: Head, missed: int) -> None:
         time_s = head[1]
@@ -189,6 +218,8 @@ class Sampler:
         own = process_usage(self._self, details=scan)
         add(Sample(*head, "sampler", "sampler", self._self.pid, **own._asdict()))
         self._sample_host(head, missed, processes)
+        for name, gpu in self._gpus.usage().items() if self._gpus else ():
+            add(Sample(*head, "device", name, **gpu._asdict()))
         for host, counters in self._namespaces.items():
             try:
                 traffic = read_network_counters(counters)
@@ -220,7 +251,7 @@ class Sampler:
         self.stream.rows.append(row)
 
 
-def main(folder: str, *intervals_s: str) -> int:
+def main(folder: str, device: str, *intervals_s: str) -> int:
     """Run a sampler; return 0 once its table is written."""
     hide_reporting_modules()
     # Garbage is collected at each flush only, and imported modules never: left alone, the
@@ -230,7 +261,8 @@ def main(folder: str, *intervals_s: str) -> int:
     gc.freeze()
     files = SampleFiles(Path(folder))
     try:
-        sampler = Sampler(files, *map(float, intervals_s))
+        stream = SampleStream(files.stream, SCHEMA if device == "cpu" else DEVICE_SCHEMA)
+        sampler = Sampler(stream, *map(float, intervals_s))
         ended = "an error"
         try:
             ended = sampler.run()

@@ -32,10 +32,11 @@ class Sample(NamedTuple):
     host
         Name of the host in the study.
     scope
-        ``process``, ``host``, ``interface``, or ``sampler`` (the sampler's own process, so that
-        its cost is recorded apart from that of the run).
+        ``process``, ``host``, ``interface``, ``device`` (a GPU), or ``sampler`` (the sampler's own
+        process, so that its cost is recorded apart from that of the run).
     name
-        Role of a process (``worker-0``), the host, or the network interface.
+        Role of a process (``worker-0``), the process that a GPU belongs to, the host, or the
+        network interface.
     pid
         Process ID.
     cpu_s
@@ -61,6 +62,12 @@ class Sample(NamedTuple):
         CPU time of the host idle with outstanding disk I/O, and taken by a hypervisor.
     missed
         Deadlines skipped immediately before this sample; host rows only.
+    device_memory_bytes
+        Memory of a GPU in use, by all processes. This column and the next are part of the table of
+        a run on a GPU only.
+    device_busy
+        Fraction of the time in which a kernel ran on a GPU, over NVML's last period, which lasts
+        between a sixth of a second and a second.
     """
 
     sample: int
@@ -85,17 +92,28 @@ class Sample(NamedTuple):
     iowait_s: float | None = None
     steal_s: float | None = None
     missed: int | None = None
+    device_memory_bytes: int | None = None
+    device_busy: float | None = None
+
+
+#: Columns of a run on a GPU, the last ones of a sample.
+DEVICE_COLUMNS = ("device_memory_bytes", "device_busy")
 
 
 def _column_type(column: str) -> pa.DataType:
     if column in ("host", "scope", "name"):
         return pa.string()
-    return pa.float64() if column.endswith("_s") or column == "load_1min" else pa.int64()
+    is_float = column.endswith("_s") or column in ("load_1min", "device_busy")
+    return pa.float64() if is_float else pa.int64()
 
 
-SCHEMA = pa.schema(
+DEVICE_SCHEMA = pa.schema(
     [(column, _column_type(column)) for column in Sample._fields],
     metadata={"horizont.samples.format": str(FORMAT)},
+)
+
+SCHEMA = pa.schema(
+    [field for field in DEVICE_SCHEMA if field.name not in DEVICE_COLUMNS], DEVICE_SCHEMA.metadata
 )
 
 
@@ -125,23 +143,30 @@ class SampleStream:
     Unlike Parquet, which is unreadable without its last byte, a stream can be read up to its last
     whole batch at any time: a killed sampler loses one batch, and a running one can be watched.
     The file is created by the first `flush`.
+
+    Parameters
+    ----------
+    schema
+        `SCHEMA`, or `DEVICE_SCHEMA` for a run on a GPU.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: pa.Schema = SCHEMA) -> None:
         self.rows: list[Sample] = []
         self._path = path
+        self._schema = schema
 
     @cached_property
     def _writer(self) -> pa.RecordBatchWriter:
-        return pa.ipc.new_stream(str(self._path), SCHEMA)
+        return pa.ipc.new_stream(str(self._path), self._schema)
 
     def flush(self) -> None:
         """Append the buffered rows to the stream."""
         writer = self._writer
         if self.rows:
-            columns = zip(*self.rows, strict=True)
-            arrays = [pa.array(c, kind) for c, kind in zip(columns, SCHEMA.types, strict=True)]
-            writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
+            columns, types = zip(*self.rows, strict=True), self._schema.types
+            # The columns that the schema lacks are the last ones.
+            arrays = [pa.array(c, kind) for c, kind in zip(columns, types, strict=False)]
+            writer.write_batch(pa.record_batch(arrays, schema=self._schema))
             self.rows.clear()
 
     def close(self) -> None:
@@ -158,15 +183,16 @@ def read_stream(path: Path) -> pa.Table:
     FileNotFoundError
         If there is no stream.
     """
-    batches = []
+    batches, schema = [], SCHEMA
     try:
         with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+            schema = stream.schema
             for batch in stream:
                 batches.append(batch)
     except (pa.ArrowInvalid, pa.ArrowIOError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-    return pa.Table.from_batches(batches, schema=SCHEMA)
+    return pa.Table.from_batches(batches, schema=schema)
 
 
 def finalize(files: SampleFiles, ended: str, report: dict[str, Any]) -> None:

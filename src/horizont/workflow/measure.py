@@ -18,6 +18,7 @@ from horizont.config.system import framework_devices, framework_interpreter
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
+from horizont.monitoring import gpu
 from horizont.monitoring.environment import describe_devices, describe_environment
 from horizont.records.provenance import run_key
 from horizont.records.record import Record, RecordWriter, find_record, read_record
@@ -87,6 +88,8 @@ def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: 
         environment["provenance"] = provenance
         if run.topology.device != "cpu":
             environment["devices"] = describe_devices(framework_devices(run.system.framework))
+            if run.sampler_hz and (problem := gpu.unavailable_reason()):
+                progress.message(problem)
         files = prepare_files(run, paths)
         run_paths = RunPaths(store, paths.prepared(dataset.name), environment, files)
         record = execute(run, key, run_paths, progress.update)
