@@ -8,8 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
+from horizont.frameworks.jax import distributed
 from horizont.frameworks.jax.train import LocalTrainer
 
 
@@ -37,6 +39,12 @@ class JaxAdapter(FrameworkAdapter):
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
         return LocalTrainer(setup)
+
+    def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
+        """Join the other workers of the job and return the trainer of a worker."""
+        if job.run.gradient_exchange.local_steps > 1:
+            return distributed.LocalSGDTrainer(setup, job)
+        return distributed.AllReduceTrainer(setup, job)
 
     def features(self) -> dict[str, Any]:
         """Return what the installed JAX offers, and train a convolution for a step."""

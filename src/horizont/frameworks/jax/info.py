@@ -10,6 +10,11 @@ INFO = FrameworkInfo(
     marker="^",
     systems={
         "local": SystemInfo(mechanism="jax.jit, donated buffers"),
+        "sync/allreduce": SystemInfo(
+            mechanism="shard_map with pmean, gloo",
+            phases=("load", "forward", "backward", "waiting", "communication", "update"),
+            has_gradient_exchange=True,
+        ),
     },
     variants={
         "eager": VariantInfo(
