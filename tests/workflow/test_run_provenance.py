@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import threading
 from inspect import CO_OPTIMIZED
 from pathlib import Path
