@@ -24,7 +24,11 @@ ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 
-LOCAL_SYSTEMS = [name for name in all_systems() if "/local" in name]
+LOCAL_SYSTEMS = [
+    name
+    for name in all_systems()
+    if "/local" in name and "cpu" in parse_system(name).variant_info.devices
+]
 
 
 @pytest.fixture(scope="module", params=LOCAL_SYSTEMS)
