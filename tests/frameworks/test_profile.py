@@ -23,7 +23,7 @@ from horizont.launchers.execute import RunPaths, execute
 from horizont.records.record import Record
 from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
 
-SYSTEMS = ("tensorflow/local", "pytorch/local", "mxnet/local")
+SYSTEMS = ("tensorflow/local", "pytorch/local", "mxnet/local", "jax/local")
 
 #: How each framework calls a convolution's forward pass.
 CONVOLUTIONS = {
@@ -31,6 +31,7 @@ CONVOLUTIONS = {
     "tensorflow/local": ("Conv2D", "_FusedConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D"),
     "pytorch/local": ("aten::mkldnn_convolution",),
     "mxnet/local": ("Convolution",),
+    "jax/local": ("conv_general_dilated",),
 }
 
 
@@ -78,7 +79,7 @@ def test_convolutions_have_the_shapes_of_their_inputs(profiled: Record) -> None:
         assert set(table["shapes"]) == {""}
         return
     found = table[table["operator"].isin(CONVOLUTIONS[profiled.run.system.name])]
-    images = "?, 32, 32, 3" if framework == "tensorflow" else "3, 32, 32"
+    images = {"tensorflow": "?, 32, 32, 3", "jax": "32, 32, 3"}.get(framework, "3, 32, 32")
     assert any(images in shapes for shapes in found["shapes"])
     assert (found["shapes"] != "").all()
     backward = table[table["operator_class"] == "convolution backward"]

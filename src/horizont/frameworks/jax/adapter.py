@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +14,9 @@ from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.jax import distributed
+from horizont.frameworks.jax.profiler import ProfiledTrainer, profile_operators
 from horizont.frameworks.jax.train import LocalTrainer
+from horizont.frameworks.operators import OperatorCall
 
 
 class JaxAdapter(FrameworkAdapter):
@@ -45,6 +49,17 @@ class JaxAdapter(FrameworkAdapter):
         if job.run.gradient_exchange.local_steps > 1:
             return distributed.LocalSGDTrainer(setup, job)
         return distributed.AllReduceTrainer(setup, job)
+
+    def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
+        """Return a trainer that keeps the compiled program of its step."""
+        return ProfiledTrainer(setup)
+
+    def profile(
+        self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
+    ) -> list[OperatorCall]:
+        """Run steps under JAX's profiler."""
+        assert isinstance(trainer, ProfiledTrainer)
+        return profile_operators(run_steps, folder, setup.network, trainer.compiled_step)
 
     def features(self) -> dict[str, Any]:
         """Return what the installed JAX offers, and train a convolution for a step."""

@@ -165,9 +165,7 @@ class AllReduceTrainer(WorkerTrainer):
         by one in the middle of the backward pass.
         """
         weights = lax.pcast(state.weights, WORKERS, to="varying")
-        (loss, (_, network)), gradients = self.differentiate(
-            weights, state.network, batch, self.masks
-        )
+        loss, _, network, gradients = self.differentiate(weights, state.network, batch, self.masks)
         updated = self.update(state.weights, state.optimizer, self.average(gradients))
         return TrainState(*updated, network), loss[None]
 

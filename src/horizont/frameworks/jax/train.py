@@ -26,6 +26,9 @@ from horizont.frameworks.jax.optimizer import build_optimizer, slot_values
 LOSS_SCOPE = "loss"
 UPDATE_SCOPE = "update"
 
+#: Regions of the thread that calls the operators of an eager step, in a profile.
+PHASES = ("forward", "backward", "update")
+
 
 class TrainState(NamedTuple):
     """Everything that a training step changes."""
@@ -89,12 +92,29 @@ class LocalTrainer(base.Trainer):
 
     def differentiate(
         self, weights: Arrays, state: NetworkState, batch: Batch, masks: Arrays
-    ) -> tuple[tuple[jax.Array, tuple[jax.Array, NetworkState]], Arrays]:
+    ) -> tuple[jax.Array, jax.Array, NetworkState, Arrays]:
         """Compute loss, logits, next state and gradients."""
-        result, gradients = jax.value_and_grad(self.loss, has_aux=True)(
-            weights, state, batch, masks
-        )
-        return result, self._apply_gradient_factors(gradients)
+        loss, backward, logits, state = self.forward(weights, state, batch, masks)
+        return loss, logits, state, self.backward(backward, loss)
+
+    def forward(
+        self, weights: Arrays, state: NetworkState, batch: Batch, masks: Arrays
+    ) -> tuple[jax.Array, Any, jax.Array, NetworkState]:
+        """Compute the loss, the function from its gradient to those of the weights, and the rest.
+
+        The function is a tree of arrays, the values that the backward pass needs.
+        """
+        with jax.profiler.TraceAnnotation("forward"):
+            loss, backward, (logits, state) = jax.vjp(
+                lambda weights: self.loss(weights, state, batch, masks), weights, has_aux=True
+            )
+        return loss, backward, logits, state
+
+    def backward(self, backward: Any, loss: jax.Array) -> Arrays:
+        """Compute the gradients of the weights."""
+        with jax.profiler.TraceAnnotation("backward"):
+            (gradients,) = backward(jnp.ones_like(loss))
+            return self._apply_gradient_factors(gradients)
 
     def _apply_gradient_factors(self, gradients: Arrays) -> Arrays:
         factors = self.setup.gradient_factors
@@ -107,33 +127,14 @@ class LocalTrainer(base.Trainer):
         self, weights: Arrays, optimizer_state: Any, gradients: Arrays
     ) -> tuple[Arrays, Any]:
         """Return weights and optimizer state after an update."""
-        with jax.named_scope(UPDATE_SCOPE):
+        with jax.named_scope(UPDATE_SCOPE), jax.profiler.TraceAnnotation("update"):
             updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, weights)
             return optax.apply_updates(weights, updates), optimizer_state
 
     def train(self, state: TrainState, batch: Batch, masks: Arrays) -> tuple[TrainState, jax.Array]:
         """Run one training step; the body of the program of a step."""
-        (loss, (_, network)), gradients = self.differentiate(
-            state.weights, state.network, batch, masks
-        )
+        loss, _, network, gradients = self.differentiate(state.weights, state.network, batch, masks)
         return TrainState(*self.update(state.weights, state.optimizer, gradients), network), loss
-
-    def forward(
-        self, weights: Arrays, state: NetworkState, batch: Batch, masks: Arrays
-    ) -> tuple[jax.Array, Any, NetworkState]:
-        """Compute the loss, the function from its gradient to those of the weights, and the state.
-
-        The function is a tree of arrays, the values that the backward pass needs.
-        """
-        loss, backward, (_, state) = jax.vjp(
-            lambda weights: self.loss(weights, state, batch, masks), weights, has_aux=True
-        )
-        return loss, backward, state
-
-    def backward(self, backward: Any, loss: jax.Array) -> Arrays:
-        """Compute the gradients of the weights."""
-        (gradients,) = backward(jnp.ones_like(loss))
-        return self._apply_gradient_factors(gradients)
 
     def batches(self, data: base.TrainingData) -> Iterator[Batch]:
         """Start the input pipeline."""
@@ -164,7 +165,7 @@ class LocalTrainer(base.Trainer):
         """Run one training step, each program after the end of the previous one."""
         self._start_recurrent_state(len(batch[0]))
         weights, optimizer_state, network = self.state
-        loss, backward, network = jax.block_until_ready(
+        loss, backward, _, network = jax.block_until_ready(
             self.forward_program(weights, network, batch, self.masks)
         )
         mark("forward")
@@ -215,7 +216,7 @@ class LocalTrainer(base.Trainer):
         """Return logits, loss and gradients; the state stays as it is."""
         state = self.state
         self._start_recurrent_state(len(batch[0]))
-        (loss, (logits, _)), gradients = self.differentiate_program(
+        loss, logits, _, gradients = self.differentiate_program(
             self.state.weights, self.state.network, batch, self.masks
         )
         self.state = state
