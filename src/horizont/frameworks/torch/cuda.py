@@ -37,7 +37,7 @@ def build_worker(setup: base.TrainingSetup, job: WorkerJob) -> CudaTrainer:
 
 
 def set_float32_precision(variant: str) -> None:
-    """Allow TF32 for its variant only: by default PyTorch uses it for convolutions."""
+    """Set TF32 on for its variant and off otherwise: PyTorch's convolutions use it by default."""
     uses_tf32 = variant == TF32
     torch.backends.cuda.matmul.allow_tf32 = uses_tf32
     torch.backends.cudnn.allow_tf32 = uses_tf32
