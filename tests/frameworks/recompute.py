@@ -20,7 +20,7 @@ from tests.frameworks.rules import RULES
 
 from horizont.data.prepared import ImageData, load
 from horizont.data.sharding import example_order
-from horizont.equivalence.compare import relative_distance
+from horizont.equivalence.bounds import relative_distance
 from horizont.equivalence.replay import ReferenceOptimizer, Replay
 from horizont.frameworks import load_adapter
 from horizont.frameworks.base import FrameworkAdapter, InMemoryImages, TrainingSetup

@@ -17,7 +17,7 @@ from horizont.analysis.communication import staleness
 from horizont.config.base import parse_config
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, installed_version
-from horizont.equivalence.compare import float32_bound
+from horizont.equivalence.bounds import float32_bound
 from horizont.equivalence.replay import compare_replay
 from horizont.errors import UserError
 from horizont.launchers.base import open_cluster

@@ -10,7 +10,7 @@ from tests.conftest import run_in_framework, small_run
 
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, installed_version
-from horizont.equivalence.compare import relative_distance
+from horizont.equivalence.bounds import relative_distance
 from horizont.launchers.execute import RunPaths, execute
 from horizont.networks.catalogue import build_network
 from horizont.networks.weights import initial_weights

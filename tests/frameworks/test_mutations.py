@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from tests.conftest import tiny_study_of_all_frameworks
 
 from horizont.config.jobs import TraceRun
 from horizont.config.mutations import MUTATIONS
+from horizont.config.system import FRAMEWORKS
 from horizont.launchers.supervisor import RunFailed
-from horizont.training.mutations import MUTATION_FUNCTIONS
+from horizont.training.mutations import MUTATIONS_BY_NAME
 from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
@@ -24,14 +26,16 @@ TENSORS = {
     "logits": "logits",
     "loss": "loss",
     "gradient": "conv2.weight",
+    "evaluation": "original",
     "update": "conv1.weight",
+    "batch": "conv1.weight",
     "statistics": "stem_norm.mean",
 }
 NORMED = {name for name, info in MUTATIONS.items() if info.requires == "batch norm"}
 
 
 def test_every_mutation_is_described() -> None:
-    assert set(MUTATION_FUNCTIONS) == set(MUTATIONS)
+    assert set(MUTATIONS_BY_NAME) == set(MUTATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +51,14 @@ def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
     certificate = verify_workload("lenet5-cifar10", study_root)
     assert certificate.ok, certificate.verdict
-    assert {row["pair"] for row in certificate.rows} == {
-        "mxnet-pytorch",
-        "mxnet-tensorflow",
-        "pytorch-tensorflow",
+    pairs = {row["pair"] for row in certificate.rows if row["check"] == "frameworks"}
+    assert pairs == {f"{one}-{other}" for one, other in combinations(sorted(FRAMEWORKS), 2)}
+    assert {row["check"] for row in certificate.rows} == {
+        *("frameworks", "reference", "repeat", "rows", "instrumented", "profiled")
     }
+    batches = {row["step"] for row in certificate.rows if row["quantity"] == "batch"}
+    assert batches == set(certificate.timed_batches)
+    assert batches
     assert {row["dtype"] for row in certificate.rows} == {"float32", "float64"}
     states = {row["tensor"] for row in certificate.rows if row["quantity"] == "optimizer"}
     assert {"conv1.weight.first", "conv1.weight.second"} <= states
@@ -59,7 +66,9 @@ def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
 
 def test_every_mutation_is_detected(study_root: Paths) -> None:
     results = run_mutation_tests("lenet5-cifar10", study_root)
-    assert len(results) == sum(info.requires in ("", "images") for info in MUTATIONS.values())
+    assert len(results) == sum(
+        info.requires in ("", "images", "large batches") for info in MUTATIONS.values()
+    )
     check(results)
 
 

@@ -21,7 +21,7 @@ from horizont.config.base import parse_config
 from horizont.config.jobs import WorkerJob
 from horizont.data.prepared import load
 from horizont.data.sharding import example_order
-from horizont.equivalence.compare import relative_distance
+from horizont.equivalence.bounds import relative_distance
 from horizont.frameworks import load_adapter
 from horizont.frameworks.base import InMemoryImages
 from horizont.monitoring.process_control import exit_with_parent

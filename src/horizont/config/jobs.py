@@ -72,28 +72,46 @@ class WorkerJob(ConfigModel):
         return self.run.topology.device if self.role == "worker" else "cpu"
 
 
+#: What runs the steps of a trace: the step that is timed, the instrumented step, the trainer of the
+#: profiled steps, or the timed step once with each batch size of the study.
+TracePath = Literal["plain", "instrumented", "profiled", "timed_batches"]
+
+#: Changes that leave the mathematics as it is. ``repeat`` changes nothing; ``weight_ulp`` and
+#: ``weight_ulp_down`` start from weights one unit in the last place larger or smaller;
+#: ``thread_count`` uses another number of threads, which a framework reads when it starts, so that
+#: it needs a process of its own; ``batch_order`` permutes the rows of each batch.
+Perturbation = Literal[
+    "none", "repeat", "weight_ulp", "weight_ulp_down", "thread_count", "batch_order"
+]
+
+#: Steps of a run that verifies a property which shows at once.
+SHORT_TRACE_STEPS = 5
+
+
 class TraceRun(ConfigModel):
     """One short training whose tensors the comparator records.
 
     Attributes
     ----------
-    perturbation
-        A change of the rounding that leaves the mathematics as it is: `batch_order` reverses the
-        examples of each batch, `weight_ulp` starts from weights one unit in the last place
-        larger, `thread_count` uses another number of threads, which a framework reads when it
-        starts: such a run needs a process of its own.
     mutation
         The name of a seeded defect.
     """
 
     dtype: Literal["float32", "float64"]
-    perturbation: Literal["none", "batch_order", "weight_ulp", "thread_count"] = "none"
+    perturbation: Perturbation = "none"
+    path: TracePath = "plain"
     mutation: str | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether only the first steps are recorded."""
+        return self.path != "plain" or self.perturbation in ("repeat", "batch_order")
 
     @property
     def file_name(self) -> str:
         """The name of the file with the tensors."""
-        return f"{self.dtype}-{self.perturbation}-{self.mutation or 'sound'}.npz"
+        parts = (self.dtype, self.path, self.perturbation, self.mutation or "sound")
+        return f"{'-'.join(parts)}.npz"
 
 
 class TraceJob(ConfigModel):
@@ -105,6 +123,8 @@ class TraceJob(ConfigModel):
         Trainings, one after the other; each writes a file to `folder`.
     at_steps
         Steps after which the weights are recorded.
+    timed_batches
+        The batch sizes of the study's runs.
     """
 
     kind: Literal["trace"] = "trace"
@@ -113,6 +133,7 @@ class TraceJob(ConfigModel):
     workload: Workload
     batch: int
     at_steps: tuple[int, ...]
+    timed_batches: tuple[int, ...] = ()
     runs: tuple[TraceRun, ...]
     seed: int
     threads: int = 1
@@ -124,3 +145,11 @@ class TraceJob(ConfigModel):
     def framework_variant(self) -> str:
         """Framework, variant and device, `<framework>+<variant>+<device>`."""
         return trainer_name(self.framework, self.variant, self.device)
+
+    def steps_of(self, trace_run: TraceRun) -> tuple[int, ...]:
+        """Return the steps after which a run records its weights."""
+        if not trace_run.is_short:
+            return self.at_steps
+        # The last batch of the longer runs is a partial one.
+        short = [step for step in self.at_steps[:-1] if step <= SHORT_TRACE_STEPS]
+        return tuple(dict.fromkeys((short[0], short[-1]))) if short else self.at_steps[:1]

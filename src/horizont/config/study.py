@@ -162,6 +162,11 @@ class Study(ConfigModel):
         """List the experiments that run on a workload."""
         return [name for name, one in self.experiments.items() if workload in one.workloads]
 
+    def timed_batches(self, workload: str) -> tuple[int, ...]:
+        """Return the numbers of examples in a step of the runs on a workload, ascending."""
+        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
+        return tuple(sorted({run.local_batch for run in runs}))
+
     def systems(self) -> list[System]:
         """List the systems of all experiments, each once."""
         names = [name for experiment in self.experiments.values() for name in experiment.systems]

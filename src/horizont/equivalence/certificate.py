@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from horizont.config.base import ConfigModel, parse_config
-from horizont.equivalence.compare import Comparison
+from horizont.equivalence.compare import CHECKS, Comparison
+from horizont.equivalence.evidence import evidence_gaps, mute_share
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 
 #: Certificates of another format are not read; `horizont verify` writes a new one.
-FORMAT = 4
+FORMAT = 5
 
 #: The fields of a comparison.
 ComparisonRow = dict[str, Any]
+
+#: What a failed check of a trainer means.
+_FINDINGS = {
+    "finite": "Not finite: {subject} has infinite numbers or NaN in {where}",
+    "repeat": "Not deterministic: {subject} does not repeat its own training; {where}",
+    "noise": "Not equivalent: rounding changes {subject} far more than the others at {where}",
+    "precision": "Not equivalent: {subject} computes in reduced precision: {where}",
+    "rows": "Not equivalent: {subject} mixes the rows of a batch: {where}",
+    "reference": "Not equivalent: {subject} differs from NumPy at {where}",
+    "frameworks": "Not equivalent: {pair} diverge first at {where}",
+    "variant": "Not equivalent: {pair} diverge first at {where}",
+    "instrumented": "Not equivalent: instrumented steps of {subject} train differently: {where}",
+    "profiled": "Not equivalent: profiled steps of {subject} train differently: {where}",
+}
 
 
 class EquivalenceCertificate(ConfigModel):
@@ -30,6 +45,8 @@ class EquivalenceCertificate(ConfigModel):
         the same provenance only.
     variants
         Variants of frameworks that were compared with them: `<framework>+<variant>`.
+    timed_batches
+        The batch sizes of the study with which a step was compared.
     missing
         Frameworks that could not be compared, with the reason.
     """
@@ -42,56 +59,66 @@ class EquivalenceCertificate(ConfigModel):
     provenance: dict[str, str]
     frameworks: tuple[str, ...]
     variants: tuple[str, ...] = ()
+    timed_batches: tuple[int, ...] = ()
     missing: dict[str, str]
     rows: tuple[dict[str, Any], ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every tensor of every pair of frameworks is within its bound, with evidence.
+        """Whether the frameworks pass all checks, with evidence for all that matters.
 
-        Evidence requires that in float64 all gradients and the updates of at least one step are
-        evidence. Variants are judged separately: see :meth:`status_for`.
+        Variants are judged separately: see :meth:`status_for`.
         """
-        return _first_failed(self._framework_rows) is None and _is_evidence(self._framework_rows)
+        rows = self._framework_rows
+        return first_failed(rows) is None and not evidence_gaps(rows)
 
     @property
     def _framework_rows(self) -> list[ComparisonRow]:
-        return [row for row in self.rows if "+" not in row["pair"]]
+        return [row for row in self.rows if row["subject"] in ("", *self.frameworks)]
 
-    def _variant_rows(self, framework_variant: str) -> list[ComparisonRow]:
-        return [row for row in self.rows if row["pair"].endswith(f"-{framework_variant}")]
+    def _variant_rows(self, trainer: str) -> list[ComparisonRow]:
+        return [row for row in self.rows if row["subject"] == trainer]
 
     @property
     def first_divergence(self) -> ComparisonRow | None:
-        """The first comparison out of bounds, in the order in which training computes."""
-        return _first_failed(self.rows)
+        """The failed comparison that is closest to the defect.
+
+        It is the first failed check in the order of `CHECKS`, and of this the first comparison in
+        the order in which training computes.
+        """
+        return first_failed(self.rows)
+
+    @property
+    def mute_share(self) -> float:
+        """The share of comparisons in which rounding alone could hide a defect."""
+        return mute_share(self.rows)
 
     @property
     def verdict(self) -> str:
         """The result in a sentence."""
-        if not self._framework_rows:
+        if len(self.frameworks) < 2 or not self.rows:
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_divergence
+        if row is not None:
+            where = f"{row['quantity']} {row['tensor']}{_after(row)} ({row['dtype']})"
+            finding = _FINDINGS[row["check"]].format(**row, where=where)
+            if row["check"] in ("finite", "precision"):
+                return f"{finding}."
+            return f"{finding}: distance {row['distance']:.1e}, bound {row['bound']:.1e}."
         compared = [self._framework_rows, *map(self._variant_rows, self.variants)]
-        if row is None and not all(map(_is_evidence, compared)):
-            return "Not settled: rounding alone changes the float64 training too much to compare."
-        if row is None:
-            return f"Equivalent: {self._agreement()}."
-        after = f" after {row['step']} steps" if row["step"] else ""
-        return (
-            f"Not equivalent: {row['pair']} diverge first at {row['quantity']} {row['tensor']}"
-            f"{after} ({row['dtype']}): distance {row['distance']:.1e}, bound {row['bound']:.1e}."
-        )
+        if gaps := [gap for rows in compared for gap in evidence_gaps(rows)]:
+            more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+            return f"Not settled: rounding alone could hide a defect in {gaps[0]}{more}."
+        return f"Equivalent: {self._agreement()}."
 
     def _agreement(self) -> str:
-        pairs = ", ".join(sorted({row["pair"] for row in self.rows}))
-        agreement = f"{pairs} agree on all {len(self.rows)} tensors"
-        without_evidence = sum(not row["is_evidence"] for row in self.rows)
-        if not without_evidence:
+        trainers = ", ".join([*self.frameworks, *self.variants])
+        agreement = f"{trainers} pass all {len(self.rows)} comparisons"
+        if not self.mute_share:
             return agreement
-        return f"{agreement}; in {without_evidence} of them rounding alone could hide a defect"
+        return f"{agreement}; in {self.mute_share:.1%} of them rounding alone could hide a defect"
 
-    def status_for(self, framework_variant: str, provenance: dict[str, str]) -> str:
+    def status_for(self, trainer: str, provenance: dict[str, str]) -> str:
         """Return whether runs of a framework, or of one of its variants, can be compared.
 
         Returns
@@ -99,36 +126,45 @@ class EquivalenceCertificate(ConfigModel):
         str
             ``verified``, or ``not comparable: `` with the reason.
         """
-        framework, _, variant = framework_variant.partition("+")
+        reason = self._reason_against(trainer) or self._outdated(provenance)
+        return f"not comparable: {reason}" if reason else "verified"
+
+    def _reason_against(self, trainer: str) -> str:
+        """Return why the certificate does not cover a trainer; "" if it does."""
+        framework, _, variant = trainer.partition("+")
         if framework not in self.frameworks:
-            return "not comparable: no certificate for this framework"
-        if variant and framework_variant not in self.variants:
-            return "not comparable: no certificate for this variant"
-        if not self.ok:
-            return "not comparable: the comparator found a divergence"
-        rows = self._variant_rows(framework_variant)
-        if variant and (_first_failed(rows) or not _is_evidence(rows)):
-            return "not comparable: the comparator found a divergence of this variant"
+            return "no certificate for this framework"
+        if variant and trainer not in self.variants:
+            return "no certificate for this variant"
+        for rows, of_what in (
+            (self._framework_rows, ""),
+            (self._variant_rows(trainer) if variant else self._framework_rows, " of this variant"),
+        ):
+            if first_failed(rows):
+                return f"the comparator found a divergence{of_what}"
+            if evidence_gaps(rows):
+                return f"rounding alone could hide a divergence{of_what}"
+        return ""
+
+    def _outdated(self, provenance: dict[str, str]) -> str:
+        """Return what has changed since; a run depends on less than a certificate."""
         for name, value in self.provenance.items():
-            # A run depends on less than a certificate: what it does not name cannot differ.
             if provenance.get(name, value) != value:
-                return f"not comparable: the certificate is of another {name}"
-        return "verified"
+                return f"the certificate is of another {name}"
+        return ""
 
 
-def _first_failed(rows: Iterable[ComparisonRow]) -> ComparisonRow | None:
-    return next((row for row in rows if not row["ok"]), None)
+def _after(row: ComparisonRow) -> str:
+    """Return the step of a comparison as a phrase."""
+    if row["quantity"] == "batch":
+        return f" of a batch of {row['step']}"
+    return f" after {row['step']} steps" if row["step"] else ""
 
 
-def _is_evidence(rows: Iterable[ComparisonRow]) -> bool:
-    """Whether the float64 comparisons would show a defect."""
-    float64_rows = [row for row in rows if row["dtype"] == "float64"]
-    gradients = [row["is_evidence"] for row in float64_rows if row["quantity"] == "gradient"]
-    steps: dict[int, bool] = {}
-    for row in float64_rows:
-        if row["quantity"] == "update":
-            steps[row["step"]] = steps.get(row["step"], True) and row["is_evidence"]
-    return bool(gradients) and all(gradients) and any(steps.values())
+def first_failed(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:
+    """Return the first failed comparison of the first failed check."""
+    failed = [row for row in rows if not row["ok"]]
+    return min(failed, key=lambda row: CHECKS.index(row["check"]), default=None)
 
 
 def make_certificate(comparisons: Iterable[Comparison], **fields: Any) -> EquivalenceCertificate:

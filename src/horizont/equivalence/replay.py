@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from horizont.config.base import ConfigModel
 from horizont.config.workload import OptimizerConfig
-from horizont.equivalence.compare import float32_bound, relative_distance
+from horizont.equivalence.bounds import float32_bound, relative_distance
 from horizont.records.record import Record
 
 
@@ -74,7 +74,7 @@ class ReplayedTensor(ConfigModel):
     distance
         Norm of the difference over the norm of the change since the initial weights.
     bound
-        What rounding explains: see :mod:`horizont.equivalence.compare`. The noise is the distance
+        What rounding explains: see :mod:`horizont.equivalence.bounds`. The noise is the distance
         between a replay in float32 and one in float64.
     """
 

@@ -230,6 +230,10 @@ class Trainer(ABC):
         requested.
         """
 
+    def batch_inputs(self, batch: Any) -> NDArray[Any]:
+        """Return the inputs of a batch as the first layer receives them, examples first."""
+        return np.asarray(batch[0])
+
     def compile_instrumented_step(self, batch_size: int) -> None:
         """Trace or compile the instrumented step for this batch size, outside any timing.
 
@@ -300,6 +304,11 @@ class Trainer(ABC):
         Each part is (examples, units); before the first batch there is none.
         """
         return {}
+
+    def set_recurrent_state(self, states: Weights) -> None:
+        """Set the recurrent state, as `recurrent_state` returns it."""
+        if states:
+            raise NotImplementedError(f"recurrent state: {', '.join(states)}")
 
     def reset_recurrent_state(self) -> None:  # noqa: B027 - an empty default
         """Zero the recurrent state."""

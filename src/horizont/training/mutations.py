@@ -1,23 +1,58 @@
 """Seeded defects that the comparator must detect, applied to one framework at a time.
 
-Each changes one detail of the training setup or of the examples, as a bug in an adapter would.
+Each changes one detail of the training setup, of the examples or of a method of the trainer, as a
+bug in an adapter would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from horizont.frameworks.base import TrainingSetup
+from horizont.config.jobs import TraceRun
+from horizont.frameworks.base import InMemoryImages, Trainer, TrainingSetup
 from horizont.networks.layers import LSTM, BatchNorm, Conv, Flatten, Layer, MaxPool
+from horizont.training import defective_trainers as trainers
+from horizont.training.wrapped_trainer import BuildTrainer
 
 #: A training setup and its examples.
 MutatedTraining = tuple[TrainingSetup, Any]
 
-Mutation = Callable[[TrainingSetup, Any], MutatedTraining]
+SetupMutation = Callable[[TrainingSetup, Any], MutatedTraining]
+
+
+class TrainerMutation(Protocol):
+    """A mutation of the trainer of a trace."""
+
+    def __call__(
+        self, build: BuildTrainer, setup: TrainingSetup, *, trace_run: TraceRun
+    ) -> Trainer:
+        """Build the trainer with the defect."""
+
+
+def _unchanged_setup(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+    return setup, examples
+
+
+def _unchanged_trainer(
+    build: BuildTrainer, setup: TrainingSetup, *, trace_run: TraceRun
+) -> Trainer:
+    del trace_run
+    return build(setup)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A seeded defect: in setup and examples, or in the trainer."""
+
+    setup: SetupMutation = _unchanged_setup
+    trainer: TrainerMutation = _unchanged_trainer
+
+
+NO_MUTATION = Mutation()
 
 
 def padding(setup: TrainingSetup, examples: Any) -> MutatedTraining:
@@ -80,7 +115,33 @@ def data_order(setup: TrainingSetup, examples: Any) -> MutatedTraining:
     return setup, replace(examples, order=[np.asarray(indices) for indices in order])
 
 
-def _set_layer_fields(layer_type: type[Layer], **fields: Any) -> Mutation:
+def random_flips(setup: TrainingSetup, examples: InMemoryImages) -> MutatedTraining:
+    """Invert the columns of half of the images, at random, from the second batch on."""
+    random = np.random.default_rng()
+    batches = [examples.images[indices] for indices in examples.order]
+    for batch in batches[1:]:
+        flipped = random.random(len(batch)) < 0.5
+        batch[flipped] = batch[flipped, ..., ::-1]
+    starts = np.cumsum([0, *map(len, batches)])
+    order = [np.arange(len(batch)) + start for batch, start in zip(batches, starts, strict=False)]
+    labels = np.concatenate([examples.labels[indices] for indices in examples.order])
+    return setup, InMemoryImages(np.concatenate(batches), labels, order)
+
+
+def repeated_example(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+    """Replace the last example of each batch by its first one, from the second step on."""
+    later = [np.append(indices[:-1], indices[0]) for indices in examples.order[1:]]
+    return setup, replace(examples, order=[examples.order[0], *later])
+
+
+def padded_partial_batch(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+    """Append the first examples of the set to the partial last batch."""
+    first, last = examples.order[0], examples.order[-1]
+    padding = np.arange(len(first) - len(last))
+    return setup, replace(examples, order=[*examples.order[:-1], np.append(last, padding)])
+
+
+def _set_layer_fields(layer_type: type[Layer], **fields: Any) -> SetupMutation:
     """Return a mutation that sets fields of all layers of a type."""
 
     def mutate(setup: TrainingSetup, examples: Any) -> MutatedTraining:
@@ -93,12 +154,12 @@ def _set_layer_fields(layer_type: type[Layer], **fields: Any) -> Mutation:
     return mutate
 
 
-def _set_fields(**fields: Any) -> Mutation:
+def _set_fields(**fields: Any) -> SetupMutation:
     """Return a mutation that sets fields of the training setup."""
     return lambda setup, examples: (replace(setup, **fields), examples)
 
 
-MUTATION_FUNCTIONS: dict[str, Mutation] = {
+_SETUP_MUTATIONS: dict[str, SetupMutation] = {
     "padding": padding,
     # Channels last.
     "flatten_order": _set_layer_fields(Flatten, order="hwc"),
@@ -119,6 +180,27 @@ MUTATION_FUNCTIONS: dict[str, Mutation] = {
     "norm_epsilon": _set_layer_fields(BatchNorm, epsilon=1e-3),
     "pooling_mode": _set_layer_fields(MaxPool, mode="average"),
     "dropped_partial_batch": dropped_partial_batch,
+    "padded_partial_batch": padded_partial_batch,
+    "random_flips": random_flips,
+    "repeated_example": repeated_example,
     "label_shift": label_shift,
     "data_order": data_order,
+}
+
+_TRAINER_MUTATIONS: dict[str, TrainerMutation] = {
+    "nan_weights": trainers.NaNWeights,
+    "neighbouring_state": trainers.NeighbouringState,
+    "shared_state": trainers.SharedState,
+    "instrumented_update": trainers.SkippedInstrumentedUpdate,
+    "profiled_update": trainers.SkippedProfiledUpdate,
+    "dropped_update": trainers.DroppedUpdate,
+    "training_mode": trainers.TrainingModePrediction,
+    "float16_batches": trainers.Float16LargeBatches,
+    "float16_logits": trainers.Float16Logits,
+    "inaccurate_logits": trainers.InaccurateLogits,
+}
+
+MUTATIONS_BY_NAME = {
+    **{name: Mutation(setup=mutate) for name, mutate in _SETUP_MUTATIONS.items()},
+    **{name: Mutation(trainer=mutate) for name, mutate in _TRAINER_MUTATIONS.items()},
 }

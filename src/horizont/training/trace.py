@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,26 +12,44 @@ from numpy.typing import NDArray
 
 from horizont.config.jobs import TraceJob, TraceRun
 from horizont.data.prepared import ImageData, TextData, load
-from horizont.data.sharding import batch_indices, window_starts
 from horizont.errors import UserError
 from horizont.frameworks import load_adapter
-from horizont.frameworks.base import InMemoryImages, TextWindows, Trainer, TrainingSetup, Weights
-from horizont.networks.layers import Dropout
-from horizont.networks.network import Network
-from horizont.training.context import training_setup
-from horizont.training.mutations import MUTATION_FUNCTIONS
+from horizont.frameworks.base import FrameworkAdapter, InMemoryImages, Trainer, TrainingSetup
+from horizont.training.mutations import MUTATIONS_BY_NAME, NO_MUTATION
+from horizont.training.trace_setup import (
+    batch_permutation,
+    draw_dropout_masks,
+    evaluated_setup,
+    example_indices,
+    traced_examples,
+    traced_setup,
+)
 
-#: Dropout masks by the number of the step and of its examples.
-Masks = Callable[[int, int], Weights]
+Arrays = dict[str, NDArray[Any]]
+
+#: Images that are evaluated, in each of several contrasts.
+EVALUATED_IMAGES = 64
+EVALUATED_WINDOWS = 2
+
+#: Bytes of images that reach every layer at another scale.
+CONTRASTS: dict[str, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+    "original": lambda images: images,
+    "dim": lambda images: images >> np.uint8(4),
+    "saturated": lambda images: (images >> np.uint8(7)) * np.uint8(255),
+}
 
 
 def record_trace(job: TraceJob) -> None:
     """Train once for each run of the job, and write all tensors of each to a file.
 
     The arrays are named ``<quantity>/<step>/<tensor>``: ``initial/0/conv1.weight``,
-    ``logits/0/logits``, ``loss/0/loss``, ``gradient/0/conv1.weight``,
-    ``update/5/conv1.weight`` (weights after five steps minus initial weights),
-    ``statistics/5/norm1.mean``, ``state/5/lstm1.cell``, ``optimizer/5/conv1.weight.velocity``.
+    ``inputs/0/moments`` (mean and deviation of each image as the first layer receives it),
+    ``logits/0/logits``, ``loss/0/loss``, ``gradient/0/conv1.weight``, ``evaluation/0/original``
+    (logits in evaluation mode), ``update/5/conv1.weight`` (weights after five steps minus initial
+    weights), ``step_loss/5/loss``, ``statistics/5/norm1.mean``, ``state/5/lstm1.cell``,
+    ``optimizer/5/conv1.weight.velocity`` and ``batch/42/conv1.weight`` (the update of a step with
+    42 examples). ``expected/0/moments`` and ``expected/0/loss`` are computed by NumPy from the
+    prepared data.
 
     Raises
     ------
@@ -40,141 +57,178 @@ def record_trace(job: TraceJob) -> None:
         If there is no mutation of a name.
     """
     for trace_run in job.runs:
-        if trace_run.mutation not in (None, *MUTATION_FUNCTIONS):
-            raise UserError("mutation", trace_run.mutation, sorted(MUTATION_FUNCTIONS))
+        if trace_run.mutation not in (None, *MUTATIONS_BY_NAME):
+            raise UserError("mutation", trace_run.mutation, sorted(MUTATIONS_BY_NAME))
     adapter = load_adapter(job.framework)
     adapter.configure(job.threads)
     data = load(job.data_folder)
     for trace_run in job.runs:
-        setup, examples = traced_setup(job, trace_run, data)
-        is_reversed = trace_run.perturbation == "batch_order"
-        masks = partial(draw_dropout_masks, setup.network, job.seed, is_reversed=is_reversed)
-        trainer = adapter.trainer(setup)
-        arrays = capture_first_batch(trainer, examples, masks)
-        arrays |= capture_trajectory(trainer, examples, masks, job.at_steps)
-        if is_reversed:  # recorded in the order of the other runs
-            by_example = {name for name in arrays if name.startswith(("logits/", "state/"))}
-            arrays |= {name: arrays[name][::-1] for name in by_example}
+        arrays = _Recorder(job, trace_run, adapter, data).record()
         np.savez(job.folder / trace_run.file_name, **arrays)
 
 
-def traced_setup(
-    job: TraceJob, trace_run: TraceRun, data: ImageData | TextData
-) -> tuple[TrainingSetup, InMemoryImages | TextWindows]:
-    """Return setup and examples of a run, with its perturbation and its mutation."""
-    examples: InMemoryImages | TextWindows
-    examples = _windows(job, data) if isinstance(data, TextData) else _images(job, data)
-    if trace_run.perturbation == "batch_order":
-        order = [indices[::-1].copy() for indices in examples.order]
-        examples = replace(examples, order=order)
-    setup = training_setup(job.workload, data, job.seed, job.variant, job.device)
-    # The comparator sets the dropout masks, so that all frameworks drop the same elements.
-    layers = tuple(
-        replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer
-        for layer in setup.network.layers
-    )
-    setup = replace(setup, dtype=trace_run.dtype, network=replace(setup.network, layers=layers))
-    if trace_run.perturbation == "weight_ulp":
-        infinity = np.array(np.inf, setup.dtype)
-        weights = {
-            name: np.nextafter(value.astype(setup.dtype), infinity)
-            for name, value in setup.weights.items()
-        }
-        setup = replace(setup, weights=weights)
-    if trace_run.mutation is None:
-        return setup, examples
-    return MUTATION_FUNCTIONS[trace_run.mutation](setup, examples)
+class _Recorder:
+    """The recording of one run."""
 
-
-def _images(job: TraceJob, data: ImageData) -> InMemoryImages:
-    """Load the images that the run needs; the last batch is a partial one."""
-    order = list(
-        batch_indices(
-            examples=len(data.train_labels),
-            global_batch=job.batch,
-            workers=1,
-            rank=0,
-            sharding="global_batches",
-            seed=job.seed,
-            steps=job.at_steps[-1],
+    def __init__(
+        self,
+        job: TraceJob,
+        trace_run: TraceRun,
+        adapter: FrameworkAdapter,
+        data: ImageData | TextData,
+    ) -> None:
+        self.job, self.trace_run, self.data = job, trace_run, data
+        self.is_permuted = trace_run.perturbation == "batch_order"
+        self.examples = traced_examples(job, trace_run, data)
+        mutation = MUTATIONS_BY_NAME.get(trace_run.mutation or "", NO_MUTATION)
+        setup = traced_setup(job, trace_run, data)
+        self.setup, self.mutated_examples = mutation.setup(setup, self.examples)
+        is_profiled = trace_run.path == "profiled"
+        build = adapter.profiling_trainer if is_profiled else adapter.trainer
+        self.build: Callable[[TrainingSetup], Trainer] = partial(
+            mutation.trainer, build, trace_run=trace_run
         )
-    )
-    if len(order) > 1:  # as at the end of an epoch
-        order[-1] = order[-1][: job.batch // 2]
-    used = np.unique(np.concatenate(order))
-    return InMemoryImages(
-        images=np.array(data.train_images[used]),
-        labels=np.array(data.train_labels[used]),
-        order=[np.searchsorted(used, indices) for indices in order],
-    )
 
+    def record(self) -> Arrays:
+        """Train, and return all tensors."""
+        trainer = self.build(self.setup)
+        if self.trace_run.path == "timed_batches":
+            return self._record_timed_batches(trainer)
+        arrays: Arrays = {}
+        if not self.trace_run.is_short or self.is_permuted:
+            arrays |= self._record_first_batch(trainer)
+        if not self.trace_run.is_short:
+            arrays |= self._record_evaluation(trainer)
+        arrays |= self._record_trajectory(trainer)
+        if self.is_permuted:  # recorded in the order of the other runs
+            by_example = {name for name in arrays if name.startswith(("logits/", "state/"))}
+            arrays |= {name: self._in_order(arrays[name]) for name in by_example}
+        trainer.close()
+        return arrays
 
-def _windows(job: TraceJob, data: TextData) -> TextWindows:
-    """Load the text; its batches are equal in size, as each row continues its previous window."""
-    time_steps = job.workload.time_steps
-    order = window_starts(
-        words=len(data.train_tokens),
-        time_steps=time_steps,
-        global_batch=job.batch,
-        workers=1,
-        rank=0,
-        steps=job.at_steps[-1],
-    )
-    return TextWindows(np.array(data.train_tokens), time_steps, list(order))
+    def _in_order(self, rows: NDArray[Any]) -> NDArray[Any]:
+        ordered = np.empty_like(rows)
+        ordered[batch_permutation(len(rows), self.job.seed)] = rows
+        return ordered
 
+    def _set_masks(self, trainer: Trainer, step: int, examples: int) -> None:
+        network, seed = self.setup.network, self.job.seed
+        masks = draw_dropout_masks(network, seed, step, examples, is_permuted=self.is_permuted)
+        trainer.set_dropout_masks(masks)
 
-def draw_dropout_masks(
-    network: Network, seed: int, step: int, examples: int, *, is_reversed: bool
-) -> Weights:
-    """Draw the masks of all dropout layers: zero with the layer's rate, else 1 / (1 - rate).
+    def _record_first_batch(self, trainer: Trainer) -> Arrays:
+        """Return initial weights, and inputs, logits, loss and gradients of the first batch."""
+        arrays = {f"initial/0/{name}": value for name, value in trainer.weights().items()}
+        examples = self.mutated_examples
+        self._set_masks(trainer, 1, len(examples.order[0]))
+        batch = next(trainer.batches(replace(examples, order=examples.order[:1])))
+        computed = trainer.forward_backward(batch)
+        if isinstance(self.data, ImageData) and not self.is_permuted:
+            arrays["inputs/0/moments"] = _moments(trainer.batch_inputs(batch))
+            arrays["expected/0/moments"] = self._expected_moments(self.data)
+        arrays["logits/0/logits"] = computed.logits
+        arrays["loss/0/loss"] = np.array(computed.loss)
+        if not self.is_permuted:
+            arrays["expected/0/loss"] = np.array(self._expected_loss(computed.logits))
+        return arrays | {f"gradient/0/{name}": value for name, value in computed.gradients.items()}
 
-    Parameters
-    ----------
-    is_reversed
-        Whether the examples of the batch are in reverse order, and with them the masks.
-    """
-    masks = {}
-    for context in network.layer_contexts:
-        layer = context.layer
-        if isinstance(layer, Dropout):
-            random = np.random.default_rng([seed, step, zlib.crc32(layer.name.encode())])
-            mask = random.random((examples, *context.shape)) >= layer.rate
-            masks[layer.name] = (mask[::-1] if is_reversed else mask) / (1.0 - layer.rate)
-    return masks
+    def _expected_moments(self, data: ImageData) -> NDArray[Any]:
+        """Normalise the bytes of the first batch by the description of the data set alone."""
+        images = np.asarray(data.train_images[self._first_indices()], np.float64) / 255
+        description = data.description
+        mean, std = (np.array(value) for value in (description.mean, description.std))
+        return _moments((images - mean[:, None, None]) / std[:, None, None])
 
+    def _expected_loss(self, logits: NDArray[Any]) -> float:
+        """Compute the loss of the first batch from its logits and the prepared labels or words."""
+        first = self._first_indices()
+        targets: NDArray[Any]
+        if isinstance(self.data, ImageData):
+            targets = np.asarray(self.data.train_labels)[first]
+        else:
+            steps = np.arange(1, self.job.workload.time_steps + 1)
+            targets = np.asarray(self.data.train_tokens)[first[:, None] + steps]
+        exact = logits.astype(np.float64)
+        exact -= exact.max(axis=-1, keepdims=True)
+        chosen = np.take_along_axis(exact, targets[..., None].astype(np.int64), axis=-1)
+        losses = np.log(np.exp(exact).sum(axis=-1)) - chosen[..., 0]
+        return float(losses.reshape(len(losses), -1).sum(axis=1).mean())
 
-def capture_first_batch(
-    trainer: Trainer, examples: InMemoryImages | TextWindows, masks: Masks
-) -> dict[str, NDArray[Any]]:
-    """Return initial weights, and logits, loss and gradients of the first batch."""
-    arrays = {f"initial/0/{name}": value for name, value in trainer.weights().items()}
-    trainer.set_dropout_masks(masks(1, len(examples.order[0])))
-    first_batch = next(trainer.batches(replace(examples, order=examples.order[:1])))
-    computed = trainer.forward_backward(first_batch)
-    arrays["logits/0/logits"] = computed.logits
-    arrays["loss/0/loss"] = np.array(computed.loss)
-    return arrays | {f"gradient/0/{name}": value for name, value in computed.gradients.items()}
+    def _first_indices(self) -> NDArray[np.int64]:
+        return example_indices(self.job, self.trace_run, self.data)[0]
 
+    def _record_evaluation(self, trainer: Trainer) -> Arrays:
+        """Return logits in evaluation mode, with initial weights and given running statistics."""
+        evaluated = evaluated_setup(self.setup)
+        if evaluated.network != self.setup.network:  # with the framework's own dropout
+            trainer = self.build(evaluated)
+        if isinstance(self.data, ImageData):
+            images = np.asarray(self.data.test_images[:EVALUATED_IMAGES])
+            return {
+                f"evaluation/0/{name}": trainer.predict(change(images))
+                for name, change in CONTRASTS.items()
+            }
+        assert not isinstance(self.examples, InMemoryImages)
+        trainer.reset_recurrent_state()
+        arrays = {}
+        for number, starts in enumerate(self.examples.order[:EVALUATED_WINDOWS], start=1):
+            inputs, _ = self.examples.inputs_and_targets(starts)
+            arrays[f"evaluation/0/window{number}"] = trainer.predict(inputs)
+        trainer.reset_recurrent_state()
+        return arrays
 
-def capture_trajectory(
-    trainer: Trainer,
-    examples: InMemoryImages | TextWindows,
-    masks: Masks,
-    at_steps: Sequence[int],
-) -> dict[str, NDArray[Any]]:
-    """Train, and return updates, statistics and states after some numbers of steps."""
-    initial = trainer.weights()
-    arrays = {}
-    for step, batch in enumerate(trainer.batches(examples), start=1):
-        trainer.set_dropout_masks(masks(step, len(examples.order[step - 1])))
-        trainer.synchronize(trainer.step(batch))
-        if step in at_steps:
+    def _run_steps(self, trainer: Trainer) -> Iterator[Any]:
+        """Run the steps of the path, and yield the loss of each."""
+        examples = self.mutated_examples
+        is_instrumented = self.trace_run.path == "instrumented"
+        if is_instrumented:
+            trainer.compile_instrumented_step(len(examples.order[0]))
+        for step, batch in enumerate(trainer.batches(examples), start=1):
+            self._set_masks(trainer, step, len(examples.order[step - 1]))
+            if is_instrumented:
+                yield trainer.instrumented_step(batch, lambda phase, end_s=None: None)
+                continue
+            loss = trainer.step(batch)
+            trainer.synchronize(loss)
+            yield loss
+
+    def _record_trajectory(self, trainer: Trainer) -> Arrays:
+        """Train, and return updates, losses, statistics and states after some steps."""
+        initial = trainer.weights()
+        at_steps = self.job.steps_of(self.trace_run)
+        arrays = {}
+        for step, loss in enumerate(self._run_steps(trainer), start=1):
+            if step not in at_steps:
+                continue
             for name, value in trainer.weights().items():
                 arrays[f"update/{step}/{name}"] = value - initial[name]
+            arrays[f"step_loss/{step}/loss"] = np.array(trainer.loss_value(loss))
             for name, value in trainer.running_statistics().items():
                 arrays[f"statistics/{step}/{name}"] = value
             for name, value in trainer.recurrent_state().items():
                 arrays[f"state/{step}/{name}"] = value
             for name, value in trainer.optimizer_state().items():
                 arrays[f"optimizer/{step}/{name}"] = value
-    return arrays
+        return arrays
+
+    def _record_timed_batches(self, trainer: Trainer) -> Arrays:
+        """Run a step with each batch size of the study, and return losses and updates."""
+        arrays = {}
+        for number, size in enumerate(self.job.timed_batches):
+            before = trainer.weights()
+            trainer.reset_recurrent_state()
+            self._set_masks(trainer, number + 1, size)
+            order = self.mutated_examples.order[number : number + 1]
+            batch = next(trainer.batches(replace(self.mutated_examples, order=order)))
+            loss = trainer.step(batch)
+            trainer.synchronize(loss)
+            arrays[f"batch/{size}/loss"] = np.array(trainer.loss_value(loss))
+            for name, value in trainer.weights().items():
+                arrays[f"batch/{size}/{name}"] = value - before[name]
+        return arrays
+
+
+def _moments(images: NDArray[Any]) -> NDArray[Any]:
+    """Return mean and deviation of each image, whatever the order of its axes."""
+    pixels = images.reshape(len(images), -1).astype(np.float64)
+    return np.stack([pixels.mean(axis=1), pixels.std(axis=1)], axis=1)

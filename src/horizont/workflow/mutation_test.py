@@ -8,18 +8,20 @@ from itertools import cycle
 from typing import Any
 
 from horizont.config.jobs import TraceRun
-from horizont.config.mutations import MUTATIONS
+from horizont.config.mutations import (
+    LARGEST_PRECISE_BATCH,
+    MUTATION_STEPS,
+    MUTATIONS,
+    MutationInfo,
+)
 from horizont.config.study import EquivalenceConfig, Study
 from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.config.workload import OptimizerConfig
+from horizont.equivalence.certificate import first_failed
 from horizont.networks.catalogue import network_for
 from horizont.networks.layers import BatchNorm
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.verify import EquivalenceChecker, TracedTensors, checker_for
-
-#: In float64, which decides, with its rounding noise.
-FLOAT64_RUN = TraceRun(dtype="float64")
-PERMUTED_FLOAT64_RUN = TraceRun(dtype="float64", perturbation="batch_order")
+from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, TracedTensors, checker_for
 
 
 def run_mutation_tests(
@@ -34,8 +36,9 @@ def run_mutation_tests(
     -------
     list
         Of each defect ``description`` and ``framework``; the first divergence as ``quantity``,
-        ``step``, ``tensor``, ``pair`` and ``distance``, empty if there was none; and ``detected``:
-        whether it was in that framework, and in the quantity and step where it must show.
+        ``step``, ``tensor``, ``pair``, ``check`` and ``distance``, empty if there was none; and
+        ``detected``: whether it was in that framework, by the check and in the quantity and step
+        where it must show.
 
     Raises
     ------
@@ -44,26 +47,41 @@ def run_mutation_tests(
     """
     checker = checker_for(workload, paths or study_paths())
     mutations = [name for name in _applicable_mutations(checker) if name in only]
-    checker = replace(checker, study=_with_short_schedule(checker.study, workload, mutations))
+    checker = replace(checker, study=_with_short_schedule(checker.study, workload))
     installed = [name for name in FRAMEWORKS if installed_version(name)]
-    trace_runs = {name: [FLOAT64_RUN, PERMUTED_FLOAT64_RUN] for name in installed}
     assigned = list(zip(mutations, cycle(installed)))
+    trace_runs: dict[str, list[TraceRun]] = {name: list(TRACE_RUNS) for name in installed}
     for mutation, framework in assigned:
-        trace_runs[framework].append(_mutated_run(mutation))
+        trace_runs[framework] += [_mutated(run, mutation) for run in _runs_for(mutation)]
     traced = checker.train(trace_runs, "with seeded defects")
     return [_mutation_result(checker, traced, *pair) for pair in assigned]
 
 
-def _with_short_schedule(study: Study, workload: str, mutations: Collection[str]) -> Study:
-    """Change the optimizer, and compare up to the step in which the last defect must show."""
-    last = max((MUTATIONS[name].step for name in mutations), default=1)
+def _runs_for(mutation: str) -> list[TraceRun]:
+    """Return the runs of a mutated training that may show the mutation, with their own reruns."""
+    info = MUTATIONS[mutation]
+    return [run for run in TRACE_RUNS if run.dtype in ("float64", info.dtype) and _shows(run, info)]
+
+
+def _shows(run: TraceRun, info: MutationInfo) -> bool:
+    if run.path == "timed_batches":
+        return info.quantity == "batch"
+    return run.path in ("plain", info.check) and run.perturbation != "thread_count"
+
+
+def _mutated(run: TraceRun, mutation: str) -> TraceRun:
+    return run.model_copy(update={"mutation": mutation})
+
+
+def _with_short_schedule(study: Study, workload: str) -> Study:
+    """Change the optimizer, and compare the steps in which the defects must show."""
     optimizer = OptimizerConfig(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
     mutated = study.workload(workload).model_copy(update={"optimizer": optimizer})
     return study.model_copy(
         update={
             "workloads": {**study.workloads, workload: mutated},
             "equivalence": EquivalenceConfig(
-                workloads=(workload,), batch=8, at_steps=tuple(range(1, max(last, 1) + 1))
+                workloads=(workload,), batch=8, at_steps=tuple(range(1, MUTATION_STEPS + 1))
             ),
         }
     )
@@ -75,33 +93,33 @@ def _applicable_mutations(checker: EquivalenceChecker) -> list[str]:
     properties = {"", "text" if network.reads_text else "images"}
     if any(isinstance(layer, BatchNorm) for layer in network.layers):
         properties.add("batch norm")
+    if checker.study.timed_batches(checker.workload)[-1:] > (LARGEST_PRECISE_BATCH,):
+        properties.add("large batches")
     return [name for name, info in MUTATIONS.items() if info.requires in properties]
-
-
-def _mutated_run(mutation: str) -> TraceRun:
-    return FLOAT64_RUN.model_copy(update={"mutation": mutation})
 
 
 def _mutation_result(
     checker: EquivalenceChecker, traced: Mapping[str, TracedTensors], mutation: str, mutated: str
 ) -> dict[str, Any]:
     """Compare the defective training of one framework with the sound ones of the others."""
-    compared: dict[str, TracedTensors] = {
-        framework: {run: runs[run] for run in (FLOAT64_RUN, PERMUTED_FLOAT64_RUN)}
-        for framework, runs in traced.items()
-        if framework != mutated
-    }
-    # Without its sound rerun, whose distance to the defect would count as rounding noise.
-    compared[mutated] = {FLOAT64_RUN: traced[mutated][_mutated_run(mutation)]}
-    divergences = (row.as_row() for row in checker.comparisons(compared) if not row.ok)
     info = MUTATIONS[mutation]
+    runs = _runs_for(mutation)
+    compared: dict[str, TracedTensors] = {
+        framework: {
+            run: own[traced_as]
+            for run in runs
+            if (traced_as := _mutated(run, mutation) if framework == mutated else run) in own
+        }
+        for framework, own in traced.items()
+    }
+    first = first_failed([row.as_row() for row in checker.comparisons(compared)])
     none: dict[str, Any] = {"quantity": "", "step": 0, "tensor": "", "pair": "", "distance": 0.0}
-    first = next(divergences, none)
+    found = {key: (first or none).get(key, "") for key in (*none, "check")}
     return {
         "description": info.description,
         "framework": mutated,
-        **{key: first[key] for key in none},
-        "detected": first["quantity"] == info.quantity
-        and first["step"] <= info.step
-        and mutated in first["pair"].split("-"),
+        **found,
+        "detected": (found["check"], found["quantity"]) == (info.check, info.quantity)
+        and found["step"] <= info.step
+        and mutated in found["pair"].split("-"),
     }

@@ -30,7 +30,14 @@ PACKAGE_FOLDER = Path(horizont.__file__).parent
 _WITHOUT_INFLUENCE = ("horizont.networks.catalogue", "horizont.records.format1")
 
 #: Imported by a worker process, but executed by the comparator only.
-_COMPARATOR_ONLY = ("horizont.training.trace", "horizont.training.mutations")
+_COMPARATOR_ONLY = (
+    "horizont.training.trace",
+    "horizont.training.trace_setup",
+    "horizont.training.mutations",
+    "horizont.training.defective_trainers",
+    "horizont.training.wrapped_trainer",
+    "horizont.config.mutations",
+)
 
 
 def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.config.jobs import TraceJob, TraceRun
+from horizont.config.jobs import Perturbation, TraceJob, TracePath, TraceRun
 from horizont.config.study import Study
 from horizont.config.system import (
     FRAMEWORKS,
@@ -39,15 +41,24 @@ from horizont.workflow.provenance import certificate_provenance
 
 VERIFY_TIMEOUT_S = 1800.0
 
-#: The trainings of each framework: in float64, which decides, and in float32, which is timed; each
-#: with the perturbations that show its rounding noise.
+#: The trainings of each framework, in float64, which decides, and in float32, which is timed: the
+#: timed step, its reruns, which show rounding noise, and the other functions that are timed.
 TRACE_RUNS = (
     TraceRun(dtype="float64"),
+    TraceRun(dtype="float64", perturbation="repeat"),
+    TraceRun(dtype="float64", perturbation="weight_ulp"),
     TraceRun(dtype="float64", perturbation="batch_order"),
+    TraceRun(dtype="float64", path="instrumented"),
+    TraceRun(dtype="float64", path="profiled"),
+    TraceRun(dtype="float64", path="timed_batches"),
     TraceRun(dtype="float32"),
-    TraceRun(dtype="float32", perturbation="batch_order"),
+    TraceRun(dtype="float32", perturbation="repeat"),
     TraceRun(dtype="float32", perturbation="weight_ulp"),
+    TraceRun(dtype="float32", perturbation="weight_ulp_down"),
     TraceRun(dtype="float32", perturbation="thread_count"),
+    TraceRun(dtype="float32", path="instrumented"),
+    TraceRun(dtype="float32", path="timed_batches"),
+    TraceRun(dtype="float32", path="timed_batches", perturbation="weight_ulp"),
 )
 
 #: Compute threads of the trainings, and of those that perturb their number.
@@ -55,7 +66,9 @@ DEFAULT_THREADS = 1
 PERTURBED_THREADS = 2
 
 #: The trainings of a variant; its noise is that of its framework.
-VARIANT_TRACE_RUNS = (TraceRun(dtype="float64"), TraceRun(dtype="float32"))
+VARIANT_TRACE_RUNS = tuple(
+    run for run in TRACE_RUNS if run.perturbation in ("none", "repeat", "batch_order")
+)
 
 #: Tensors by name, of one training and of several.
 Tensors = Mapping[str, NDArray[Any]]
@@ -165,6 +178,9 @@ class EquivalenceChecker:
         """Group the trainings into processes: one for each number of threads."""
         schedule = self.study.equivalence.schedule_for(self.workload)
         framework, variant, device = parse_trainer_name(trainer)
+        timed_batches = self.study.timed_batches(self.workload)
+        if not timed_batches:
+            trace_runs = [run for run in trace_runs if run.path != "timed_batches"]
         for threads in (DEFAULT_THREADS, PERTURBED_THREADS):
             is_perturbed = threads == PERTURBED_THREADS
             runs = [r for r in trace_runs if (r.perturbation == "thread_count") == is_perturbed]
@@ -175,6 +191,7 @@ class EquivalenceChecker:
                     workload=self.study.workload(self.workload),
                     batch=schedule.batch,
                     at_steps=schedule.at_steps,
+                    timed_batches=timed_batches,
                     runs=tuple(runs),
                     seed=self.study.seed,
                     threads=threads,
@@ -201,27 +218,63 @@ class EquivalenceChecker:
             provenance=certificate_provenance(workload, self.dataset, installed),
             frameworks=tuple(installed),
             variants=tuple(name for name in traced if "+" in name),
+            timed_batches=self.study.timed_batches(self.workload),
             missing={
                 name: f"{name} is not installed" for name in FRAMEWORKS if name not in installed
             },
         )
 
 
+#: The perturbations that show rounding noise.
+_NOISE_PERTURBATIONS: tuple[Perturbation, ...] = ("weight_ulp", "weight_ulp_down", "thread_count")
+
+#: The trainings that a check compares with the baseline.
+_CHECK_RUNS: dict[str, tuple[TracePath, Perturbation]] = {
+    "repeat": ("plain", "repeat"),
+    "rows": ("plain", "batch_order"),
+    "instrumented": ("instrumented", "none"),
+    "profiled": ("profiled", "none"),
+}
+
+
 def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
     """Group the tensors by precision; one without trainings is omitted."""
-
-    def tensors_of(dtype: str, perturbation: str = "none") -> dict[str, Tensors]:
-        return {
-            framework: tensors
-            for framework, runs in traced.items()
-            for run, tensors in runs.items()
-            if (run.dtype, run.perturbation) == (dtype, perturbation)
+    sets = []
+    exact: Mapping[str, Tensors] = {}
+    for dtype in ("float64", "float32"):
+        by_dtype = {
+            trainer: {
+                (run.path, run.perturbation): t for run, t in runs.items() if run.dtype == dtype
+            }
+            for trainer, runs in traced.items()
         }
+        tensors_of = partial(_select_tensors, by_dtype)
+        baseline = tensors_of("plain", "none")
+        if not baseline:
+            continue
+        sets.append(
+            TraceSet(
+                dtype,
+                baseline,
+                reruns=[tensors_of("plain", each) for each in _NOISE_PERTURBATIONS],
+                checks={check: tensors_of(*run) for check, run in _CHECK_RUNS.items()},
+                float64_reference=exact,
+            )
+        )
+        exact = baseline
+    return sets
 
-    exact = TraceSet("float64", tensors_of("float64"), [tensors_of("float64", "batch_order")])
-    reruns = [
-        tensors_of("float32", perturbation)
-        for perturbation in ("batch_order", "weight_ulp", "thread_count")
-    ]
-    rounded = TraceSet("float32", tensors_of("float32"), reruns, exact.baseline)
-    return [traces for traces in (exact, rounded) if traces.baseline]
+
+def _select_tensors(
+    by_run: Mapping[str, Mapping[tuple[TracePath, Perturbation], Tensors]],
+    path: TracePath,
+    perturbation: Perturbation,
+) -> dict[str, Tensors]:
+    """Return the tensors of a run by trainer, with those of the timed batches."""
+    selected: dict[str, Tensors] = {}
+    for trainer, runs in by_run.items():
+        paths: list[TracePath] = [path, "timed_batches"] if path == "plain" else [path]
+        found = [runs[each, perturbation] for each in paths if (each, perturbation) in runs]
+        if found:
+            selected[trainer] = ChainMap(*cast(list[MutableMapping[str, NDArray[Any]]], found))
+    return selected

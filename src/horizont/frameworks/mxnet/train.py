@@ -153,6 +153,10 @@ class LocalTrainer(base.EngineQueuedTrainer):
         """Start the input pipeline."""
         return batches(data, self.convert)
 
+    def batch_inputs(self, batch: Batch) -> npt.NDArray[Any]:
+        """Return the inputs of a batch."""
+        return np.asarray(batch[0].asnumpy())
+
     def score(self, inputs: Any) -> Any:
         """Queue the scoring of a batch; a recurrent network continues from the previous batch."""
         shapes = self.setup.network.state_shapes().values()
@@ -290,6 +294,11 @@ class LocalTrainer(base.EngineQueuedTrainer):
         """Return the state of the recurrent layers."""
         names = self.setup.network.state_shapes()
         return {name: state.asnumpy()[0] for name, state in zip(names, self.states, strict=False)}
+
+    def set_recurrent_state(self, states: base.Weights) -> None:
+        """Set the state of the recurrent layers."""
+        names = self.setup.network.state_shapes()
+        self.states = [mx.nd.array(states[name][None], dtype=self.setup.dtype) for name in names]
 
     def reset_recurrent_state(self) -> None:
         """Zero the state of the recurrent layers."""

@@ -232,6 +232,10 @@ class LocalTrainer(base.Trainer):
         """Return the state of the recurrent layers."""
         return self.states.to_named_arrays()
 
+    def set_recurrent_state(self, states: base.Weights) -> None:
+        """Set the state of the recurrent layers."""
+        self.states.assign([states[name] for name in self.states.shapes])
+
     def reset_recurrent_state(self) -> None:
         """Zero the state of the recurrent layers."""
         self.states.reset()
