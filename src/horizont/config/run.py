@@ -147,13 +147,8 @@ def check_batch(global_batch: int, workers: int) -> None:
 
 def check_device(system: System, device: Device) -> None:
     """Refuse a device on which a system, or its variant, does not run."""
-    if device not in system.info.devices:
-        raise UserError(
-            "device", device, f"{', '.join(system.info.devices)} for {system.base_name}"
-        )
-    devices = system.variant_info.devices
-    if device not in devices:
-        raise UserError("device", device, f"{', '.join(devices)} for {system.name}")
+    if device not in system.devices:
+        raise UserError("device", device, f"{', '.join(system.devices)} for {system.name}")
 
 
 def check_settings(

@@ -204,6 +204,11 @@ class System(ConfigModel):
         return variant_info(self.framework, self.variant)
 
     @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices on which its workers can compute in its variant."""
+        return tuple(name for name in self.info.devices if name in self.variant_info.devices)
+
+    @property
     def is_local(self) -> bool:
         """Whether a single process trains."""
         return self.sync == "local"
