@@ -27,6 +27,7 @@ from horizont.errors import UserError
 from horizont.launchers.base import check_run
 from horizont.records.provenance import run_key
 from horizont.workflow.check import skip_reason
+from horizont.workflow.provenance import run_files
 
 CUDA = {"device": "cuda"}
 
@@ -137,6 +138,14 @@ def test_a_key_depends_on_the_device() -> None:
     run = small_run("pytorch/local")
     assert run_key(run, {}) != run_key(on_cuda("pytorch/local"), {})
     assert Topology.model_validate({"device": "cpu"}) == Topology()
+
+
+def test_the_code_of_a_gpu_counts_for_a_run_on_one_only() -> None:
+    def code_of(device: str) -> set[str]:
+        run = small_run("pytorch/local", topology={"device": device}, sampler_hz=5)
+        return {"/".join(path.parts[-2:]) for path in run_files(run)}
+
+    assert code_of("cuda") - code_of("cpu") == {"monitoring/gpu.py", "torch/cuda.py"}
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def check_batch(global_batch: int, workers: int) -> None:
 def check_device(system: System, device: Device) -> None:
     """Refuse a device on which a system, or its variant, does not run."""
     if device not in system.devices:
-        raise UserError("device", device, f"{', '.join(system.devices)} for {system.name}")
+        raise UserError("topology.device", device, f"{', '.join(system.devices)} for {system.name}")
 
 
 def check_settings(
