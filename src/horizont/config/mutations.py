@@ -87,15 +87,11 @@ MUTATIONS = {
         "images",
         "rows",
     ),
-    "mixed_states": MutationInfo(
-        "rows in another order at each step", "update", _SHORT_STEPS, "text", "rows"
-    ),
+    "mixed_states": MutationInfo("rows in another order at each step", "update", 2, "text", "rows"),
     "neighbouring_state": MutationInfo(
-        "states handed to the next row", "update", _SHORT_STEPS, "text", "rows"
+        "states handed to the next row", "update", 2, "text", "rows"
     ),
-    "shared_state": MutationInfo(
-        "state of the last row for all", "update", _SHORT_STEPS, "text", "rows"
-    ),
+    "shared_state": MutationInfo("state of the last row for all", "update", 2, "text", "rows"),
     "training_mode": MutationInfo(
         "evaluation with the statistics of the batch", "evaluation", 0, "batch norm"
     ),

@@ -47,10 +47,12 @@ def run_mutation_tests(
     """
     checker = checker_for(workload, paths or study_paths())
     mutations = [name for name in _applicable_mutations(checker) if name in only]
-    checker = replace(checker, study=_with_short_schedule(checker.study, workload))
+    checker = replace(checker, study=_with_short_schedule(checker.study, workload, mutations))
     installed = [name for name in FRAMEWORKS if installed_version(name)]
     assigned = list(zip(mutations, cycle(installed)))
-    trace_runs: dict[str, list[TraceRun]] = {name: list(TRACE_RUNS) for name in installed}
+    needed = {run for mutation in mutations for run in _runs_for(mutation)}
+    sound = [run for run in TRACE_RUNS if run in needed]
+    trace_runs: dict[str, list[TraceRun]] = {name: list(sound) for name in installed}
     for mutation, framework in assigned:
         trace_runs[framework] += [_mutated(run, mutation) for run in _runs_for(mutation)]
     traced = checker.train(trace_runs, "with seeded defects")
@@ -73,15 +75,17 @@ def _mutated(run: TraceRun, mutation: str) -> TraceRun:
     return run.model_copy(update={"mutation": mutation})
 
 
-def _with_short_schedule(study: Study, workload: str) -> Study:
-    """Change the optimizer, and compare the steps in which the defects must show."""
+def _with_short_schedule(study: Study, workload: str, mutations: Collection[str]) -> Study:
+    """Change the optimizer, and compare up to the step after the last one that a defect needs."""
+    shown = [MUTATIONS[name].step for name in mutations if MUTATIONS[name].quantity != "batch"]
+    last = min(MUTATION_STEPS, max(shown, default=0) + 1)
     optimizer = OptimizerConfig(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
     mutated = study.workload(workload).model_copy(update={"optimizer": optimizer})
     return study.model_copy(
         update={
             "workloads": {**study.workloads, workload: mutated},
             "equivalence": EquivalenceConfig(
-                workloads=(workload,), batch=8, at_steps=tuple(range(1, MUTATION_STEPS + 1))
+                workloads=(workload,), batch=8, at_steps=tuple(range(1, last + 1))
             ),
         }
     )

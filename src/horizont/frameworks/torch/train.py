@@ -144,12 +144,13 @@ class LocalTrainer(base.Trainer):
         return {name: model.to_numpy(buffer) for name, buffer in statistics}
 
     def optimizer_state(self) -> base.Weights:
-        """Return the state of the optimizer."""
+        """Return the state of the optimizer, which exists after the first update."""
         state = self.optimizer.state
         return {
             f"{name}.{slot}": model.to_numpy(state[weight][SLOTS[slot]])
             for name, weight in self.parameters.items()
             for slot in self.setup.optimizer.slots
+            if weight in state
         }
 
     def recurrent_state(self) -> base.Weights:
