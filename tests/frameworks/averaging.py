@@ -24,7 +24,7 @@ from horizont.training.context import training_setup
 
 def main(run: Run, data: ImageData, out: Path) -> None:
     """Train as the run describes and write the update of the first worker."""
-    adapter = load_adapter("pytorch")
+    adapter = load_adapter(run.system.framework)
     adapter.configure(1)
     setup = training_setup(run.workload, data, run.seed)
     images, labels = np.array(data.train_images), np.array(data.train_labels)

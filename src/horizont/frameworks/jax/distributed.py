@@ -212,6 +212,12 @@ class LocalSGDTrainer(WorkerTrainer):
         mark("communication")
         return loss
 
+    def compile_instrumented_step(self, batch_size: int) -> None:
+        """Compile the instrumented step and the average; neither counts as a step."""
+        super().compile_instrumented_step(batch_size)
+        self.average_local(self.state.weights)
+        self.steps = 0
+
     def _average_weights_if_due(self) -> None:
         self.steps += 1
         if self.steps % self.local_steps == 0:

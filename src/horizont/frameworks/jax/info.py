@@ -1,6 +1,6 @@
 """What Horizont knows about JAX without loading it."""
 
-from horizont.config.framework import FrameworkInfo, SystemInfo, VariantInfo
+from horizont.config.framework import FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
 
 INFO = FrameworkInfo(
     label="JAX",
@@ -23,6 +23,14 @@ INFO = FrameworkInfo(
             systems=("local",),
             tone=0.35,
             fill="left",
+        ),
+    },
+    readers={
+        "ThreadPoolExecutor": ReaderInfo(
+            mechanism="threads of Python that read and normalise batches with NumPy",
+            workers="threads",
+            min_prefetch_with_workers=1,
+            cache_scope="each example once it was read",
         ),
     },
 )

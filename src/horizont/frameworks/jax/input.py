@@ -1,8 +1,10 @@
-"""JAX's input pipeline: it has none of its own, so batches are gathered and normalised by NumPy."""
+"""JAX's input pipeline: it has none of its own, so NumPy gathers, reads and normalises batches."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -10,10 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from horizont.data.files import DecodedImageCache, ImageReader
 from horizont.frameworks import base
 
 #: Inputs and targets.
 Batch = tuple[jax.Array, jax.Array]
+
+#: The same as NumPy arrays.
+HostBatch = tuple[NDArray[Any], NDArray[Any]]
 
 #: Stored examples to network inputs.
 Convert = Callable[[NDArray[Any]], NDArray[Any]]
@@ -54,15 +60,47 @@ def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
 
 
 def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
-    """Return an iterator over the batches, in the order of the data."""
+    """Return an iterator over the batches, in the order of the data.
+
+    With files, threads start when the first batch is requested, and end when the iterator is
+    closed.
+    """
+    if isinstance(data, base.ImagesOnDisk):
+        return file_batches(data, convert)
     if isinstance(data, base.TextWindows):
-        return (
-            _to_device(*map(to_indices, data.inputs_and_targets(starts))) for starts in data.order
-        )
-    assert isinstance(data, base.InMemoryImages)
+        windows = map(data.inputs_and_targets, data.order)
+        return (to_device((to_indices(inputs), to_indices(targets))) for inputs, targets in windows)
     images, labels = to_native_layout(data.images), to_indices(data.labels)
-    return (_to_device(convert(images[indices]), labels[indices]) for indices in data.order)
+    return (to_device((convert(images[indices]), labels[indices])) for indices in data.order)
 
 
-def _to_device(inputs: NDArray[Any], targets: NDArray[Any]) -> Batch:
+def to_device(batch: HostBatch) -> Batch:
+    """Return the arrays of a batch as those of JAX."""
+    inputs, targets = batch
     return jnp.asarray(inputs), jnp.asarray(targets)
+
+
+def file_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
+    """Yield the batches of files, read by threads if there are workers."""
+    files, labels = data.files, to_indices(data.files.labels)
+    read: ImageReader = files.read
+    if data.input.cache:
+        read = DecodedImageCache(len(files), files.shape, files.read)
+
+    def load(indices: NDArray[Any]) -> HostBatch:
+        return convert(to_native_layout(read(indices))), labels[indices]
+
+    if not data.input.workers:
+        yield from (to_device(load(indices)) for indices in data.order)
+        return
+    pool = ThreadPoolExecutor(data.input.workers)
+    pending: deque[Future[HostBatch]] = deque()
+    try:
+        for indices in data.order:
+            pending.append(pool.submit(load, indices))
+            if len(pending) > data.input.prefetch:
+                yield to_device(pending.popleft().result())
+        while pending:
+            yield to_device(pending.popleft().result())
+    finally:
+        pool.shutdown(cancel_futures=True)
