@@ -190,8 +190,8 @@ class Environments:
 
     def _outdated(self, names: list[str]) -> list[str]:
         """Return which environments were neither created from the present lock nor failed."""
-        settled = {**self.stamp["created"], **self.stamp["failed"]}
-        return [name for name in names if settled.get(name) != _digest(_lock(name))]
+        known = {**self.stamp["created"], **self.stamp["failed"]}
+        return [name for name in names if known.get(name) != _digest(_lock(name))]
 
     def _forget(self, name: str) -> None:
         """Remove the environment of a framework, its kernel, and what the stamp says of it."""

@@ -18,7 +18,8 @@ from horizont_textbook import Array
 from horizont_textbook.autodiff import WEIGHTS, network_inputs
 from horizont_textbook.convolution import average_pool, convolution, max_pool
 from horizont_textbook.descent import Momentum, descend, line_examples
-from horizont_textbook.framework_operators import BACKENDS, Case, evaluate
+from horizont_textbook.expressions import Case, evaluate
+from horizont_textbook.framework_operators import BACKENDS
 from horizont_textbook.loss import cross_entropy, softmax
 from horizont_textbook.neuron import ACTIVATIONS
 from horizont_textbook.normalisation import batch_norm
@@ -119,7 +120,7 @@ def run(chapter: str) -> CrossCheck:
     names = [name for name in FRAMEWORKS if name not in missing]
     cases = [vars(case) for cases_of in CASES.values() for case in cases_of()]
     arguments = {name: {"framework": name, "cases": cases} for name in names}
-    function = "horizont_textbook.framework_operators:run_cases"
+    function = "horizont_textbook.framework_cases:run_cases"
     results = call_in_frameworks("cross-check", function, arguments)
     return CrossCheck(CASES[chapter](), results, missing)
 

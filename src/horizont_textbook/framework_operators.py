@@ -1,74 +1,14 @@
-"""Evaluates and differentiates the expressions of the cross-check in the process of a framework."""
+"""The operators, gradients and optimizers of each framework, by the names of the expressions."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from horizont.frameworks import load_adapter
-from horizont_textbook.framework_call import Results
-
-
-@dataclass(frozen=True)
-class Case:
-    """An expression that NumPy and every framework evaluate.
-
-    Attributes
-    ----------
-    expression
-        Lines of assignments; the last one is the result.
-    inputs
-        float64, or integers for labels.
-    by
-        The inputs by which the sum of the result is differentiated; none means all but labels.
-    optimizer, steps
-        If there are settings of `Momentum`: these inputs are updated that many times.
-    random
-        Whether each framework draws random numbers of its own, so that results differ.
-    """
-
-    name: str
-    expression: str
-    inputs: Mapping[str, Any]
-    by: tuple[str, ...] = ()
-    optimizer: Mapping[str, Any] | None = None
-    steps: int = 0
-    random: bool = False
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The inputs by which the sum of the result is differentiated."""
-        return self.by or tuple(n for n, v in self.inputs.items() if v.dtype == np.float64)
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A framework behind one interface.
-
-    `differentiate` calls a function that evaluates a case, and returns its values and the
-    gradients of the sum of the last one; `optimizer` returns a function that updates variables.
-    """
-
-    operators: Mapping[str, Callable[..., Any]]
-    variable: Callable[[Any], Any]
-    to_numpy: Callable[[Any], Any]
-    differentiate: Callable[[Callable[[], dict[str, Any]], list[Any]], tuple[dict[str, Any], Any]]
-    optimizer: Callable[[Mapping[str, Any], list[Any]], Callable[[Any], None]]
-    read: Callable[[Any], Any] = lambda variable: variable
-
-
-def evaluate(
-    expression: str, operators: Mapping[str, Any], inputs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the values of all assignments, the result last."""
-    values = dict(inputs)
-    exec(expression, {"__builtins__": {}, **operators}, values)
-    return {name: value for name, value in values.items() if name not in inputs}
+from horizont_textbook.expressions import Backend
 
 
 def torch_backend() -> Backend:
@@ -271,43 +211,115 @@ def mxnet_backend() -> Backend:
     )
 
 
+def jax_backend() -> Backend:
+    """Return JAX: ``jax.numpy``, ``jax.grad``, optax; a variable is a place for an array."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from jax import lax
+
+    jax.config.update("jax_enable_x64", True)
+
+    class Variable:
+        def __init__(self, value: Any) -> None:
+            self.value = jnp.asarray(value)
+
+    def convolution(x: Any, w: Any, stride: int = 1, padding: int = 0) -> Any:
+        return lax.conv_general_dilated(x, w, (stride,) * 2, [(padding,) * 2] * 2)
+
+    def pool(x: Any, size: int, stride: int, start: float, reduce: Any) -> Any:
+        return lax.reduce_window(
+            x, start, reduce, (1, 1, size, size), (1, 1, stride, stride), "VALID"
+        )
+
+    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float = 1e-5) -> Any:
+        normed = jax.nn.standardize(x, axis=0, variance=x.var(axis=0), epsilon=epsilon)
+        return scale * normed + offset
+
+    def dropout(x: Any, rate: float) -> Any:
+        is_drawn = jax.random.bernoulli(jax.random.key(0), 1 - rate, x.shape)
+        return jnp.where(is_drawn, x / (1 - rate), 0)
+
+    def layer(cell: Any) -> Any:
+        def call(x: Any, input_weight: Any, hidden_weight: Any, bias: Any) -> Any:
+            def step(state: Any, projected: Any) -> Any:
+                state = cell(state, projected + state[0] @ hidden_weight.T)
+                return state, state[0]
+
+            zeros = jnp.zeros((x.shape[0], hidden_weight.shape[1]))
+            projected = (x @ input_weight.T + bias).swapaxes(0, 1)
+            return lax.scan(step, (zeros, zeros), projected)[1].swapaxes(0, 1)
+
+        return call
+
+    def lstm_cell(state: Any, gates: Any) -> Any:
+        entry, forget, candidate, output = jnp.split(gates, 4, axis=-1)
+        memory = jax.nn.sigmoid(forget) * state[1] + jax.nn.sigmoid(entry) * jnp.tanh(candidate)
+        return jax.nn.sigmoid(output) * jnp.tanh(memory), memory
+
+    programs: dict[Any, Any] = {}  # compiled once for all steps of an optimizer
+    names: dict[Any, list[str]] = {}
+
+    def differentiate(run: Any, variables: list[Any]) -> tuple[dict[str, Any], Any]:
+        def total(arrays: Any) -> Any:
+            for variable, array in zip(variables, arrays, strict=True):
+                variable.value = array
+            values = run()
+            names[run] = list(values)  # JAX returns a dictionary in the order of its names
+            return list(values.values())[-1].sum(), list(values.values())
+
+        start = [variable.value for variable in variables]
+        program = programs.setdefault(run, jax.jit(jax.grad(total, has_aux=True)))
+        gradients, values = program(start)
+        for variable, array in zip(variables, start, strict=True):
+            variable.value = array
+        return dict(zip(names[run], values, strict=True)), gradients
+
+    def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
+        rate, momentum = settings["learning_rate"], settings["momentum"]
+        sgd = optax.sgd(rate, momentum or None, settings["nesterov"])
+        state = sgd.init([variable.value for variable in variables])
+
+        def update(gradients: Any) -> None:
+            nonlocal state
+            updates, state = sgd.update(gradients, state)
+            for variable, change in zip(variables, updates, strict=True):
+                variable.value = variable.value + change
+
+        return update
+
+    operators = {
+        **{name: getattr(jnp, name) for name in ("sum", "mean", "exp", "sin", "tanh")},
+        **{name: getattr(jax.nn, name) for name in ("sigmoid", "relu", "elu", "softplus")},
+        # At 0, the derivative of JAX's own leaky_relu is 1.
+        "leaky_relu": lambda x, slope=0.125: jnp.where(x > 0, x, slope * x),
+        "softmax": jax.nn.softmax,
+        "cross_entropy": lambda scores, labels: optax.softmax_cross_entropy_with_integer_labels(
+            scores, labels
+        ).mean(),
+        "convolution": convolution,
+        "max_pool": lambda x, size, stride: pool(x, size, stride, -np.inf, lax.max),
+        "average_pool": lambda x, size, stride: pool(x, size, stride, 0.0, lax.add) / size**2,
+        "batch_norm": batch_norm,
+        "dropout": dropout,
+        "recurrent": layer(lambda state, sums: (jnp.tanh(sums), state[1])),
+        "lstm": layer(lstm_cell),
+    }
+
+    return Backend(
+        operators,
+        Variable,
+        lambda value: np.array(value.value if isinstance(value, Variable) else value),
+        differentiate,
+        optimizer,
+        lambda variable: variable.value,
+    )
+
+
 #: By the names of the registry.
-BACKENDS = {"tensorflow": tensorflow_backend, "pytorch": torch_backend, "mxnet": mxnet_backend}
-
-
-def run_case(backend: Backend, case: Case) -> dict[str, Any]:
-    """Return values and gradients of a case, or the paths of its optimizer."""
-    inputs = {name: backend.variable(np.asarray(v)) for name, v in case.inputs.items()}
-    variables = [inputs[name] for name in case.variables]
-
-    def run() -> dict[str, Any]:
-        tensors = {name: backend.read(value) for name, value in inputs.items()}
-        return evaluate(case.expression, backend.operators, tensors)
-
-    if case.optimizer is None:
-        values, gradients = backend.differentiate(run, variables)
-        named = zip(case.variables, gradients, strict=True)
-        values |= {f"d{list(values)[-1]}/d{name}": gradient for name, gradient in named}
-        return {name: backend.to_numpy(value) for name, value in values.items()}
-    # No optimizer has a delay: gradients wait in a queue, at first the oldest one is repeated.
-    queue: deque[Any] = deque(maxlen=case.optimizer["delay"] + 1)
-    update = backend.optimizer(case.optimizer, variables)
-    path = [[backend.to_numpy(variable) for variable in variables]]
-    for _ in range(case.steps):
-        queue.append(backend.differentiate(run, variables)[1])
-        update(queue[0])
-        path.append([backend.to_numpy(variable) for variable in variables])
-    points = zip(case.variables, zip(*path, strict=True), strict=True)
-    return {f"path of {name}": np.stack(values) for name, values in points}
-
-
-def run_cases(framework: str, cases: Sequence[Mapping[str, Any]]) -> Results:
-    """Return the arrays of all cases; of a `Case`, JSON has the fields, and lists for arrays."""
-    load_adapter(framework).configure(1)
-    backend = BACKENDS[framework]()
-    results: Results = {}
-    for fields in cases:
-        inputs = {name: np.asarray(value) for name, value in fields["inputs"].items()}
-        case = Case(**{**fields, "inputs": inputs, "by": tuple(fields["by"])})
-        results[case.name] = run_case(backend, case)
-    return results
+BACKENDS = {
+    "tensorflow": tensorflow_backend,
+    "pytorch": torch_backend,
+    "mxnet": mxnet_backend,
+    "jax": jax_backend,
+}

@@ -73,7 +73,7 @@ def run_group(module: str, size: int) -> Results:
         By exercise and name; an array has a row for each process that computed it, by rank.
     """
     exercises: Exercises = import_module(module).run_exercises
-    others = start_processes(  # type: ignore[no-untyped-call]
+    others = start_processes(
         _run_other_rank, (exercises, size), size - 1, join=False, start_method="fork"
     )
     gathered = _run_rank(0, exercises, size)

@@ -62,8 +62,19 @@ def dmlc_environment(roles: Sequence[str], addresses: Sequence[str], index: int)
     }
 
 
+def jax_environment(roles: Sequence[str], addresses: Sequence[str], index: int) -> dict[str, str]:
+    """Return variables for ``jax.distributed.initialize``, which has none of its own for all."""
+    ranks = {"RANK": str(index), "WORLD_SIZE": str(len(roles))}
+    return {**ranks, "COORDINATOR": addresses[0]}
+
+
 #: Of several processes, by framework: from the roles and addresses of all, and the index of one.
-ENVIRONMENTS = {"tensorflow": tf_config, "pytorch": torch_environment, "mxnet": dmlc_environment}
+ENVIRONMENTS = {
+    "tensorflow": tf_config,
+    "pytorch": torch_environment,
+    "mxnet": dmlc_environment,
+    "jax": jax_environment,
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,8 @@ PROGRAMS = {
     "mxnet_dist_async": Program(
         "mxnet", "KVStore dist_async", ("mxnet_kvstore", "dist_async"), *_KVSTORE, exact=False
     ),
+    "jax_single": Program("jax", "jax.jit, jax.value_and_grad, optax.sgd", ("jax_single",)),
+    "jax_allreduce": Program("jax", "shard_map, pmean, gloo", ("jax_allreduce",), _WORKERS),
 }  # fmt: skip
 
 

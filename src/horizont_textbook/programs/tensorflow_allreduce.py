@@ -32,7 +32,7 @@ def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return loss
 
 
-@tf.function  # type: ignore[untyped-decorator]
+@tf.function
 def distributed_step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Run the same step in all processes."""
     return strategy.run(step, args=(x, labels))

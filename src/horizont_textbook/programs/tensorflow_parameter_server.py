@@ -25,7 +25,7 @@ with strategy.scope():
     weight, bias = tf.Variable(tf.zeros((6, 3))), tf.Variable(tf.zeros(3))
 
 
-@tf.function  # type: ignore[untyped-decorator]
+@tf.function
 def step(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Run one step of gradient descent, on the next idle worker."""
     with tf.GradientTape() as tape:

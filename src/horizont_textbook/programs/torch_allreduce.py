@@ -14,7 +14,7 @@ host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 # init_process_group("gloo") would do the same with these four variables, but listen on all
 # network addresses. Here the first process listens on its own address only.
 listener = socket.create_server((host, port)).detach() if rank == 0 else None
-store = dist.TCPStore(host, port, workers, is_master=rank == 0, master_listen_fd=listener)  # type: ignore[attr-defined]
+store = dist.TCPStore(host, port, workers, is_master=rank == 0, master_listen_fd=listener)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=workers)
 
 examples = np.load("../examples.npz")
@@ -32,7 +32,7 @@ for x, labels in zip(examples["x"], examples["labels"], strict=True):
     loss = torch.nn.functional.cross_entropy(scores, torch.tensor(labels[own]))
     optimizer.zero_grad()
     # The backward pass averages the gradients over all processes.
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
     losses.append(loss.item())
 

@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 rank, members = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 listener = socket.create_server((host, port)).detach() if rank == 0 else None
-store = dist.TCPStore(host, port, members, is_master=rank == 0, master_listen_fd=listener)  # type: ignore[attr-defined]
+store = dist.TCPStore(host, port, members, is_master=rank == 0, master_listen_fd=listener)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=members)
 
 examples = np.load("../examples.npz")
@@ -39,9 +39,9 @@ for x, labels in zip(examples["x"], examples["labels"], strict=True):
     else:
         scores = torch.tensor(x[own]) @ weight + bias
         loss = torch.nn.functional.cross_entropy(scores, torch.tensor(labels[own]))
-        loss.backward()  # type: ignore[no-untyped-call]
-        dist.send(weight.grad, 0)  # type: ignore[arg-type]
-        dist.send(bias.grad, 0)  # type: ignore[arg-type]
+        loss.backward()
+        dist.send(weight.grad, 0)
+        dist.send(bias.grad, 0)
         dist.recv(weight.detach(), 0)
         dist.recv(bias.detach(), 0)
         losses.append(loss.item())

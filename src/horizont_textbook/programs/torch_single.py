@@ -15,7 +15,7 @@ losses = []
 for x, labels in zip(examples["x"], examples["labels"], strict=True):
     loss = torch.nn.functional.cross_entropy(model(torch.tensor(x)), torch.tensor(labels))
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
     losses.append(loss.item())
 
