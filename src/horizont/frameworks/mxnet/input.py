@@ -21,7 +21,7 @@ Batch = tuple[Any, Any]
 Convert = Callable[[npt.NDArray[Any]], Any]
 
 
-class ImageDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
+class ImageDataset(mx.gluon.data.Dataset):
     """Images in memory or files; an item is the batch of the given indices, read and normalised.
 
     Normalising in NumPy ends before the batch is returned. With MXNet's operators it would only be
@@ -38,7 +38,7 @@ class ImageDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
         return self.convert(self.read(indices)), to_index_tensor(self.labels[indices])
 
 
-class WindowDataset(mx.gluon.data.Dataset):  # type: ignore[misc]
+class WindowDataset(mx.gluon.data.Dataset):
     """A text in memory; an item is the batch of the windows with the given starts."""
 
     def __init__(self, windows: base.TextWindows) -> None:

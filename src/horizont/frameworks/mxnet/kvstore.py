@@ -40,7 +40,7 @@ def _set_barrier_before_exit(store: Any, enabled: bool) -> None:
 DEFAULT_BIGARRAY_BOUND = 1_000_000
 
 
-class RecordingOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
+class RecordingOptimizer(mx.optimizer.Optimizer):
     """An optimizer that records each of its updates.
 
     Parameters

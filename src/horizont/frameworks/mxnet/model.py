@@ -24,7 +24,7 @@ HYBRIDIZE_OPTIONS: dict[str, dict[str, bool]] = {
 }
 
 
-class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
+class ExternalDropout(mx.gluon.HybridBlock):
     """A dropout whose mask is set from outside."""
 
     def __init__(self, shape: layers.Shape) -> None:
@@ -36,7 +36,7 @@ class ExternalDropout(mx.gluon.HybridBlock):  # type: ignore[misc]
         return F.broadcast_mul(values, mask)
 
 
-class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
+class StatefulLSTM(mx.gluon.rnn.LSTM):
     """An LSTM layer that takes and returns a state, (1, examples, units) per part.
 
     MXNet adds two biases; the second stays zero.
@@ -47,7 +47,7 @@ class StatefulLSTM(mx.gluon.rnn.LSTM):  # type: ignore[misc]
         self.l0_h2h_bias.grad_req = "null"
 
 
-class NetworkModule(mx.gluon.HybridBlock):  # type: ignore[misc]
+class NetworkModule(mx.gluon.HybridBlock):
     """The layers of a network, applied to the outputs of their sources.
 
     A recurrent network takes the states of its layers after the input, and returns the new ones

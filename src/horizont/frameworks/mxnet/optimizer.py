@@ -87,7 +87,7 @@ def canonical_state(config: OptimizerConfig, state: Any) -> list[Any]:
     return [state.asnumpy() / -config.learning_rate]
 
 
-class Adam(mx.optimizer.Adam):  # type: ignore[misc]
+class Adam(mx.optimizer.Adam):
     """Adam in float32, by algorithm 1 of its paper.
 
     MXNet's operator adds epsilon before the second moment is corrected; with
@@ -105,7 +105,7 @@ class Adam(mx.optimizer.Adam):  # type: ignore[misc]
         super().update(index, weight, grad, state)
 
 
-class Nesterov(mx.optimizer.NAG):  # type: ignore[misc]
+class Nesterov(mx.optimizer.NAG):
     """Nesterov's momentum in float32, with weight decay as a part of the gradient.
 
     MXNet's operator with weight decay computes a different update from the second step on.
@@ -124,7 +124,7 @@ class Nesterov(mx.optimizer.NAG):  # type: ignore[misc]
         super().update_multi_precision(index, weight, grad, state)
 
 
-class _Float64Optimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
+class _Float64Optimizer(mx.optimizer.Optimizer):
     def __init__(self, config: OptimizerConfig, **kwargs: float) -> None:
         super().__init__(**kwargs)
         self.config = config

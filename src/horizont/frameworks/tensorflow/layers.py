@@ -16,7 +16,7 @@ from horizont.networks.layers import Shape
 from horizont.networks.network import INPUT, Network
 
 
-class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
+class PaddedMaxPool(keras.layers.Layer):
     """Max pooling with the same padding on every side, which Keras does not offer.
 
     Keras' "same" pads an even image that is halved on one side only. XLA has no pooling with
@@ -34,7 +34,7 @@ class PaddedMaxPool(keras.layers.Layer):  # type: ignore[misc]
         return tf.nn.max_pool2d(padded, self.window, self.stride, "VALID")
 
 
-class ExternalDropout(keras.layers.Layer):  # type: ignore[misc]
+class ExternalDropout(keras.layers.Layer):
     """A dropout whose mask is set from outside.
 
     Attributes
@@ -155,7 +155,7 @@ def _pool(layer: layers.MaxPool, options: dict[str, Any]) -> Callable[..., Any]:
     if not padding:
         return PaddedMaxPool(layer, **options)
     kind = keras.layers.MaxPooling2D if layer.mode == "max" else keras.layers.AveragePooling2D
-    return kind(layer.kernel, layer.stride, padding=padding, **options)  # type: ignore[no-any-return]
+    return kind(layer.kernel, layer.stride, padding=padding, **options)
 
 
 def _convolution(layer: layers.Conv, options: dict[str, Any]) -> Callable[..., Any]:
@@ -170,7 +170,7 @@ def _convolution(layer: layers.Conv, options: dict[str, Any]) -> Callable[..., A
         **options,
     )
     if padding:
-        return convolution  # type: ignore[no-any-return]
+        return convolution
     pad = keras.layers.ZeroPadding2D(layer.padding, **{**options, "name": f"{layer.name}_padding"})
     return lambda images: convolution(pad(images))
 

@@ -94,7 +94,7 @@ CACHE_FOLDER = "compiled"
 def apply_variant(module: nn.Module, variant: str) -> nn.Module:
     """Return what a training step calls; it shares its weights with the module."""
     if variant == "channels_last":
-        return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+        return module.to(memory_format=torch.channels_last)
     if variant == "compiled":
         return _compile(module)
     return module
@@ -108,4 +108,4 @@ def _compile(module: nn.Module) -> nn.Module:
     """
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(CACHE_FOLDER).absolute())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    return torch.compile(module, dynamic=False)  # type: ignore[return-value]
+    return torch.compile(module, dynamic=False)

@@ -46,7 +46,7 @@ def set_float32_precision(variant: str) -> None:
 
 def record_event() -> torch.cuda.Event:
     """Queue a reading of the device's clock after all operators queued so far."""
-    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event = torch.cuda.Event(enable_timing=True)
     event.record()
     return event
 

@@ -59,7 +59,7 @@ class AllReduceTrainer(WorkerTrainer):
         )
         if setup.device == "cpu":
             # DDP's clocks run at every step; by default at every hundredth after the tenth.
-            self.replica._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
+            self.replica._set_ddp_runtime_logging_sample_rate(1)
         if job.run.gradient_exchange.compression == "float16":
             self.replica.register_comm_hook(None, fp16_compress_hook)
         self.last_gradient: Any = None
@@ -70,7 +70,7 @@ class AllReduceTrainer(WorkerTrainer):
             self._register_gradient_hooks()
         loss = self.forward(batch)
         mark("forward")
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         mark("backward", self.last_gradient)
         mark("communication")
         self.update()
@@ -84,11 +84,11 @@ class AllReduceTrainer(WorkerTrainer):
             self.last_gradient = self.read_clock()
 
         for weight in self.parameters.values():
-            weight.register_hook(record_time)  # type: ignore[no-untyped-call]
+            weight.register_hook(record_time)
 
     def communication_stats(self) -> CommunicationStats | None:
         """Return the sums over all steps but the last; DDP logs their means."""
-        logged = self.replica._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        logged = self.replica._get_ddp_logging_data()
         steps = int(logged.get("iteration", 0))
         exchange_ns = logged.get("avg_backward_comm_time", 0)
         overlap_ns = logged.get("avg_backward_compute_comm_overlap_time", 0)
@@ -150,7 +150,7 @@ def init_process_group(job: WorkerJob) -> None:
     host, port = workers[0].rsplit(":", 1)
     timeout = timedelta(seconds=job.run.timeout_s)
     listening = socket.create_server((host, int(port))).detach() if rank == 0 else None
-    store = dist.TCPStore(  # type: ignore[attr-defined]
+    store = dist.TCPStore(
         host,
         int(port),
         len(members),

@@ -125,7 +125,7 @@ def batches(
         dataset = ImageDataset(data, convert)
     loader = DataLoader(
         dataset,
-        batch_sampler=data.order,  # type: ignore[arg-type]
+        batch_sampler=data.order,
         collate_fn=identity_collate,
         num_workers=pipeline.workers,
         prefetch_factor=pipeline.prefetch or None,

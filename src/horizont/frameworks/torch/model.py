@@ -91,7 +91,7 @@ class StatefulLSTM(nn.LSTM):
         super().__init__(features, units, batch_first=True)
         nn.init.zeros_(self.bias_hh_l0).requires_grad_(False)
 
-    def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Process (examples, time steps, features)."""
         initial = None
         if self.state is not None:
