@@ -47,7 +47,7 @@ class LocalTrainer(base.Trainer):
         self.parameters = dict(model.named_weights(self.module))
         for name, factor in setup.gradient_factors.items():
             scale = partial(torch.mul, other=factor)
-            self.parameters[name].register_hook(scale)  # type: ignore[no-untyped-call]
+            self.parameters[name].register_hook(scale)
         self.replica: nn.Module = apply_variant(self.module, setup.variant)
         self.reduction = setup.loss_reduction
         self.convert = input_converter(setup)
@@ -95,7 +95,7 @@ class LocalTrainer(base.Trainer):
     def step(self, batch: Batch) -> torch.Tensor:
         """Run one training step."""
         loss = self.forward(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.update()
         return loss.detach()
 
@@ -103,7 +103,7 @@ class LocalTrainer(base.Trainer):
         """Run one training step; on a CPU a phase has finished when PyTorch returns."""
         loss = self.forward(batch)
         mark("forward")
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         mark("backward")
         self.update()
         mark(self.update_phase)
@@ -126,7 +126,7 @@ class LocalTrainer(base.Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         logits = self.replica(inputs)
         loss = self.loss(logits, labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         model.set_running_statistics(self.module, statistics)
         for name, layer in self.recurrent.items():
             layer.state = states[name]
