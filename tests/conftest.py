@@ -67,6 +67,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: urgency[item.path])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that starts processes of frameworks, its marks' arguments, without these."""
+    named = {name: None for mark in item.iter_markers("framework") for name in mark.args}
+    if missing := [name for name in named if installed_version(name) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give each test process its own temporary folder."""

@@ -62,7 +62,13 @@ def test_there_are_enough_cases() -> None:
 ALL = os.environ.get("HORIZONT_CHAOS") == "all"
 
 
-@pytest.mark.parametrize("system", SYSTEMS if ALL else REPRESENTATIVE)
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(name, marks=pytest.mark.framework(name.partition("/")[0]))
+        for name in (SYSTEMS if ALL else REPRESENTATIVE)
+    ],
+)
 def test_only_the_record_is_left(
     system: str, tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,8 +222,8 @@ def test_a_host_uses_no_more_than_its_cpu_quota(tmp_path: Path) -> None:
     assert used_s < other_s + 0.6 * 0.2 * 1.3
 
 
+@pytest.mark.framework("pytorch")
 @needs_hosts
-@pytest.mark.framework
 @pytest.mark.usefixtures("nothing_left", "no_hosts_left")
 def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Path) -> None:
     steps = {"warmup": 1, "timed": 40, "instrumented": 2}

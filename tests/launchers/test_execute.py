@@ -48,6 +48,7 @@ def _is_worker(process: psutil.Process) -> bool:
     return "horizont.training" in process.cmdline()
 
 
+@pytest.mark.framework("pytorch")
 def test_a_killed_worker_ends_the_run(tmp_path: Path, small_cifar: Path) -> None:
     record, killed = interrupted(lambda workers: workers[1].kill(), tmp_path, small_cifar)
     assert killed
@@ -57,6 +58,7 @@ def test_a_killed_worker_ends_the_run(tmp_path: Path, small_cifar: Path) -> None
     assert "failed" in events
 
 
+@pytest.mark.framework("pytorch")
 def test_a_stopped_worker_ends_the_run_by_its_timeout(tmp_path: Path, small_cifar: Path) -> None:
     for timeout_s in (20, 40, 80):  # a busy machine may not start training in time
         folder = tmp_path / str(timeout_s)
@@ -71,6 +73,7 @@ def test_a_stopped_worker_ends_the_run_by_its_timeout(tmp_path: Path, small_cifa
     assert "timeout" in record.result.reason
 
 
+@pytest.mark.framework("pytorch")
 def test_an_error_in_a_worker_is_the_reason(tmp_path: Path, small_cifar: Path) -> None:
     (tmp_path / "empty").mkdir()
     record = execute(

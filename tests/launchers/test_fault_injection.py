@@ -47,6 +47,7 @@ def run_with_fault(
     return record, report
 
 
+@pytest.mark.framework("pytorch")
 def test_a_killed_worker_is_detected_by_the_others(tmp_path: Path, small_cifar: Path) -> None:
     record, report = run_with_fault(
         "pytorch/sync/allreduce", tmp_path, small_cifar, steps=5000, kind="kill"
@@ -66,6 +67,7 @@ def test_a_killed_worker_is_detected_by_the_others(tmp_path: Path, small_cifar: 
     assert (row["outcome"], row["weight_holders"], row["survivors"]) == ("aborts", "", "")
 
 
+@pytest.mark.framework("pytorch")
 def test_the_others_wait_for_a_paused_server(tmp_path: Path, small_cifar: Path) -> None:
     record, report = run_with_fault(
         "pytorch/sync/parameter_server", tmp_path, small_cifar, kind="pause", target="server",
@@ -83,6 +85,7 @@ def test_the_others_wait_for_a_paused_server(tmp_path: Path, small_cifar: Path) 
     assert (row["steps"], row["first_error"], row["outcome"]) == (61, "completed", "completes")
 
 
+@pytest.mark.framework("mxnet")
 def test_a_stalled_run_is_reported(tmp_path: Path, small_cifar: Path) -> None:
     record, report = run_with_fault(
         "mxnet/async/parameter_server", tmp_path, small_cifar, kind="kill"
@@ -96,6 +99,7 @@ def test_a_stalled_run_is_reported(tmp_path: Path, small_cifar: Path) -> None:
     assert row["weight_holders"] == "server-0, worker-0"
 
 
+@pytest.mark.framework("pytorch")
 def test_a_worker_that_restarts_too_late_does_not_rejoin(tmp_path: Path, small_cifar: Path) -> None:
     record, report = run_with_fault(
         "pytorch/async/parameter_server", tmp_path, small_cifar, steps=5000, kind="restart",

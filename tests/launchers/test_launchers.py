@@ -83,7 +83,7 @@ def test_a_study_is_checked_against_its_launchers(
         load_study(study_folder)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("pytorch")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_launcher_needs_no_shared_file_system(tmp_path: Path, small_cifar: Path) -> None:
     record = run_remotely(ASYNCHRONOUS, tmp_path, small_cifar, save_weights=True)
@@ -102,7 +102,7 @@ def test_a_launcher_needs_no_shared_file_system(tmp_path: Path, small_cifar: Pat
     assert record.result.train_s == pytest.approx(max(durations_s))
 
 
-@pytest.mark.framework
+@pytest.mark.framework("pytorch")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_fault_is_observed_without_a_shared_file_system(
     tmp_path: Path, small_cifar: Path

@@ -115,7 +115,7 @@ def test_outside_a_project_the_folder_is_named(tmp_path: Path) -> None:
     assert "a folder of the project" in done.stderr
 
 
-@pytest.mark.framework
+@pytest.mark.framework("pytorch")
 @pytest.mark.usefixtures("nothing_left")
 def test_an_interrupt_preserves_finished_runs(study_folder: Paths) -> None:
     change(study_folder, "experiments.local.systems", ["pytorch/local"])

@@ -11,7 +11,7 @@ from horizont.workflow.experiment import execute_experiment
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("pytorch")
 
 FAULT = {"kind": "kill", "target": "coordinator", "at_step": 3}
 

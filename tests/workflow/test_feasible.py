@@ -50,6 +50,7 @@ def without_privileges(answer: Callable[[], str]) -> str:
     return text
 
 
+@pytest.mark.framework("pytorch")
 def test_an_unprivileged_user_gets_the_reason_of_a_skipped_run() -> None:
     run = of(LIMITED)
     skip_reason(run)  # queries the framework, too, as long as all files are readable
@@ -79,6 +80,7 @@ def test_a_finished_record_is_used_where_the_run_could_not_be_repeated(
     assert record.result == RunResult(status="ok", wall_s=7.0)
 
 
+@pytest.mark.framework("pytorch")
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_missing_commands_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -12,7 +12,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.verify import verify_workload
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("pytorch", "tensorflow")
 
 WORKLOAD = "lenet5-cifar10"
 

@@ -13,7 +13,7 @@ from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import NO_CERTIFICATE
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("tensorflow", "pytorch", "mxnet")
 
 TINY = {"batch": 8, "steps": 4, "blocks": 1}
 

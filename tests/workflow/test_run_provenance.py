@@ -80,7 +80,7 @@ def executed_files(run: Run, data: Path, folder: Path, monkeypatch: pytest.Monke
 WITHOUT_INFLUENCE = {"__init__.py", "networks/catalogue.py", "networks/lenet.py"}
 
 
-@pytest.mark.framework
+@pytest.mark.framework("pytorch")
 def test_every_executed_file_counts(
     tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 from tests.conftest import small_run
 
+from horizont.config.system import installed_version
 from horizont.launchers.execute import RunPaths, execute
 from horizont.monitoring.progress import StepCount
 from horizont.records.run_folders import find_runs, locate_run
@@ -27,6 +28,8 @@ STEPS = {"warmup": 2, "timed": 200, "instrumented": 2}
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory, small_cifar):
     """Return the folder of records and the states read from before to after a run."""
+    if installed_version("pytorch") is None:
+        pytest.skip("pytorch is not installed")
     records = tmp_path_factory.mktemp("records")
     store = records / "test" / "lenet5-cifar10"
     run = small_run(steps=STEPS, sampler_hz=20, evaluation={"examples": 50})
