@@ -108,3 +108,58 @@ def gluon_lstm(ready: list[Any]) -> Loop:
         mx.nd.waitall()
 
     return train
+
+
+def jax_lstm(ready: list[Any]) -> Loop:
+    """Train two LSTM layers, each a scan over the time steps; the state carried by hand."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    rows = ready[0][0].shape[0]
+    initialize = jax.nn.initializers.glorot_uniform()
+    shapes = [(WORDS, UNITS), *[(UNITS, 4 * UNITS)] * 4, (UNITS, WORDS)]
+    keys = jax.random.split(jax.random.key(0), len(shapes))
+    matrices = [initialize(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+    biases = [jnp.zeros(4 * UNITS), jnp.zeros(4 * UNITS), jnp.zeros(WORDS)]
+    optimizer = optax.chain(optax.clip_by_global_norm(CLIP_NORM), optax.sgd(RATE))
+
+    def lstm(inward: Any, recurrent: Any, bias: Any, values: Any, state: Any) -> Any:
+        def cell(state: Any, gates: Any) -> Any:
+            hidden, memory = state
+            i, f, c, o = jnp.split(gates + hidden @ recurrent, 4, axis=-1)
+            memory = jax.nn.sigmoid(f) * memory + jax.nn.sigmoid(i) * jnp.tanh(c)
+            hidden = jax.nn.sigmoid(o) * jnp.tanh(memory)
+            return (hidden, memory), hidden
+
+        state, outputs = jax.lax.scan(cell, state, (values @ inward + bias).swapaxes(0, 1))
+        return outputs.swapaxes(0, 1), state
+
+    def loss(weights: Any, states: Any, words: Any, targets: Any) -> Any:
+        (embedding, *layers, head), (*layer_biases, head_bias) = weights
+        values, after = embedding[words], []
+        for number, (bias, state) in enumerate(zip(layer_biases, states, strict=True)):
+            values, final = lstm(*layers[2 * number : 2 * number + 2], bias, values, state)
+            after.append(final)
+        losses = optax.softmax_cross_entropy_with_integer_labels(values @ head + head_bias, targets)
+        return losses.sum(axis=1).mean(), after
+
+    def step(weights: Any, state: Any, states: Any, words: Any, targets: Any) -> Any:
+        (value, states), gradients = jax.value_and_grad(loss, has_aux=True)(
+            weights, states, words, targets
+        )
+        updates, state = optimizer.update(gradients, state)
+        return optax.apply_updates(weights, updates), state, states, value
+
+    compiled = jax.jit(step, donate_argnums=(0, 1, 2))
+    weights = (matrices, biases)
+    trained = [weights, optimizer.init(weights)]
+
+    def train() -> None:
+        zeros = [tuple(jnp.zeros((rows, UNITS)) for _ in range(2)) for _ in range(2)]
+        states: Any = zeros
+        for words, targets in ready:
+            trained[0], trained[1], states, value = compiled(*trained, states, words, targets)
+        value.block_until_ready()
+
+    return train

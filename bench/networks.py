@@ -13,15 +13,15 @@ from bench.loops import compare
 GOAL = 1 / 1.02  # at most 1.02 times their time
 
 CASES = [
-    *((framework, "lenet") for framework in ("pytorch", "tensorflow", "mxnet")),
-    *((framework, "alexnet-small") for framework in ("pytorch", "tensorflow", "mxnet")),
+    *((framework, "lenet") for framework in ("pytorch", "tensorflow", "mxnet", "jax")),
+    *((framework, "alexnet-small") for framework in ("pytorch", "tensorflow", "mxnet", "jax")),
     ("pytorch", "resnet18"),
     ("pytorch", "resnet50"),
     ("mxnet", "resnet18"),
     ("mxnet", "resnet50"),
     ("tensorflow", "resnet50"),
     ("pytorch", "inception"),
-    *((framework, "lstm") for framework in ("pytorch", "tensorflow", "mxnet")),
+    *((framework, "lstm") for framework in ("pytorch", "tensorflow", "mxnet", "jax")),
 ]
 
 

@@ -85,7 +85,38 @@ def mxnet(case: Case, batches: list[Any]) -> tuple[str, Loop]:
     return "Gluon's Trainer loop", loop
 
 
-PEERS = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}
+def jax(case: Case, batches: list[Any]) -> tuple[str, Loop]:
+    """Build a loop of pure functions over the same batches, as in JAX's tutorials."""
+    import jax
+    import optax
+
+    if case.reads_text:
+        return "lax.scan", language.jax_lstm(batches)
+    weights, apply = plain.jax_plain(case.network, batches[0][0].shape[1:])
+    optimizer = optax.sgd(RATE)
+
+    def loss(weights: Any, images: Any, labels: Any, key: Any) -> Any:
+        scores = apply(weights, images, key)
+        return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
+
+    def step(weights: Any, state: Any, images: Any, labels: Any, key: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(weights, images, labels, key)
+        updates, state = optimizer.update(gradients, state)
+        return optax.apply_updates(weights, updates), state, value
+
+    compiled = jax.jit(step, donate_argnums=(0, 1))
+    trained = [weights, optimizer.init(weights)]
+    keys = jax.random.split(jax.random.key(0), len(batches))
+
+    def loop() -> None:
+        for (images, labels), key in zip(batches, keys, strict=True):
+            trained[0], trained[1], value = compiled(*trained, images, labels, key)
+            value.block_until_ready()
+
+    return "jit, value_and_grad", loop
+
+
+PEERS = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet, "jax": jax}
 
 
 def main(framework: str, network: str, variant: str = DEFAULT) -> None:

@@ -105,3 +105,55 @@ def gluon_plain(network: str) -> Any:
     net.initialize(mx.init.Xavier())
     net.hybridize(static_alloc=True, static_shape=True)
     return net
+
+
+def jax_plain(network: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Write a pure function of weights, for images (height, width, channels).
+
+    Returns
+    -------
+    tuple
+        The initial weights, a list, and the function of weights, images and a key.
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    words = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+    dimensions = ("NHWC", "HWIO", "NHWC")
+
+    def apply(weights: Any, values: Any, key: Any, layers: Layers = NETWORKS[network]) -> Any:
+        remaining = iter(weights)
+        for number, layer in enumerate(layers):
+            match layer:
+                case ("conv", _, _, stride, padding):
+                    kernel, bias = next(remaining)
+                    sides = [(padding, padding)] * 2
+                    values = bias + lax.conv_general_dilated(
+                        values, kernel, (stride, stride), sides, dimension_numbers=dimensions
+                    )
+                case ("pool", size, stride):
+                    window, strides = (1, size, size, 1), (1, stride, stride, 1)
+                    values = lax.reduce_window(values, -jnp.inf, lax.max, window, strides, "VALID")
+                case ("dense", _):
+                    matrix, bias = next(remaining)
+                    values = values @ matrix + bias
+                case "flatten":
+                    values = values.reshape(len(values), -1)
+                case "dropout":
+                    drawn = jax.random.bernoulli(jax.random.fold_in(key, number), 0.5, values.shape)
+                    values = jnp.where(drawn, values / 0.5, 0)
+                case function:
+                    values = words[function](values)
+        return values
+
+    initialize = jax.nn.initializers.glorot_uniform()
+    key, images = jax.random.key(0), jnp.zeros((1, *shape))
+    weights: list[Any] = []
+    for number, layer in enumerate(NETWORKS[network]):
+        if layer[0] in ("conv", "dense"):
+            features = apply(weights, images, key, NETWORKS[network][:number]).shape[-1]
+            window = [layer[2]] * 2 if layer[0] == "conv" else []
+            kernel = initialize(jax.random.fold_in(key, number), (*window, features, layer[1]))
+            weights.append((kernel, jnp.zeros(layer[1])))
+    return weights, apply

@@ -26,8 +26,9 @@ from horizont.records.files import read_events, write_json
 #: Seconds that processes get to end after SIGTERM.
 TERMINATION_S = 2.0
 
-#: Start of the last line of a traceback, or of a message of the command line.
-ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): ")
+#: Start of the last line of a traceback, of a message of the command line, or of a fatal error that
+#: a library in C++ has logged before it aborted: ``F1123 08:55:07.998125    7657 client.h:80] ``.
+ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): |F\d{4} [\d:.]+ +\d+ \S+\] ")
 
 
 class ProcessGroup:
