@@ -134,7 +134,7 @@ class AllReduceTrainer(WorkerTrainer):
 
     group_state: TrainState
 
-    @property  # type: ignore[override]
+    @property
     def state(self) -> TrainState:
         """The train state of this process."""
         state: TrainState = to_local(self.group_state)

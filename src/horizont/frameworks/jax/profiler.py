@@ -113,11 +113,11 @@ def read_program(text: str) -> dict[str, Instruction]:
     program = {}
     for line in text.splitlines():
         if found := _INSTRUCTION.match(line):
-            path = _PATH.search(line)
+            own_path = _PATH.search(line)
             size = re.match(r"\w+\[([\d,]*)\]", found["result"])
             numbers = [int(number) for number in size[1].split(",") if number] if size else []
             operands = re.findall(r"%([\w.\-]+)", found["in"])
-            program[found["name"]] = Instruction(path[1] if path else "", numbers, operands)
+            program[found["name"]] = Instruction(own_path[1] if own_path else "", numbers, operands)
     read_by: dict[str, list[str]] = {name: [] for name in program}
     for name, instruction in program.items():
         for operand in instruction.operands:
