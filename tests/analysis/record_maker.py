@@ -193,6 +193,7 @@ def make_comparisons(diverges: bool = False) -> pd.DataFrame:
                     limit = 0.0 if exact else bound * (1 + step / 4)
                     row = {"quantity": quantity, "tensor": tensor, "step": step, "pair": pair}
                     row |= {"dtype": dtype, "distance": distance, "bound": limit}
+                    row |= {"check": "frameworks", "subject": ""}
                     rows.append(
                         {
                             **row,

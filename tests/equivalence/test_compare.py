@@ -325,6 +325,7 @@ def test_reduced_precision_is_found_by_the_bits_of_the_values() -> None:
 
 def test_one_inaccurate_framework_does_not_widen_the_bound_of_logits() -> None:
     assert continuous_bound([1e-6], [4e-7, 1e-4, 4e-7]) == pytest.approx(CONTINUOUS_FACTOR * 1e-6)
+    assert continuous_bound([1e-6, 1e-4, 1e-6], []) == pytest.approx(CONTINUOUS_FACTOR * 1e-6)
     exact = {name: trace() for name in ("a", "b", "c")}
     traces = {**exact, "b": trace(**{"logits__0__logits": np.full((2, 3), 1 + 3e-5)})}
     found = failures(TraceSet("float32", traces, [traces], float64_reference=exact))

@@ -23,8 +23,10 @@ from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
 from horizont.reporting.figures import communication, throughput
 from horizont.reporting.figures.equivalence import (
+    check_table,
     distance_figure,
     mutation_table,
+    mute_table,
     replay_table,
 )
 from horizont.reporting.figures.learning import (
@@ -323,6 +325,7 @@ def test_a_language_model_has_its_own_kinds_of_layers():
 
 def test_the_table_of_seeded_defects():
     common = {"quantity": "loss", "step": 0, "tensor": "loss", "pair": "mxnet-pytorch"}
+    common["check"] = "frameworks"
     rows = [
         {"description": "loss summed", "framework": "mxnet", "distance": 0.9, "detected": True},
         {"description": "labels off", "framework": "pytorch", "distance": 0.0, "detected": False},
@@ -349,6 +352,23 @@ def test_the_table_of_replays():
     assert "fc1.weight" in page
     assert "a port is taken" in page
     assert "No run was replayed" in replay_table([]).text
+
+
+def test_the_table_of_checks_counts_comparisons_and_failures():
+    rows = make_comparisons(diverges=True).to_dict("records")
+    rows.append({**rows[0], "check": "repeat", "ok": True, "is_evidence": False})
+    table = check_table(rows).cells.set_index("check")
+    failed = sum(not row["ok"] for row in rows)
+    assert table.loc["pairs of frameworks", "failed"] == str(failed)
+    assert table.loc["the same training again", "without evidence"] == "1"
+    assert table.loc["rows of a batch permuted", "distance (float64)"] == "–"
+
+
+def test_comparisons_without_evidence_are_named():
+    rows = make_comparisons().to_dict("records")
+    assert "Every comparison" in mute_table(rows).text
+    rows[-1]["is_evidence"] = False
+    assert rows[-1]["tensor"] in mute_table(rows).html()
 
 
 def test_the_grey_bar_of_a_distance_is_its_noise():

@@ -125,6 +125,8 @@ class TraceJob(ConfigModel):
         Steps after which the weights are recorded.
     timed_batches
         The batch sizes of the study's runs.
+    longest_run
+        The steps of the study's longest run, if float64 trainings shall be as long.
     """
 
     kind: Literal["trace"] = "trace"
@@ -134,6 +136,7 @@ class TraceJob(ConfigModel):
     batch: int
     at_steps: tuple[int, ...]
     timed_batches: tuple[int, ...] = ()
+    longest_run: int = 0
     runs: tuple[TraceRun, ...]
     seed: int
     threads: int = 1
@@ -149,7 +152,8 @@ class TraceJob(ConfigModel):
     def steps_of(self, trace_run: TraceRun) -> tuple[int, ...]:
         """Return the steps after which a run records its weights."""
         if not trace_run.is_short:
-            return self.at_steps
+            is_longer = self.longest_run > self.at_steps[-1] and trace_run.dtype == "float64"
+            return (*self.at_steps, self.longest_run) if is_longer else self.at_steps
         # The last batch of the longer runs is a partial one.
         short = [step for step in self.at_steps[:-1] if step <= SHORT_TRACE_STEPS]
         return tuple(dict.fromkeys((short[0], short[-1]))) if short else self.at_steps[:1]

@@ -167,6 +167,17 @@ class Study(ConfigModel):
         runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
         return tuple(sorted({run.local_batch for run in runs}))
 
+    def longest_run(self, workload: str) -> int:
+        """Return the steps of the longest run on a workload; 0 if the comparator shall be short.
+
+        A workload has a schedule of its own because more steps would take too long, or because
+        rounding errors would hide everything in them.
+        """
+        if workload in self.equivalence.overrides:
+            return 0
+        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
+        return max((run.steps.total for run in runs), default=0)
+
     def systems(self) -> list[System]:
         """List the systems of all experiments, each once."""
         names = [name for experiment in self.experiments.values() for name in experiment.systems]

@@ -22,7 +22,7 @@ for each pair. The *error*, the distance to the framework's own training in floa
 at every call, which no rerun would show; but a large error may be a defect of float32 only.
 
 **Continuous quantities** in float32. Logits and losses do not jump where a gradient does. Their
-bound is a small multiple of their noise, or of the error that is typical of the frameworks: the
+bound is a small multiple of the noise, or of the error, that is typical of the frameworks: of the
 median, which a single framework with less precise activations does not change.
 
 A comparison whose bound is above ``EVIDENCE_BOUND`` could hide a defect: it is *mute*, and no
@@ -99,10 +99,10 @@ def float32_bound(noise: Iterable[float], error: Iterable[float]) -> float:
     return min(max(FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
 
 
-def continuous_bound(noise: Iterable[float], error: Collection[float]) -> float:
+def continuous_bound(noise: Collection[float], error: Collection[float]) -> float:
     """Return the bound on logits and losses in float32, from noise and error of all frameworks."""
-    typical_error = median_low(error) if error else 0.0
-    bound = CONTINUOUS_FACTOR * max(_largest(noise), min(typical_error, ERROR_CAP))
+    typical_noise, typical_error = (median_low(each) if each else 0.0 for each in (noise, error))
+    bound = CONTINUOUS_FACTOR * max(typical_noise, min(typical_error, ERROR_CAP))
     return min(max(CONTINUOUS_FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
 
 

@@ -65,8 +65,8 @@ def evaluated_setup(setup: TrainingSetup) -> TrainingSetup:
 def traced_examples(job: TraceJob, trace_run: TraceRun, data: ImageData | TextData) -> Examples:
     """Return the examples of a run: those of all steps, or of a step of each timed batch size.
 
-    The last batch of images is a partial one, as at the end of an epoch. The batches of a text are
-    equal in size, as each row continues its previous window.
+    One batch of images is a partial one, as at the end of an epoch. The batches of a text are equal
+    in size, as each row continues its previous window.
     """
     order = [
         _permuted(indices, job.seed) if trace_run.perturbation == "batch_order" else indices
@@ -88,10 +88,10 @@ def example_indices(
     """Return the indices of the examples, batch by batch, in the same order for all frameworks."""
     if trace_run.path == "timed_batches":
         return [next(iter(_batches(job, data, size, 1))) for size in job.timed_batches]
-    steps = job.steps_of(trace_run)[-1]
-    order = list(_batches(job, data, job.batch, steps))
-    if isinstance(data, ImageData) and steps == job.at_steps[-1] > 1:
-        order[-1] = order[-1][: job.batch // 2]
+    order = list(_batches(job, data, job.batch, job.steps_of(trace_run)[-1]))
+    partial = job.at_steps[-1]
+    if isinstance(data, ImageData) and 1 < partial <= len(order):
+        order[partial - 1] = order[partial - 1][: job.batch // 2]
     return order
 
 

@@ -14,7 +14,7 @@ from horizont.config.mutations import (
     MUTATIONS,
     MutationInfo,
 )
-from horizont.config.study import EquivalenceConfig, Study
+from horizont.config.study import ComparisonSchedule, EquivalenceConfig, Study
 from horizont.config.system import FRAMEWORKS, installed_version
 from horizont.config.workload import OptimizerConfig
 from horizont.equivalence.certificate import first_failed
@@ -81,14 +81,12 @@ def _with_short_schedule(study: Study, workload: str, mutations: Collection[str]
     last = min(MUTATION_STEPS, max(shown, default=0) + 1)
     optimizer = OptimizerConfig(learning_rate=0.01, momentum=0.9, weight_decay=1e-3)
     mutated = study.workload(workload).model_copy(update={"optimizer": optimizer})
-    return study.model_copy(
-        update={
-            "workloads": {**study.workloads, workload: mutated},
-            "equivalence": EquivalenceConfig(
-                workloads=(workload,), batch=8, at_steps=tuple(range(1, last + 1))
-            ),
-        }
+    schedule: dict[str, Any] = {"batch": 8, "at_steps": tuple(range(1, last + 1))}
+    equivalence = EquivalenceConfig(
+        workloads=(workload,), overrides={workload: ComparisonSchedule(**schedule)}, **schedule
     )
+    workloads = {**study.workloads, workload: mutated}
+    return study.model_copy(update={"workloads": workloads, "equivalence": equivalence})
 
 
 def _applicable_mutations(checker: EquivalenceChecker) -> list[str]:

@@ -192,6 +192,7 @@ class EquivalenceChecker:
                     batch=schedule.batch,
                     at_steps=schedule.at_steps,
                     timed_batches=timed_batches,
+                    longest_run=self.study.longest_run(self.workload),
                     runs=tuple(runs),
                     seed=self.study.seed,
                     threads=threads,

@@ -9,10 +9,37 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from horizont.equivalence.evidence import mute_counts
 from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table
+
+#: Checks that compare two trainers.
+PAIR_CHECKS = ("frameworks", "variant")
+
+_SHORT_LABELS = {
+    "gradient": "grad.",
+    "evaluation": "eval.",
+    "step_loss": "losses",
+    "statistics": "stat.",
+    "optimizer": "opt.",
+    "batch": "batches",
+}
+
+#: What each check of the comparator would find.
+_CHECK_LABELS = {
+    "finite": "all numbers are finite",
+    "repeat": "the same training again",
+    "noise": "no framework is noisier than the others",
+    "precision": "all bits of float32 are used",
+    "rows": "rows of a batch permuted",
+    "frameworks": "pairs of frameworks",
+    "variant": "variants with their framework",
+    "reference": "inputs and loss by NumPy",
+    "instrumented": "instrumented steps",
+    "profiled": "profiled steps",
+}
 
 #: Position of an exact zero on the logarithmic axis.
 _PLOTTED_ZERO = 1e-18
@@ -21,13 +48,17 @@ _PLOTTED_ZERO = 1e-18
 @figure("distances", title="Distances")
 def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     """Largest distance over all tensors between two frameworks, relative to the norm of the tensor:
-    from the initial weights to the updates after some steps, then running statistics and optimizer
-    state, if there are any. The black lines are the bounds. The grey bars show the distance of a
-    framework from itself under different rounding. A red ring marks a pair that exceeds its bound.
+    from the initial weights to the updates after some steps, then losses, running statistics,
+    states and the steps with the batch sizes of the study. The black lines are the bounds. The grey
+    bars show the distance of a framework from itself under different rounding. A red ring marks a
+    pair that exceeds its bound.
     """
-    distances = pd.DataFrame(list(rows))
-    # Statistics and optimizer state accompany the updates: one position for all steps.
-    is_state = distances["quantity"].isin(["statistics", "optimizer"])
+    distances = pd.DataFrame([row for row in rows if row["check"] in PAIR_CHECKS])
+    # Statistics and states accompany the updates, steps of other batch sizes are one group: one
+    # position for all steps.
+    is_state = distances["quantity"].isin(
+        ["step_loss", "statistics", "state", "optimizer", "batch"]
+    )
     plotted = distances.assign(step=distances["step"].where(~is_state, 0))
     plot = style.new_figure(3.9)
     panels = plot.subplots(1, 2, sharey=True)
@@ -94,13 +125,13 @@ def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: fl
 def _stage_label(quantity: str, step: int) -> str:
     if quantity == "update":
         return f"step\n{step}"
-    return {"gradient": "grad.", "statistics": "stat.", "optimizer": "opt."}.get(quantity, quantity)
+    return _SHORT_LABELS.get(quantity, quantity)
 
 
 @table("worst_distances", title="The largest distances")
 def worst_distance_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
     """Build the table of the rows closest to their bounds, by quantity, step and precision."""
-    frame = pd.DataFrame(list(rows))
+    frame = pd.DataFrame([row for row in rows if row["check"] in PAIR_CHECKS])
     if frame.empty:
         return format_table(frame)
     # The bound of an exact quantity is 0; a distance of 0 from it is as good as possible.
@@ -111,12 +142,58 @@ def worst_distance_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
     return format_table(frame.loc[worst], [*keys, "tensor", "pair", "distance", "bound"])
 
 
+@table("checks", title="The checks")
+def check_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
+    """Build the table of the checks: comparisons, failures, and the largest distance of each.
+
+    Checks of single numbers count only what they find.
+    """
+    counted = []
+    for check, label in _CHECK_LABELS.items():
+        own = [row for row in rows if row["check"] == check]
+        counted.append(
+            {
+                "check": label,
+                "comparisons": len(own),
+                "failed": sum(not row["ok"] for row in own),
+                "without evidence": sum(not row["is_evidence"] for row in own),
+                "distance (float64)": _largest_distance(own, "float64"),
+                "distance (float32)": _largest_distance(own, "float32"),
+            }
+        )
+    return format_table(pd.DataFrame(counted))
+
+
+def _largest_distance(rows: Sequence[Mapping[str, Any]], dtype: str) -> str:
+    """Return the largest distance of the comparisons that are evidence; a dash without any."""
+    own = [row["distance"] for row in rows if row["dtype"] == dtype and row["is_evidence"]]
+    return f"{max(own):.0e}" if own else "–"
+
+
+@table("mute", title="Comparisons without evidence")
+def mute_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
+    """Build the table of tensors in which rounding alone could hide a defect."""
+    counts = mute_counts(rows)
+    if not counts:
+        return Message("Every comparison would show a defect.")
+    return format_table(pd.DataFrame(counts))
+
+
 @table("mutations", title="Seeded defects")
 def mutation_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Message:
     """Build the table of seeded defects, as `horizont.workflow.mutation_test` returns them."""
     if not results:
         return Message("No defects were seeded on this workload; see equivalence.mutations.")
-    columns = ["description", "framework", "detected", "quantity", "step", "tensor", "distance"]
+    columns = [
+        "description",
+        "framework",
+        "detected",
+        "check",
+        "quantity",
+        "step",
+        "tensor",
+        "distance",
+    ]
     return format_table(pd.DataFrame(results), columns)
 
 
