@@ -18,6 +18,9 @@ from horizont.frameworks.jax.profiler import ProfiledTrainer, profile_operators
 from horizont.frameworks.jax.train import LocalTrainer
 from horizont.frameworks.operators import OperatorCall
 
+#: The option of XLA with which a program runs one instruction after the other.
+SEQUENTIAL_SCHEDULE = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+
 
 class JaxAdapter(FrameworkAdapter):
     """JAX."""
@@ -27,16 +30,19 @@ class JaxAdapter(FrameworkAdapter):
     def configure(self, threads: int) -> None:
         """Set the threads of XLA, and compute on the CPU.
 
-        XLA starts a thread per core, whatever OMP_NUM_THREADS says, when the client of the CPU is
-        created: by the first array. Of what is said to limit them, only these two variables and
-        the affinity of the process do; with --xla_cpu_multi_thread_eigen=false half of the
-        processor time of convolutions and products was still spent by the pool.
+        XLA creates a pool with a thread per core, whatever OMP_NUM_THREADS says, together with the
+        client of the CPU: before the first array. By the CPU time of each thread, two variables
+        and the affinity of the process limit it; --xla_cpu_multi_thread_eigen=false does not.
 
-        By default a program is queued and computed by a thread of XLA while Python loads the next
-        batch: a second thread computes. With one thread Python therefore waits for each program.
+        Two defaults make a second thread compute all the same. A program is queued, and computed
+        while Python loads the next batch; and instructions that do not depend on each other are
+        scheduled so that the caller and the pool share them. With one thread both are off.
         """
-        for variable in ("NPROC", "PJRT_NPROC"):  # older and newer name, both are read
+        for variable in ("NPROC", "PJRT_NPROC"):  # one is the older name of the other
             os.environ[variable] = str(threads)
+        if threads == 1:
+            flags = (os.environ.get("XLA_FLAGS", ""), SEQUENTIAL_SCHEDULE)
+            os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
 
