@@ -94,6 +94,16 @@ class EquivalenceCertificate(ConfigModel):
         return mute_share(self.rows)
 
     @property
+    def loss_bound(self) -> float:
+        """The largest relative difference of float32 losses that rounding explains in training."""
+        bounds = [
+            row["bound"]
+            for row in self.rows
+            if (row["quantity"], row["dtype"]) == ("step_loss", "float32")
+        ]
+        return max(bounds, default=float("inf"))
+
+    @property
     def verdict(self) -> str:
         """The result in a sentence."""
         if len(self.frameworks) < 2 or not self.rows:

@@ -10,18 +10,22 @@ from typing import Any
 from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.input import input_metrics
 from horizont.analysis.learning import losses
+from horizont.analysis.loss_curves import diverging_losses
 from horizont.analysis.runs import CertificateStatus
 from horizont.analysis.throughput import metrics
-from horizont.config.study import read_study
+from horizont.config.study import Study, read_study
 from horizont.config.system import FRAMEWORKS
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription, read_description
 from horizont.equivalence.certificate import read_certificate
 from horizont.errors import UserError
+from horizont.networks.catalogue import network_for
+from horizont.networks.layers import Dropout
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting.labels import records_by_point
 from horizont.reporting.tensorboard import write_event_files
+from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.provenance import certificate_provenance
 from horizont.workflow.verify import variants_of
@@ -42,7 +46,35 @@ def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, s
         return dict.fromkeys(trainers, NO_CERTIFICATE)
     settings = study.workload(workload)
     dataset = read_description(paths.prepared(settings.dataset))
-    return status_from_certificate(paths.certificate(workload), settings, dataset, trainers)
+    status = status_from_certificate(paths.certificate(workload), settings, dataset, trainers)
+    return status | _diverging_runs(study, workload, dataset, paths)
+
+
+#: The least relative difference of later losses that a defect of a run must make.
+_LEAST_LOSS_BOUND = 0.05
+
+
+def _diverging_runs(
+    study: Study, workload: str, dataset: DatasetDescription, paths: Paths
+) -> dict[str, str]:
+    """Return the status of frameworks and variants whose measured losses are not the others'.
+
+    Networks with dropout are not compared: in a measured run every framework draws its own masks.
+    """
+    network = network_for(study.workload(workload), dataset.shape, dataset.classes)
+    if any(isinstance(layer, Dropout) for layer in network.layers):
+        return {}
+    records = [
+        record
+        for name in study.experiments_on(workload)
+        for record in find_planned_records(study, name, workload, paths)[0]
+    ]
+    try:
+        bound = read_certificate(paths.certificate(workload)).loss_bound
+    except UserError:  # without a valid certificate, nothing is comparable
+        return {}
+    diverging = diverging_losses(records, max(bound, _LEAST_LOSS_BOUND))
+    return {trainer: f"not comparable: {reason}" for trainer, reason in diverging.items()}
 
 
 def status_from_certificate(

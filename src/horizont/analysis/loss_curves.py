@@ -1,0 +1,93 @@
+"""Whether measured runs train alike: their own loss curves, compared across frameworks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from horizont.analysis.runs import steps_of, uses_shared_order
+from horizont.config.run import Run
+from horizont.config.system import GradientExchange
+from horizont.records.record import Record
+
+#: Relative difference of the first losses, which are computed from the same weights and examples.
+FIRST_STEP_BOUND = 1e-3
+
+#: Later losses are compared only if rounding changes them by less.
+_LARGEST_USEFUL_BOUND = 0.5
+
+#: Losses by step, of one run.
+Curve = NDArray[np.float64]
+
+
+def diverging_losses(records: Sequence[Record], later_bound: float) -> dict[str, str]:
+    """Return why the losses of some frameworks and variants are not those of the others.
+
+    Runs are compared that make the same updates: in one process, or synchronously with the same
+    workers. A framework diverges if its losses differ from those of every other.
+
+    Parameters
+    ----------
+    later_bound
+        Relative difference after the first step that rounding explains.
+    """
+    groups: dict[tuple[object, ...], dict[str, list[Curve]]] = defaultdict(dict)
+    for record in records:
+        if record.ok and _makes_shared_updates(record.run):
+            curves = groups[_updates_key(record.run)]
+            curves.setdefault(record.run.trainer_name, []).append(_loss_curve(record))
+    reasons: dict[str, str] = {}
+    for group in groups.values():
+        reasons |= diverging_curves(group, later_bound)
+    return reasons
+
+
+def _makes_shared_updates(run: Run) -> bool:
+    is_undisturbed = run.fault is None and run.gradient_exchange == GradientExchange()
+    return run.system.sync != "async" and is_undisturbed and uses_shared_order(run)
+
+
+def _updates_key(run: Run) -> tuple[object, ...]:
+    """Return what the losses of a run depend on, besides the workload."""
+    topology = run.topology
+    return run.seed, run.global_batch, topology.workers, topology.sharding
+
+
+def _loss_curve(record: Record) -> Curve:
+    """Return the mean over the workers of the loss of each step; NaN if a worker has none."""
+    steps: pd.DataFrame = steps_of(record)
+    trained = steps[steps["kind"].isin(["warmup", "timed", "instrumented"])]
+    means = trained.groupby("step")["loss"].agg(lambda loss: loss.mean(skipna=False))
+    return means.sort_index().to_numpy(np.float64)
+
+
+def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) -> dict[str, str]:
+    """Return why some loss curves are not those of the others, by framework and variant."""
+    reasons = {}
+    for name, own in curves.items():
+        if not all(np.isfinite(curve).all() for curve in own):
+            reasons[name] = "a loss of a run is not finite"
+            continue
+        others = [curve for other, each in curves.items() if other != name for curve in each]
+        finite = [curve for curve in others if np.isfinite(curve).all()]
+        for curve in own:
+            steps = [_first_difference(curve, other, later_bound) for other in finite]
+            if steps and None not in steps:
+                step = max(step for step in steps if step is not None)
+                reasons[name] = f"the losses of a run differ from all others in step {step}"
+    return reasons
+
+
+def _first_difference(one: Curve, other: Curve, later_bound: float) -> int | None:
+    """Return the first step, from 1, in which two curves differ; None without any."""
+    common = min(len(one), len(other))
+    one, other = one[:common], other[:common]
+    scale = np.maximum(np.maximum(np.abs(one), np.abs(other)), np.finfo(np.float64).tiny)
+    bounds = np.full(common, later_bound if later_bound < _LARGEST_USEFUL_BOUND else np.inf)
+    bounds[:1] = FIRST_STEP_BOUND
+    exceeds = np.abs(one - other) / scale > bounds
+    return int(exceeds.argmax()) + 1 if exceeds.any() else None
