@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from horizont.config.system import framework_python, installed_version
-from horizont.errors import MissingFramework, UserError
+from horizont.errors import UserError
 from horizont.launchers.local import reserve_ports
 from horizont.launchers.plan import ProcessPlan, thread_environment
 from horizont.launchers.supervisor import run_as_group
+from horizont.reporting.labels import framework_label
 from horizont.reporting.output import Message, Prose, Stack, Verdict, python_code
 from horizont.workflow.progress import Progress
 from horizont_textbook import page
@@ -168,6 +169,8 @@ class ProgramRun:
         metadata = {"horizont": {"program": {**facts, "ok": self.ok}}}
         if self.trained is None:
             text = f"{self.name} is not part of this run; empty the parameter skip to run it."
+            if installed_version(self.program.framework) is None:
+                text = f"{framework_label(self.program.framework)} is not installed."
             return Message(text)._repr_mimebundle_(), metadata
         losses = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
         text = f"losses {losses}; distance from one process in NumPy: {self.distance:.0e}"
@@ -186,7 +189,7 @@ def program_source(name: str) -> Prose:
 
 
 def run_program(name: str, skip: str = "") -> ProgramRun:
-    """Run the processes of a program and read their result.
+    """Run the processes of a program and read their result, if its framework is installed.
 
     Parameters
     ----------
@@ -196,15 +199,13 @@ def run_program(name: str, skip: str = "") -> ProgramRun:
     Raises
     ------
     UserError
-        If there is no such program, or its framework is not installed.
+        If there is no such program.
     RunFailed
         If a process fails or the timeout expires. None is left running.
     """
     program = _find_program(name)
-    if name in skip.split():
+    if name in skip.split() or installed_version(program.framework) is None:
         return ProgramRun(name, program)
-    if installed_version(program.framework) is None:
-        raise MissingFramework(program.framework)
     progress = Progress("program", 1)
     progress.start(f"{program.mechanism} with {len(program.roles)} processes")
     start_s = time.monotonic()
