@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ class JaxAdapter(FrameworkAdapter):
             "model_parallel": names_exist(jax, "jax.sharding.NamedSharding"),
             "sync": names_exist(jax, *mapped),
             "async": feature(False, "jax has no asynchronous trainer"),
-            "cpus": names_exist(jax, "jax.config.jax_cpu_enable_async_dispatch"),
-            "gpus": feature(_has_gpu_plugin(), "the plugin of jax for GPUs"),
+            "cpus": feature(jax.devices("cpu"), 'jax.devices("cpu")'),
+            "gpus": feature(_gpu_plugins(), 'entry_points(group="jax_plugins")'),
         }
 
 
@@ -92,14 +93,10 @@ def _convolution_sum(kernel: Any, images: Any) -> Any:
     ).sum()
 
 
-def _has_gpu_plugin() -> bool:
-    """Whether a plugin is installed with which JAX computes on a GPU."""
-    from importlib.metadata import entry_points
-
-    return any(
-        "cuda" in plugin.name or "rocm" in plugin.name
-        for plugin in entry_points(group="jax_plugins")
-    )
+def _gpu_plugins() -> list[str]:
+    """Return the installed plugins with which JAX computes on GPUs."""
+    names = [plugin.name for plugin in entry_points(group="jax_plugins")]
+    return [name for name in names if "cuda" in name or "rocm" in name]
 
 
 ADAPTER = JaxAdapter()
