@@ -63,14 +63,14 @@ def _frameworks() -> dict[str, Framework]:
     frameworks = {}
     for name, package in ast.literal_eval(_assigned(REGISTRY, "FRAMEWORKS")).items():
         info = _assigned(SOURCE / package.replace(".", "/") / "info.py", "INFO")
-        wanted = ("label", "distributions", "import_names", "load_test")
+        wanted = ("label", "distributions", "import_names")
         fields = {
             keyword.arg: ast.literal_eval(keyword.value)
             for keyword in getattr(info, "keywords", ())
             if keyword.arg in wanted
         }
-        test = fields.get("load_test", f"import {fields['import_names'][0]}")
-        frameworks[name] = Framework(fields["label"], fields["distributions"][0], test)
+        first_import = f"import {fields['import_names'][0]}"
+        frameworks[name] = Framework(fields["label"], fields["distributions"][0], first_import)
     return frameworks
 
 

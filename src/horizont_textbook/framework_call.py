@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from horizont.records.files import write_arrays
 from horizont_textbook import Array
 
 CALL_FILE, RESULTS_FILE = "call.json", "results.npz"
@@ -59,7 +60,7 @@ def main() -> None:
         for group, arrays in results.items()
         for key, array in arrays.items()
     }
-    np.savez(RESULTS_FILE, **flat)
+    write_arrays(Path(RESULTS_FILE), flat)
 
 
 if __name__ == "__main__":

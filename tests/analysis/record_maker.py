@@ -39,7 +39,9 @@ def make_study(blocks: int = 3, systems: Sequence[str] = ()) -> Study:
     """Build the study of the quick profile with fewer steps and blocks, and given local systems."""
     values = yaml.safe_load((Path(__file__).parents[2] / "profiles/quick.yaml").read_text())
     for experiment in ("local", "distributed"):
-        values["experiments"][experiment] |= {"steps": SEGMENTS, "blocks": blocks}
+        fields = values["experiments"][experiment]
+        named = [name for name in fields["systems"] if name.split("/")[0] in PHASES_MS]
+        fields |= {"steps": SEGMENTS, "blocks": blocks, "systems": named}
     if systems:
         values["experiments"]["local"]["systems"] = list(systems)
     return parse_config(Study, values)

@@ -90,7 +90,7 @@ class Project:
         self.offer("pytorch", "torch", "2", "import nvidia", requires="nvidia")
         self.offer("", "nvidia", "1", "")
         self.offer("mxnet", "mxnet", "1", "import numpy; numpy.bool")
-        self.offer("mxnet", "numpy", "0", "bool_ = bool")
+        self.offer("mxnet", "numpy", "0", "bool = bool")
 
     def write(self, name: str, text: str) -> None:
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def _loss_curve(record: Record) -> Curve:
     steps: pd.DataFrame = steps_of(record)
     trained = steps[steps["kind"].isin(["warmup", "timed", "instrumented"])]
     means = trained.groupby("step")["loss"].agg(lambda loss: loss.mean(skipna=False))
-    return means.sort_index().to_numpy(np.float64)
+    return np.asarray(means.sort_index(), np.float64)
 
 
 def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) -> dict[str, str]:

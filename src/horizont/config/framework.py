@@ -119,9 +119,6 @@ class FrameworkInfo(ConfigModel):
         Names under which it may be installed; the first one is that of the lock file.
     import_names
         Top-level modules that are imported nowhere but in a worker of this framework.
-    load_test
-        A program that fails if the framework is installed but cannot be loaded; by default the
-        import of the first module.
     python
         The interpreter of its workers; by default that of `horizont.config.interpreters`.
     device_query
@@ -136,7 +133,6 @@ class FrameworkInfo(ConfigModel):
     label: str
     distributions: tuple[str, ...] = Field(min_length=1)
     import_names: tuple[str, ...]
-    load_test: str = ""
     python: str = ""
     device_query: str = ""
     colour: str

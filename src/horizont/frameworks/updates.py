@@ -24,6 +24,7 @@ from horizont.config.jobs import (
     WorkerJob,
 )
 from horizont.frameworks.base import Weights
+from horizont.records.files import write_arrays
 
 
 def digest(values: NDArray[Any]) -> str:
@@ -69,9 +70,9 @@ class PushRecorder:
     def write(self, server_weights: Weights) -> None:
         """Write the gradients and the final weights of the servers, if the run records them."""
         if self.stores_gradients:
-            np.savez(self.folder / GRADIENTS_FILE, **self.gradients)
+            write_arrays(self.folder / GRADIENTS_FILE, self.gradients)
         if self.needs_server_weights:
-            np.savez(self.folder / SERVER_WEIGHTS_FILE, **server_weights)
+            write_arrays(self.folder / SERVER_WEIGHTS_FILE, server_weights)
 
 
 def push_recorder(job: WorkerJob) -> PushRecorder | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -70,6 +71,11 @@ def write_table(path: Path, table: pa.Table) -> None:
         If the folder is full, missing or read-only.
     """
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name to an uncompressed ``.npz`` file."""
+    np.savez(path, **arrays)
 
 
 def read_table(path: Path) -> pa.Table:

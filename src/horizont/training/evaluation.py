@@ -20,7 +20,7 @@ from horizont.frameworks.base import (
     Trainer,
     TrainingSetup,
 )
-from horizont.records.files import write_json, write_table
+from horizont.records.files import write_arrays, write_json, write_table
 from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
 
@@ -54,7 +54,7 @@ def write_summary(
     }
     write_json(job.folder / "summary.json", summary)
     if job.run.save_weights:
-        np.savez(job.folder / "weights.npz", **trainer.weights())
+        write_arrays(job.folder / "weights.npz", trainer.weights())
 
 
 def evaluate(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str, float]:

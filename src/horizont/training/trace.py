@@ -15,6 +15,7 @@ from horizont.data.prepared import ImageData, TextData, load
 from horizont.errors import UserError
 from horizont.frameworks import load_adapter
 from horizont.frameworks.base import FrameworkAdapter, InMemoryImages, Trainer, TrainingSetup
+from horizont.records.files import write_arrays
 from horizont.training.mutations import MUTATIONS_BY_NAME, NO_MUTATION
 from horizont.training.trace_setup import (
     batch_permutation,
@@ -64,7 +65,7 @@ def record_trace(job: TraceJob) -> None:
     data = load(job.data_folder)
     for trace_run in job.runs:
         arrays = _Recorder(job, trace_run, adapter, data).record()
-        np.savez(job.folder / trace_run.file_name, **arrays)
+        write_arrays(job.folder / trace_run.file_name, arrays)
 
 
 class _Recorder:

@@ -5,12 +5,8 @@
 
 import sys
 
+import mxnet as mx
 import numpy as np
-
-# NumPy 1.24 removed this name, which MXNet 1.9 still uses.
-np.bool = np.bool_  # type: ignore[attr-defined]
-
-import mxnet as mx  # noqa: E402
 
 kind = sys.argv[1]  # dist_sync or dist_async
 store = mx.kv.create(kind)

@@ -1,11 +1,7 @@
 """One MXNet process."""
 
+import mxnet as mx
 import numpy as np
-
-# NumPy 1.24 removed this name, which MXNet 1.9 still uses.
-np.bool = np.bool_  # type: ignore[attr-defined]
-
-import mxnet as mx  # noqa: E402
 
 examples = np.load("../examples.npz")
 

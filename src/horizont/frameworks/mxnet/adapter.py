@@ -10,11 +10,8 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
@@ -34,7 +31,7 @@ class MXNetAdapter(FrameworkAdapter):
         os.environ.update(library_environment(threads))
         # With a role in the environment the import itself would serve, and end the process.
         os.environ.pop("DMLC_ROLE", None)
-        import_mxnet()
+        import mxnet  # noqa: F401
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
@@ -73,7 +70,8 @@ class MXNetAdapter(FrameworkAdapter):
 
     def features(self) -> dict[str, Any]:
         """Return what the installed MXNet offers, and train a convolution for a step."""
-        mx = import_mxnet()
+        import mxnet as mx
+
         layer = mx.gluon.nn.Conv2D(16, 3, in_channels=16)
         layer.initialize()
         with mx.autograd.record():
@@ -96,13 +94,6 @@ class MXNetAdapter(FrameworkAdapter):
             "cpus": enabled("OPENMP"),
             "gpus": enabled("CUDA"),
         }
-
-
-def import_mxnet() -> Any:
-    """Import MXNet, which was retired before NumPy removed a name that it uses."""
-    # MXNet 1.9.1 refers to `numpy.bool`, which NumPy 1.24 removed and NumPy 2 defines as this.
-    np.bool = np.bool_  # type: ignore[attr-defined]
-    return import_module("mxnet")
 
 
 def library_environment(threads: int) -> dict[str, str]:

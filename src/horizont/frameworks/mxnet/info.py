@@ -6,7 +6,6 @@ INFO = FrameworkInfo(
     label="MXNet",
     distributions=("mxnet",),
     import_names=("mxnet",),
-    load_test="import numpy; numpy.bool = numpy.bool_; import mxnet",
     colour="#2a7fba",
     marker="D",
     systems={
