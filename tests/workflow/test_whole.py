@@ -86,7 +86,7 @@ def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess
     assert f"/{stages}] experiment@local" in done.stdout
     assert f"/{stages}] views@local" in done.stdout
     assert f"[{stages}/{stages}] book" in done.stdout
-    assert "run 3/3" in done.stderr
+    assert "run 4/4" in done.stderr
     assert "The report: " in done.stdout
     assert "examples/s" in done.stdout
     assert (copy / "reports" / "book" / "index.html").exists()
