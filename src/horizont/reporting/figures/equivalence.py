@@ -13,7 +13,7 @@ from horizont.equivalence.evidence import mute_counts
 from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import format_table
+from horizont.reporting.tables import format_table, text_table
 
 #: Checks that compare two trainers.
 PAIR_CHECKS = ("frameworks", "variant")
@@ -146,7 +146,7 @@ def worst_distance_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
 def check_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
     """Build the table of the checks: comparisons, failures, and the largest distance of each.
 
-    Checks of single numbers count only what they find.
+    Checks of single numbers count only what they find: a dash means that they found nothing.
     """
     counted = []
     for check, label in _CHECK_LABELS.items():
@@ -154,14 +154,14 @@ def check_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
         counted.append(
             {
                 "check": label,
-                "comparisons": len(own),
-                "failed": sum(not row["ok"] for row in own),
-                "without evidence": sum(not row["is_evidence"] for row in own),
+                "comparisons": str(len(own) or "–"),
+                "failed": str(sum(not row["ok"] for row in own)),
+                "without evidence": str(sum(not row["is_evidence"] for row in own)),
                 "distance (float64)": _largest_distance(own, "float64"),
                 "distance (float32)": _largest_distance(own, "float32"),
             }
         )
-    return format_table(pd.DataFrame(counted))
+    return text_table(counted, numbers=[*counted[0]][1:])
 
 
 def _largest_distance(rows: Sequence[Mapping[str, Any]], dtype: str) -> str:
