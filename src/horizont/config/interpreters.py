@@ -95,7 +95,8 @@ def interpreter_path(framework: str, info: FrameworkInfo) -> str:
             raise UserError(variable, named, "the path of a Python interpreter")
         return path
     created = environment_folder(framework) / "bin" / "python"
-    return str(created) if created.exists() else sys.executable
+    # A link to an interpreter that this user may not reach is an error of that environment.
+    return str(created) if os.path.lexists(created) else sys.executable
 
 
 def import_variables(executable: str) -> dict[str, str]:
