@@ -242,9 +242,8 @@ class Environments:
             return "is not in its lock file"
         _report(f"installing {name}")
         self.installer.create(self.folder(name))
-        if not self.installer.install(python, "".join(entries.values())):
-            return "could not be installed"
-        if not self._install_package(python, entry):
+        has_others = self.installer.install(python, "".join(entries.values()))
+        if not has_others or not self._install_package(python, entry):
             return "could not be installed"
         if name == "pytorch" and _error_of(python, framework.test):
             self._complete_other_build(python, entry, entries)

@@ -73,9 +73,9 @@ def variable_name(framework: str) -> str:
     return f"HORIZONT_{framework.upper()}_PYTHON"
 
 
-def environment_folder(framework: str, prefix: str | None = None) -> Path:
+def environment_folder(framework: str) -> Path:
     """Return where ``make env`` creates the environment of a framework."""
-    return Path(prefix or sys.prefix, "frameworks", framework)
+    return Path(sys.prefix, "frameworks", framework)
 
 
 def interpreter_path(framework: str, info: FrameworkInfo) -> str:

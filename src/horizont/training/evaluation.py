@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,12 +101,17 @@ def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_ste
     for starts in order:
         inputs, targets = text.inputs_and_targets(starts)
         scores = trainer.predict(inputs).astype(np.float64)
-        indices = targets[..., None].astype(np.int64)
-        target_scores = np.take_along_axis(scores, indices, axis=-1)[..., 0]
-        highest = scores.max(axis=-1)  # the exponential of a large score overflows
-        sums = np.exp(scores - highest[..., None]).sum(axis=-1)
-        losses.append(np.mean(highest + np.log(sums) - target_scores))
+        losses.append(np.mean(cross_entropies(scores, targets)))
     return float(np.exp(np.mean(losses)))
+
+
+def cross_entropies(scores: NDArray[np.float64], targets: NDArray[Any]) -> NDArray[np.float64]:
+    """Compute the loss of each target: (..., classes) and (...) to (...)."""
+    indices = targets[..., None].astype(np.int64)
+    target_scores = np.take_along_axis(scores, indices, axis=-1)[..., 0]
+    highest = scores.max(axis=-1)  # the exponential of a large score overflows
+    sums = np.exp(scores - highest[..., None]).sum(axis=-1)
+    return np.asarray(highest + np.log(sums) - target_scores)
 
 
 @dataclass

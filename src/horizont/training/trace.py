@@ -16,6 +16,7 @@ from horizont.errors import UserError
 from horizont.frameworks import load_adapter
 from horizont.frameworks.base import FrameworkAdapter, InMemoryImages, Trainer, TrainingSetup
 from horizont.records.files import write_arrays
+from horizont.training.evaluation import cross_entropies
 from horizont.training.mutations import MUTATIONS_BY_NAME, NO_MUTATION
 from horizont.training.trace_setup import (
     batch_permutation,
@@ -149,10 +150,7 @@ class _Recorder:
         else:
             steps = np.arange(1, self.job.workload.time_steps + 1)
             targets = np.asarray(self.data.train_tokens)[first[:, None] + steps]
-        exact = logits.astype(np.float64)
-        exact -= exact.max(axis=-1, keepdims=True)
-        chosen = np.take_along_axis(exact, targets[..., None].astype(np.int64), axis=-1)
-        losses = np.log(np.exp(exact).sum(axis=-1)) - chosen[..., 0]
+        losses = cross_entropies(logits.astype(np.float64), targets)
         return float(losses.reshape(len(losses), -1).sum(axis=1).mean())
 
     def _first_indices(self) -> NDArray[np.int64]:
