@@ -51,6 +51,18 @@ def test_jobs_know_all_endpoints() -> None:
         assert len(process.job.endpoints.worker) == 3
 
 
+@pytest.mark.parametrize(("system", "role"), [
+    ("mxnet/sync/parameter_server", "scheduler"),
+    ("tensorflow/async/parameter_server", "chief"),
+])  # fmt: skip
+@pytest.mark.parametrize(("placement", "host"), [("colocated", "host-0"), ("dedicated", "host-3")])
+def test_scheduler_and_chief_run_beside_the_first_server(
+    system: str, role: str, placement: str, host: str
+) -> None:
+    processes = planned(system, launcher="emulated", placement=placement).processes
+    assert {process.name: process.host for process in processes}[f"{role}-0"] == host
+
+
 def test_hosts_are_assigned_to_workers_in_turn() -> None:
     topology = {"launcher": "emulated", "hosts": 2, "placement": "dedicated"}
     processes = planned("pytorch/async/parameter_server", **topology).processes

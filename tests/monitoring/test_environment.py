@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import psutil
 
-from horizont.monitoring.environment import describe_environment
+from horizont.monitoring.environment import describe_environment, machine_type
 
 
 def test_the_environment_tells_the_machine_and_not_whose_it_is():
@@ -16,6 +16,16 @@ def test_the_environment_tells_the_machine_and_not_whose_it_is():
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["kernel"] == os.uname().release
     assert os.uname().nodename not in str(facts).split("'")
+
+
+def test_machines_with_another_processor_memory_or_kernel_differ():
+    machine = machine_type()
+    facts = describe_environment()
+    for fact in (facts["cpu"]["model"], facts["cpu"]["revision"], facts["kernel"]):
+        assert str(fact) in machine
+    assert f"{facts['memory_bytes'] / 2**30:.0f} GiB" in machine
+    assert all(feature in machine for feature in facts["cpu"]["features"])
+    assert os.uname().nodename not in machine
 
 
 def test_versions_can_be_those_of_another_environment():

@@ -186,6 +186,7 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
         rate_mbit = record.run.topology.link.rate_mbit
         facts = {
             "processor": cpu.get("model"),
+            "processor revision": cpu.get("revision"),
             "cores": cpu.get("logical_cores"),
             "cores allowed": len(cpu["affinity"]) if cpu.get("affinity") else None,
             "memory": f"{memory_bytes / 2**30:.1f} GiB" if memory_bytes else None,

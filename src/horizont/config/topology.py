@@ -78,7 +78,7 @@ class Topology(ConfigModel):
     hosts
         Number of hosts for the workers, assigned in turn; 0 for one host per worker.
     placement
-        Servers `colocated` with workers, or on `dedicated` hosts.
+        Servers, scheduler and chief `colocated` with workers, or on `dedicated` hosts.
     link
         The link of each host.
     cpus_per_host

@@ -32,6 +32,9 @@ BURST_BYTES = 1 << 16
 #: training step would wait for many times its own duration.
 QUOTA_PERIOD_US = 10_000
 
+#: The least that the kernel accepts; a smaller share of a core has a longer period.
+MIN_QUOTA_US = 1000
+
 
 class ClusterError(Exception):
     """Hosts that could not be created, with the reason in a sentence."""
@@ -137,7 +140,8 @@ class CpuQuota:
             root /= "cpu"
             if not os.access(root, os.W_OK):
                 raise OSError("no writable control group for CPU time")
-        self.quota_us = max(1000, round(cpus * QUOTA_PERIOD_US))
+        self.quota_us = max(MIN_QUOTA_US, round(cpus * QUOTA_PERIOD_US))
+        self.period_us = max(QUOTA_PERIOD_US, round(MIN_QUOTA_US / cpus))
         self.folder = root / name
         self.folder.mkdir()
         self.is_applied = False
@@ -148,9 +152,9 @@ class CpuQuota:
             return
         self.is_applied = True
         if self.is_cgroup_v2:
-            (self.folder / "cpu.max").write_text(f"{self.quota_us} {QUOTA_PERIOD_US}")
+            (self.folder / "cpu.max").write_text(f"{self.quota_us} {self.period_us}")
         else:
-            (self.folder / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD_US))
+            (self.folder / "cpu.cfs_period_us").write_text(str(self.period_us))
             (self.folder / "cpu.cfs_quota_us").write_text(str(self.quota_us))
 
     @property

@@ -84,7 +84,8 @@ class RunPlan:
 def role_assignment(run: Run) -> list[tuple[RoleName, int, str]]:
     """List role, rank and host of each process; hosts are assigned to the ranks in turn.
 
-    Scheduler and chief, of which there is one, run on the host of the first worker.
+    Scheduler and chief, of which there is one, run on the host of the first server; on that of the
+    first worker if there are no servers.
     """
     counts: dict[RoleName, int] = {
         "worker": run.topology.workers,
@@ -93,11 +94,11 @@ def role_assignment(run: Run) -> list[tuple[RoleName, int, str]]:
         "chief": 1,
     }
     roles = {"worker", *run.system.info.roles}
-    hosts_by_role = {"server": run.topology.server_hosts}
     assignment: list[tuple[RoleName, int, str]] = []
     for role in START_ORDER:
         if role in roles:
-            hosts = hosts_by_role.get(role, run.topology.worker_hosts)
+            is_worker = role == "worker"
+            hosts = run.topology.worker_hosts if is_worker else run.topology.server_hosts
             assignment += [(role, rank, hosts[rank % len(hosts)]) for rank in range(counts[role])]
     return assignment
 

@@ -57,6 +57,8 @@ def describe_cpu() -> dict[str, Any]:
     flags = (_cpuinfo_field("flags") or "").split()
     return {
         "model": _cpuinfo_field("model name"),
+        # Virtual machines on unlike processors may report the same name.
+        "revision": _cpu_revision(),
         "physical_cores": psutil.cpu_count(logical=False),
         "logical_cores": psutil.cpu_count(),
         "affinity": sorted(os.sched_getaffinity(0)),
@@ -66,6 +68,22 @@ def describe_cpu() -> dict[str, Any]:
         # The vector instruction sets, by which the frameworks select their kernels.
         "features": [flag for flag in flags if flag.startswith(("avx", "amx", "fma", "sse4"))],
     }
+
+
+def machine_type() -> str:
+    """Return what decides the speed of this machine, in one line: runs of two are never mixed.
+
+    Processor with its vector instructions, usable cores, memory and kernel.
+    """
+    cpu = describe_cpu()
+    parts = (
+        f"{cpu['model']}, {cpu['revision']}",
+        " ".join(sorted(cpu["features"])),
+        f"{len(cpu['affinity'])} cores",
+        f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        f"{platform.system()} {platform.release()}",
+    )
+    return "; ".join(parts)
 
 
 def describe_devices(devices: CudaDevices) -> dict[str, Any]:
@@ -100,6 +118,12 @@ def _cpu_quota_cores() -> float | None:
         text = " ".join(part or "max" for part in parts)
     quota, _, period = text.partition(" ")
     return float(quota) / float(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _cpu_revision() -> str | None:
+    fields = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+    values = {name: _cpuinfo_field(field) for name, field in fields.items()}
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value) or None
 
 
 def _cpuinfo_field(key: str) -> str | None:

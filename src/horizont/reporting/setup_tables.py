@@ -175,6 +175,7 @@ def machine_table(environment: Mapping[str, Any]) -> TableOutput:
     extensions = [name for name in ("amx", "avx512", "avx2", "avx") if f" {name}" in features]
     values: dict[str, object] = {
         "processor": cpu["model"],
+        "processor revision": cpu.get("revision"),
         "cores": ", ".join(cores),
         "vector instructions": ", ".join(extensions[:2]) or None,  # the widest two
         "memory": f"{environment['memory_bytes'] / 2**30:.1f} GiB",

@@ -19,7 +19,7 @@ from horizont.config.system import (
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
-from horizont.monitoring.environment import describe_cpu
+from horizont.monitoring.environment import machine_type
 from horizont.networks.catalogue import network_for
 from horizont.records.provenance import code_fingerprint, imported_files
 
@@ -100,12 +100,6 @@ def _package_path(name: str) -> Path:
 @cache
 def _fingerprint(files: tuple[Path, ...]) -> str:
     return code_fingerprint(files)
-
-
-def machine_type() -> str:
-    """Return processor and number of cores, without the host name."""
-    cpu = describe_cpu()
-    return f"{cpu['model']} x{len(cpu['affinity'])}"
 
 
 def hash_fields(values: Mapping[str, str]) -> str:
