@@ -57,6 +57,16 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
     return Run.model_validate({**values, **changes})
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let JAX compile each program once in the whole suite: compiling takes most of its time."""
+    if hasattr(config, "workerinput"):
+        return  # a test process inherits the variables
+    folder = tempfile.TemporaryDirectory(prefix="horizont-programs-")
+    config.add_cleanup(folder.cleanup)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder.name)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files that take longest first, so that short ones balance the test processes."""
     urgency: dict[Path, int] = {}

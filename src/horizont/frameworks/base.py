@@ -405,6 +405,17 @@ class FrameworkAdapter(ABC):
     def configure(self, threads: int) -> None:
         """Set the number of threads; called before everything else."""
 
+    def share_compiled_programs(self, folder: Path) -> None:
+        """Compile equal programs of several trainers once; for processes that time nothing.
+
+        A framework that compiles quickly does nothing.
+
+        Parameters
+        ----------
+        folder
+            Where the compiled programs are written.
+        """
+
     @abstractmethod
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""

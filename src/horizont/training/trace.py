@@ -63,6 +63,7 @@ def record_trace(job: TraceJob) -> None:
             raise UserError("mutation", trace_run.mutation, sorted(MUTATIONS_BY_NAME))
     adapter = load_adapter(job.framework)
     adapter.configure(job.threads)
+    adapter.share_compiled_programs(job.folder / "programs")
     data = load(job.data_folder)
     for trace_run in job.runs:
         arrays = _Recorder(job, trace_run, adapter, data).record()

@@ -24,6 +24,10 @@ from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, TracedTensors, checker_for
 
 
+#: The perturbation of the run with which a check compares a training.
+_CHECK_PERTURBATIONS = {"repeat": "repeat", "rows": "batch_order"}
+
+
 def run_mutation_tests(
     workload: str, paths: Paths | None = None, only: Collection[str] = MUTATIONS
 ) -> list[dict[str, Any]]:
@@ -60,7 +64,7 @@ def run_mutation_tests(
 
 
 def _runs_for(mutation: str) -> list[TraceRun]:
-    """Return the runs of a mutated training that may show the mutation, with their own reruns."""
+    """Return the runs of a mutated training that may show the mutation, and those of its noise."""
     info = MUTATIONS[mutation]
     return [run for run in TRACE_RUNS if run.dtype in ("float64", info.dtype) and _shows(run, info)]
 
@@ -68,7 +72,8 @@ def _runs_for(mutation: str) -> list[TraceRun]:
 def _shows(run: TraceRun, info: MutationInfo) -> bool:
     if run.path == "timed_batches":
         return info.quantity == "batch"
-    return run.path in ("plain", info.check) and run.perturbation != "thread_count"
+    shown_by = ("none", "weight_ulp", "weight_ulp_down", _CHECK_PERTURBATIONS.get(info.check))
+    return run.path in ("plain", info.check) and run.perturbation in shown_by
 
 
 def _mutated(run: TraceRun, mutation: str) -> TraceRun:

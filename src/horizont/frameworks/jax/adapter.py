@@ -47,6 +47,12 @@ class JaxAdapter(FrameworkAdapter):
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
 
+    def share_compiled_programs(self, folder: Path) -> None:
+        """Use the cache of compiled programs, for all of them, unless the user's is in use."""
+        if jax.config.jax_compilation_cache_dir is None:
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
         return LocalTrainer(setup)
