@@ -71,8 +71,10 @@ class Installer:
     def run(self, python: Path, *words: str, silent: bool = False) -> bool:
         """Run `install` with options that uv and pip share; print its errors unless silent."""
         if self._uv:
-            command = [*self._uv, "pip", "install", "--quiet", "--python", str(python)]
-            command += self._uv_settings
+            command = [*self._uv, "pip", "install", "--quiet"]
+            if sys.dont_write_bytecode:  # or else the first import writes it, once
+                command.append("--compile-bytecode")
+            command += ["--python", str(python), *self._uv_settings]
         else:
             command = [str(python), "-m", "pip", "install", "--quiet"]
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ from horizont.training.trace_setup import (
 Arrays = dict[str, NDArray[Any]]
 
 #: Images that are evaluated, in each of several contrasts.
-EVALUATED_IMAGES = 64
+EVALUATED_IMAGES = 8
 EVALUATED_WINDOWS = 2
 
 #: Bytes of images that reach every layer at another scale.
