@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from horizont.config.system import (
     installed_version,
     parse_system,
 )
+from horizont.networks.catalogue import NETWORKS
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
 
@@ -28,6 +30,9 @@ ROOT = Path(__file__).parents[1]
 
 #: Where the interpreters of the frameworks find Horizont and the programs of the tests.
 PROGRAM_PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+
+#: Registers a small network with batch norm in every process that has the folder on its path.
+NORMED = ROOT / "tests" / "frameworks" / "normed"
 
 #: Marks of tests that take long, the longest first.
 URGENT = ("pipeline", "framework")
@@ -58,7 +63,7 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let JAX compile each program once in the whole suite: compiling takes most of its time."""
+    """Set the folder where JAX finds the programs that another test compiled."""
     if hasattr(config, "workerinput"):
         return  # a test process inherits the variables
     folder = tempfile.TemporaryDirectory(prefix="horizont-programs-")
@@ -129,12 +134,25 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "cifar10"
 
 
+@pytest.fixture(scope="module")
+def normed_network() -> Iterator[str]:
+    """Register a small network with batch norm, and return its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(NORMED)
+        patch.setenv("PYTHONPATH", str(NORMED))
+        patch.setitem(NETWORKS, "normed", importlib.import_module("normed").build_normed)
+        yield "normed"
+
+
 def run_in_framework(framework: str, *words: str | Path, timeout_s: float = 300) -> str:
     """Run Python with arguments in the environment of a framework, and return what it prints."""
     done = subprocess.run(
         [framework_python(framework), *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": PROGRAM_PATH},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{PROGRAM_PATH}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        },
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -18,7 +18,7 @@ from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
-pytestmark = pytest.mark.framework
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("normed_network")]
 
 #: The first tensor in which each mutation must show, by the quantity.
 TENSORS = {
@@ -29,7 +29,7 @@ TENSORS = {
     "evaluation": "original",
     "update": "conv1.weight",
     "batch": "conv1.weight",
-    "statistics": "stem_norm.mean",
+    "statistics": "first_norm.mean",
 }
 NORMED = {name for name, info in MUTATIONS.items() if info.requires == "batch norm"}
 
@@ -39,11 +39,14 @@ def test_every_mutation_is_described() -> None:
 
 
 @pytest.fixture(scope="module")
-def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+def study_root(tmp_path_factory: pytest.TempPathFactory, normed_network: str) -> Paths:
     paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     adam = {"name": "adam", "learning_rate": 1e-3}
     values["workloads"]["lenet5-cifar10"]["optimizer"] = adam
+    values["workloads"]["normed-cifar10"] = {
+        "network": normed_network, "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}
+    }  # fmt: skip
     paths.params.write_text(yaml.safe_dump(values))
     return paths
 
@@ -73,7 +76,7 @@ def test_every_mutation_is_detected(study_root: Paths) -> None:
 
 
 def test_every_mutation_of_batch_norm_is_detected(study_root: Paths) -> None:
-    results = run_mutation_tests("resnet18-cifar10", study_root, only=NORMED)
+    results = run_mutation_tests("normed-cifar10", study_root, only=NORMED)
     assert len(results) == len(NORMED)
     check(results)
 

@@ -70,7 +70,7 @@ def test_options_are_validated_by_the_launcher() -> None:
     [
         ("distributed", {"launcher": "cloud"}, r"topology\.launcher: 'cloud' .* local"),
         ("distributed", {"cpus_per_host": 0.5}, r"topology\.cpus_per_host: 0\.5 .* emulated"),
-        ("links", {"launcher": "local"}, r"topology\.link: {'rate_mbit': 100\.0} .* emulated"),
+        ("scaling", {"launcher": "local"}, r"topology\.placement: 'dedicated' .* emulated"),
     ],
 )
 def test_a_study_is_checked_against_its_launchers(

@@ -415,6 +415,7 @@ class FrameworkAdapter(ABC):
         folder
             Where the compiled programs are written.
         """
+        del folder
 
     @abstractmethod
     def trainer(self, setup: TrainingSetup) -> Trainer:

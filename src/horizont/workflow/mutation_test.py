@@ -23,7 +23,6 @@ from horizont.networks.layers import BatchNorm
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, TracedTensors, checker_for
 
-
 #: The perturbation of the run with which a check compares a training.
 _CHECK_PERTURBATIONS = {"repeat": "repeat", "rows": "batch_order"}
 

@@ -48,7 +48,7 @@ class JaxAdapter(FrameworkAdapter):
         jax.config.update("jax_cpu_enable_async_dispatch", threads > 1)
 
     def share_compiled_programs(self, folder: Path) -> None:
-        """Use the cache of compiled programs, for all of them, unless the user's is in use."""
+        """Write all compiled programs to JAX's cache, unless there is one already."""
         if jax.config.jax_compilation_cache_dir is None:
             jax.config.update("jax_compilation_cache_dir", str(folder))
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
