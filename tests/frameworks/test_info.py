@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
 from horizont.launchers.plan import plan_run
 from horizont.reporting import labels, style
+from horizont.workflow.check import skip_reason
 
 LOADED = """
 import sys
@@ -134,6 +136,20 @@ def test_workers_run_on_the_interpreter_of_their_framework(
     record = execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     assert (tmp_path / "started").exists()
+
+
+def test_an_environment_without_the_packages_of_a_worker_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path, symlinks=True)
+    (packages,) = tmp_path.glob("lib/python*/site-packages")
+    for name, metadata in (("jax", "Name: jax\nVersion: 9.0\n"), ("numpy", "Version: 2.0\n")):
+        (packages / f"{name}-1.dist-info").mkdir()
+        (packages / f"{name}-1.dist-info" / "METADATA").write_text(metadata)
+    monkeypatch.setenv("HORIZONT_JAX_PYTHON", str(tmp_path / "bin" / "python"))
+    assert installed_version("jax") == "9.0"
+    reason = "jax: its environment lacks psutil, pyarrow, pydantic, PyYAML"
+    assert skip_reason(small_run("jax/local")) == reason
 
 
 def test_the_interpreter_of_a_framework_is_found(

@@ -26,8 +26,8 @@ from horizont.errors import UserError
 #: The folder of the package `horizont`, for environments in which it is not installed.
 SOURCE_FOLDER = Path(__file__).parents[2]
 
-#: Packages below every framework, whose versions are recorded with its own.
-COMMON_PACKAGES = ("numpy", "psutil", "pyarrow")
+#: What a worker needs besides its framework; the versions are recorded with that of the framework.
+COMMON_PACKAGES = ("numpy", "psutil", "pyarrow", "pydantic", "PyYAML")
 
 #: The variable that lists the devices that a process may use.
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"

@@ -19,6 +19,7 @@ from horizont.config.framework import (
     VariantInfo,
 )
 from horizont.config.interpreters import (
+    COMMON_PACKAGES,
     CudaDevices,
     Interpreter,
     interpreter_path,
@@ -103,6 +104,17 @@ def installed_version(framework: str) -> str | None:
     packages = interpreter.packages if interpreter else {}
     names = framework_info(framework).distributions
     return next((packages[name] for name in names if name in packages), None)
+
+
+def unusable_reason(framework: str) -> str:
+    """Return why no worker of a framework can be started; empty if one can."""
+    interpreter = framework_interpreter(framework)
+    if interpreter is None or installed_version(framework) is None:
+        return f"{framework} is not installed"
+    missing = [name for name in COMMON_PACKAGES if name not in interpreter.packages]
+    if missing:
+        return f"{framework}: its environment lacks {', '.join(missing)}"
+    return ""
 
 
 def framework_devices(framework: str) -> CudaDevices:

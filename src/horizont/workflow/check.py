@@ -19,7 +19,7 @@ from horizont.config.system import (
     check_compiler,
     framework_devices,
     framework_python,
-    installed_version,
+    unusable_reason,
 )
 from horizont.config.topology import Topology
 from horizont.data.catalogue import dataset_info
@@ -51,7 +51,7 @@ def load_study(paths: Paths) -> Study:
         except UserError as error:
             raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
     for system in study.systems():
-        if installed_version(system.framework):
+        if not unusable_reason(system.framework):
             check_compiler(system)
         _check_variant_inputs(study, system)
     _check_runs(study)
@@ -87,9 +87,11 @@ def _check_runs(study: Study) -> None:
 
 def skip_reason(run: Run) -> str:
     """Return why a run cannot be executed on this machine; empty if it can."""
-    if installed_version(run.system.framework) is None:
-        return f"{run.system.framework} is not installed"
-    return _missing_devices(run) or unavailable_reason(run.topology)
+    return (
+        unusable_reason(run.system.framework)
+        or _missing_devices(run)
+        or unavailable_reason(run.topology)
+    )
 
 
 def _missing_devices(run: Run) -> str:

@@ -15,7 +15,7 @@ from horizont.config.mutations import (
     MutationInfo,
 )
 from horizont.config.study import ComparisonSchedule, EquivalenceConfig, Study
-from horizont.config.system import FRAMEWORKS, installed_version
+from horizont.config.system import FRAMEWORKS, unusable_reason
 from horizont.config.workload import OptimizerConfig
 from horizont.equivalence.certificate import first_failed
 from horizont.networks.catalogue import network_for
@@ -51,7 +51,7 @@ def run_mutation_tests(
     checker = checker_for(workload, paths or study_paths())
     mutations = [name for name in _applicable_mutations(checker) if name in only]
     checker = replace(checker, study=_with_short_schedule(checker.study, workload, mutations))
-    installed = [name for name in FRAMEWORKS if installed_version(name)]
+    installed = [name for name in FRAMEWORKS if not unusable_reason(name)]
     assigned = list(zip(mutations, cycle(installed)))
     needed = {run for mutation in mutations for run in _runs_for(mutation)}
     sound = [run for run in TRACE_RUNS if run in needed]

@@ -45,7 +45,9 @@ def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     interpreter = framework_interpreter(run.system.framework)
     provenance = {
         "version": installed_version(run.system.framework) or "not installed",
-        "numpy": interpreter.packages["numpy"] if interpreter else "not installed",
+        "numpy": interpreter.packages.get("numpy", "not installed")
+        if interpreter
+        else "not installed",
         "python": interpreter.python if interpreter else "not installed",
         "machine": machine_type(),
         "network": _network_fingerprint(run.workload, dataset),

@@ -7,7 +7,7 @@ from typing import Any
 
 from horizont.config.run import Run, StepCounts
 from horizont.config.study import Study
-from horizont.config.system import SYSTEMS, installed_version, parse_system
+from horizont.config.system import SYSTEMS, parse_system, unusable_reason
 from horizont.config.topology import Topology
 from horizont.data.prepared import read_description
 from horizont.equivalence.replay import compare_replay
@@ -83,7 +83,7 @@ def _replay_runs(study: Study, workload: str) -> Iterator[Run]:
         return
     for name, info in SYSTEMS.items():
         system = parse_system(name)
-        if info.records_updates and installed_version(system.framework):
+        if info.records_updates and not unusable_reason(system.framework):
             yield Run(
                 experiment=REPLAY_EXPERIMENT,
                 workload_name=workload,

@@ -18,10 +18,10 @@ from horizont.config.study import Study
 from horizont.config.system import (
     FRAMEWORKS,
     framework_devices,
-    installed_version,
     parse_system,
     parse_trainer_name,
     trainer_name,
+    unusable_reason,
 )
 from horizont.data.prepared import DatasetDescription
 from horizont.equivalence.certificate import (
@@ -103,7 +103,7 @@ def verify_workload(
     for trainer in list(trace_runs):
         framework, _, device = parse_trainer_name(trainer)
         is_without_device = device != "cpu" and not framework_devices(framework).names
-        if not installed_version(framework) or is_without_device:
+        if unusable_reason(framework) or is_without_device:
             del trace_runs[trainer]
     for trainer, mutation in (mutations or {}).items():
         if trainer not in trace_runs:
@@ -220,9 +220,7 @@ class EquivalenceChecker:
             frameworks=tuple(installed),
             variants=tuple(name for name in traced if "+" in name),
             timed_batches=self.study.timed_batches(self.workload),
-            missing={
-                name: f"{name} is not installed" for name in FRAMEWORKS if name not in installed
-            },
+            missing={name: unusable_reason(name) for name in FRAMEWORKS if name not in installed},
         )
 
 
