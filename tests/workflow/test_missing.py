@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -9,6 +11,7 @@ from horizont.analysis.throughput import format_summary, summary
 from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
+from horizont.workflow.progress import PROGRESS_VARIABLE
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.verify import verify_workload
 
@@ -29,12 +32,19 @@ def without_mxnet(study_folder: Paths, monkeypatch: pytest.MonkeyPatch) -> Paths
     return study_folder
 
 
-def test_its_runs_are_rows_with_a_reason(without_mxnet: Paths) -> None:
+def test_its_runs_are_rows_with_a_reason(
+    without_mxnet: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = without_mxnet.root / "progress"
+    monkeypatch.setenv(PROGRESS_VARIABLE, str(relay))
     records = run_experiment("local", WORKLOAD, without_mxnet)
     status = {record.run.system.name: record.result for record in records}
     assert status["pytorch/local"].status == "ok"
     assert status["mxnet/local"].status == "skipped"
     assert status["mxnet/local"].reason == "mxnet is not installed"
+    printed = relay.read_text()
+    assert "mxnet/local, block 1: skipped, mxnet is not installed" in printed
+    assert re.search("1 run executed in .* 1 skipped", printed)
     table = format_summary(summary(records)).set_index("system")
     assert "mxnet is not installed" in table.loc["mxnet/local", "note"]
     assert table.loc["pytorch/local", "examples/s"] != "–"

@@ -74,7 +74,7 @@ def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: 
     if record := _find_final_record(store, key, progress):
         return record
     if reason := skip_reason(run):
-        progress.finish("skipped", executed=False)
+        progress.skip(reason)
         writer = RecordWriter(store, key)
         writer.start(run, describe_environment())
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))

@@ -39,6 +39,7 @@ class Progress:
         self.total = total
         self.done = 0
         self.executed = 0
+        self.skipped = 0
         self._name = ""
         self._last_update = (0, 0.0)
         self._started_s = self._last_finish_s = time.monotonic()
@@ -78,14 +79,24 @@ class Progress:
         if executed or self.done == self.total:
             self._write(f"{self._prefix(self.done)} {self._name}: {outcome}")
 
+    def skip(self, reason: str) -> None:
+        """Finish the current item, which cannot be executed."""
+        self.done += 1
+        self.skipped += 1
+        self._last_finish_s = time.monotonic()
+        self._bar.update()
+        self._write(f"{self._prefix(self.done)} {self._name}: skipped, {reason}")
+
     def close(self) -> None:
         """Report the totals, and print them below the cell of a notebook."""
         self._bar.close()
         spent = format_duration(time.monotonic() - self._started_s)
-        available = self.done - self.executed
+        available = self.done - self.executed - self.skipped
         plural = "" if self.executed == 1 else "s"
         text = f"{self.executed} {self.unit}{plural} executed in {spent}"
-        text += f", {available} available before." if available else "."
+        text += f", {available} available before" if available else ""
+        text += f", {self.skipped} skipped" if self.skipped else ""
+        text += "."
         self._write(text)
         if _in_kernel():
             print(text)
