@@ -111,6 +111,7 @@ def test_every_gradient_was_computed_on_the_recorded_version(
     for found in results["gradients"].values():
         bound = max(JUMP, float32_bound([found["noise"]], []))
         assert found["distance"] <= bound, found
+        assert found["distance"] < 0.5 * found["from_next"], found
         is_distinct.append(bound < 0.1 * found["from_next"])
     # The bound is too small for the gradient of a neighbouring version, but where rounding has
     # flipped a unit in the rerun that shows the noise.

@@ -70,6 +70,11 @@ def test_options_are_validated_by_the_launcher() -> None:
     [
         ("distributed", {"launcher": "cloud"}, r"topology\.launcher: 'cloud' .* local"),
         ("distributed", {"cpus_per_host": 0.5}, r"topology\.cpus_per_host: 0\.5 .* emulated"),
+        (
+            "distributed",
+            {"link": {"rate_mbit": 100}},
+            r"topology\.link: {'rate_mbit': 100\.0} .* emulated",
+        ),
         ("scaling", {"launcher": "local"}, r"topology\.placement: 'dedicated' .* emulated"),
     ],
 )

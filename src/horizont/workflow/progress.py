@@ -71,21 +71,21 @@ class Progress:
 
     def finish(self, outcome: str, *, executed: bool = True) -> None:
         """Finish the current item; one that was not executed does not affect the remaining time."""
-        self.done += 1
         self.executed += executed
-        self._last_finish_s = time.monotonic()
-        self._bar.set_postfix_str(outcome)
-        self._bar.update()
-        if executed or self.done == self.total:
-            self._write(f"{self._prefix(self.done)} {self._name}: {outcome}")
+        self._finish(outcome, is_shown=executed)
 
     def skip(self, reason: str) -> None:
         """Finish the current item, which cannot be executed."""
-        self.done += 1
         self.skipped += 1
+        self._finish(f"skipped, {reason}", is_shown=True)
+
+    def _finish(self, outcome: str, *, is_shown: bool) -> None:
+        self.done += 1
         self._last_finish_s = time.monotonic()
+        self._bar.set_postfix_str(outcome)
         self._bar.update()
-        self._write(f"{self._prefix(self.done)} {self._name}: skipped, {reason}")
+        if is_shown or self.done == self.total:
+            self._write(f"{self._prefix(self.done)} {self._name}: {outcome}")
 
     def close(self) -> None:
         """Report the totals, and print them below the cell of a notebook."""
