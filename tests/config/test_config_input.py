@@ -64,10 +64,7 @@ def test_a_reader_is_run_by_its_own_framework_only() -> None:
     readers = [{}, {**FILES, "reader": "DataLoader"}, {**FILES, "reader": "RecordIO"}]
     settings = swept(readers)
     inputs = {
-        name: [
-            fields["input"].label(name.split("/")[0])
-            for fields in settings.expand(name, settings.workloads[0])
-        ]
+        name: [fields["input"].label(name.split("/")[0]) for fields in settings.expand(name)]
         for name in ("pytorch/local", "mxnet/local", "tensorflow/local")
     }
     assert inputs == {

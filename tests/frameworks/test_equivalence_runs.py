@@ -56,7 +56,10 @@ def test_a_variant_has_its_own_certificate(study_root: Paths) -> None:
     ]
     study_root.params.write_text(yaml.safe_dump(values))
     checker = checker_for("lenet5-cifar10", study_root)
-    assert variants_of(checker.study) == ["mxnet+dynamic_alloc", "pytorch+channels_last"]
+    assert variants_of(checker.study, checker.workload) == [
+        "mxnet+dynamic_alloc",
+        "pytorch+channels_last",
+    ]
     compared = ["mxnet", "pytorch", "mxnet+dynamic_alloc"]
     traces = checker.train(dict.fromkeys(compared, VARIANT_TRACE_RUNS[:1]), "compared")
     write_certificate(study_root.certificate("lenet5-cifar10"), checker.certificate(traces))
@@ -67,3 +70,27 @@ def test_a_variant_has_its_own_certificate(study_root: Paths) -> None:
 
 def test_every_kind_of_network_is_compared_somewhere() -> None:
     assert set(NETWORKS) >= {*RULES, "lenet", "lenet5", "lstm"}
+
+
+def test_a_step_is_compared_at_each_swept_learning_rate(study_root: Paths) -> None:
+    values = yaml.safe_load(study_root.params.read_text())
+    values["experiments"]["scaling"] |= {
+        "systems": ["pytorch/local"],
+        "sweep": {"learning_rate": [0.025, 0.1]},
+        "topology": {"workers": 1},
+        "local_batch": 8,
+    }
+    study_root.params.write_text(yaml.safe_dump(values))
+    checker = checker_for("lenet5-cifar10", study_root)
+    runs = [run for run in TRACE_RUNS[:1] + TRACE_RUNS[6:7] if run.dtype == "float64"]
+    traces = checker.train(dict.fromkeys(FRAMEWORKS, runs), "compared")
+    certificate = checker.certificate(traces)
+    assert certificate.ok, certificate.verdict
+    assert certificate.learning_rates == (0.025, 0.1)
+    rows = [row for row in certificate.rows if row["quantity"] == "rate"]
+    assert {row["step"] for row in rows} == {1, 2}
+    assert all(row["is_evidence"] for row in rows)
+    for by_run in traces.values():
+        tensors = by_run[runs[1]]
+        low, high = (tensors[f"rate/{number}/conv1.weight"] for number in (1, 2))
+        assert high == pytest.approx(4 * low, rel=1e-6)

@@ -223,6 +223,17 @@ def test_a_host_uses_no_more_than_its_cpu_quota(cpus: float, tmp_path: Path) -> 
     assert used_s < other_s + 0.6 * cpus * 1.3
 
 
+@needs_hosts
+@pytest.mark.usefixtures("no_hosts_left")
+def test_pinned_hosts_stay_on_their_cpus(tmp_path: Path) -> None:
+    topology = EMULATED.model_copy(update={"cpus_per_host": 0.5, "pin_hosts": True})
+    program = "import os; print(sorted(os.sched_getaffinity(0)))"
+    with open_cluster(topology, tmp_path) as hosts:
+        found = [output_of(hosts, host, tmp_path, program).strip() for host in topology.all_hosts]
+    available = sorted(os.sched_getaffinity(0))
+    assert found == [f"[{available[number % len(available)]}]" for number in range(len(found))]
+
+
 @pytest.mark.parametrize(
     "system",
     [

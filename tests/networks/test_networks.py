@@ -64,7 +64,7 @@ def test_layers_and_parameters(
 @pytest.mark.parametrize(
     ("name", "side", "expected"),
     [
-        ("alexnet", 64, {"conv1": (96, 56, 56), "pool5": (256, 6, 6), "fc7": (4096,)}),
+        ("alexnet", 64, {"pool5": (256, 1, 1), "repeat5": (256, 6, 6), "fc7": (4096,)}),
         ("alexnet-small", 64, {"conv1": (96, 15, 15), "pool5": (256, 1, 1)}),
         ("resnet18", 32, {"stem_pool": (64, 8, 8), "stage4_block2_relu": (512, 1, 1)}),
         ("resnet50", 32, {"stage1_block3_relu": (256, 8, 8), "stage4_block3_relu": (2048, 1, 1)}),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,7 +20,7 @@ from horizont.config.run import (
     check_settings,
 )
 from horizont.config.system import GradientExchange, System, parse_system
-from horizont.config.topology import Topology
+from horizont.config.topology import MAX_SERVERS, Placement, Topology
 from horizont.errors import UserError
 
 #: What an experiment is about; ``notebooks/<kind>.ipynb`` shows it.
@@ -31,8 +32,11 @@ View = Literal["operators", "resources", "verdicts"]
 TOPOLOGY_FIELDS = ("workers", "servers", "threads", "hosts", "placement", "link", "cpus_per_host")
 BATCH_FIELDS = ("global_batch", "local_batch")
 
+#: Settings of the workload that a sweep may vary.
+WORKLOAD_FIELDS = ("learning_rate", "initial_limit")
+
 #: Settings that a sweep may vary.
-SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, "input")
+SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, *WORKLOAD_FIELDS, "input")
 
 #: A larger sweep is a mistake.
 MAX_POINTS = 200
@@ -41,16 +45,37 @@ Sweep = dict[str, tuple[Any, ...]]
 
 
 class Overrides(ConfigModel):
-    """Settings of an experiment for one of its workloads.
+    """Settings of an experiment for one of its workloads, in the place of its own.
 
     Attributes
     ----------
+    global_batch, local_batch
+        Either replaces both of the experiment.
     sweep
         Replaces the values of the settings that it names.
     """
 
-    sweep: Sweep = Field(default_factory=dict)
+    systems: tuple[str, ...] | None = Field(default=None, min_length=1)
+    global_batch: int | None = Field(default=None, ge=1)
+    local_batch: int | None = Field(default=None, ge=1)
     steps: StepCounts | None = None
+    blocks: int | None = Field(default=None, ge=1)
+    sweep: Sweep = Field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    timeout_s: float | None = Field(default=None, gt=0)
+
+
+class ServerLayout(ConfigModel):
+    """How many servers some systems have, and where.
+
+    Attributes
+    ----------
+    servers
+        A number, or `each`: as many as workers.
+    """
+
+    servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | Literal["each"] = 1
+    placement: Placement = "colocated"
 
 
 class Experiment(ConfigModel):
@@ -62,11 +87,17 @@ class Experiment(ConfigModel):
         Heading of its pages; by default its name.
     global_batch, local_batch
         Examples of a step, of all workers or of each; one of them, unless the sweep has it.
+    server_layouts
+        By pattern of system names, such as ``mxnet/*``: another number of servers and placement
+        than in the topology. The first pattern that fits applies.
+    seed_per_block
+        Whether each block has a seed of its own, and with it other initial weights and another
+        order of the examples; otherwise all blocks repeat the same training.
     sweep
-        Values of settings of the topology, of `global_batch` or `local_batch`, or of `input`;
-        every combination is run. A single-process system in a multi-worker experiment is run
-        with the batch of one worker, as the baseline; a reader of files only by the systems of
-        its framework.
+        Values of settings of the topology, of `global_batch` or `local_batch`, of the workload's
+        `learning_rate` or `initial_limit`, or of `input`; every combination is run. A
+        single-process system in a multi-worker experiment is run with the batch of one worker, as
+        the baseline; a reader of files only by the systems of its framework.
     overrides
         By workload.
     faults
@@ -94,10 +125,12 @@ class Experiment(ConfigModel):
     workloads: tuple[str, ...] = Field(min_length=1)
     systems: tuple[str, ...] = Field(min_length=1)
     topology: Topology = Topology()
+    server_layouts: dict[str, ServerLayout] = Field(default_factory=dict)
     global_batch: int | None = Field(default=None, ge=1)
     local_batch: int | None = Field(default=None, ge=1)
     steps: StepCounts
     blocks: int = Field(default=1, ge=1)
+    seed_per_block: bool = False
     sweep: Sweep = Field(default_factory=dict)
     overrides: dict[str, Overrides] = Field(default_factory=dict)
     faults: tuple[FaultSpec, ...] = ()
@@ -109,39 +142,40 @@ class Experiment(ConfigModel):
     timeout_s: float = Field(default=120.0, gt=0)
     stall_timeout_s: float | None = Field(default=None, gt=0)
 
-    def steps_on(self, workload: str) -> StepCounts:
-        """Return the steps on a workload."""
-        overridden = self.overrides.get(workload, Overrides()).steps
-        return overridden or self.steps
+    def on(self, workload: str) -> Experiment:
+        """Return the experiment with its overrides for a workload."""
+        own = self.overrides.get(workload, Overrides())
+        changes = {name: value for name, value in own if value is not None}
+        if any(name in changes for name in BATCH_FIELDS):
+            changes = {**dict.fromkeys(BATCH_FIELDS), **changes}
+        return self.model_copy(update={**changes, "sweep": {**self.sweep, **own.sweep}})
 
-    def sweep_on(self, workload: str) -> Sweep:
-        """Return the sweep on a workload."""
-        return {**self.sweep, **self.overrides.get(workload, Overrides()).sweep}
-
-    def expand(self, system: str, workload: str) -> list[dict[str, Any]]:
+    def expand(self, system: str) -> list[dict[str, Any]]:
         """List the runs of a system in each block, as fields of a run that differ between them.
 
-        Points that are equal to the system (the number of servers to one without servers) are
-        listed once.
+        Those of `WORKLOAD_FIELDS` belong to the workload of the run. Points that are equal to the
+        system (the number of servers to one without servers) are listed once.
         """
         parsed = parse_system(system)
-        points = list(self._fields_at_points(parsed, workload))
+        points = list(self._fields_at_points(parsed))
         distinct = [point for number, point in enumerate(points) if point not in points[:number]]
         if not self.faults:
             return distinct
         faults = [fault for fault in self.faults if applies_to(fault, parsed)]
         return [{**point, "fault": fault} for point in distinct for fault in faults]
 
-    def _fields_at_points(self, system: System, workload: str) -> Iterator[dict[str, Any]]:
-        """Yield topology, global batch and input pipeline at the sweep points of a system.
+    def _fields_at_points(self, system: System) -> Iterator[dict[str, Any]]:
+        """Yield the fields at the sweep points of a system.
 
         A reader of files belongs to the systems of one framework.
         """
-        for point in expand_sweep(self.sweep_on(workload)):
+        for point in expand_sweep(self.sweep):
             pipeline = input_at(point)
             if supports_input(pipeline, system):
                 topology, batch = self._processes_at(point, system)
-                yield {"topology": topology, "global_batch": batch, "input": pipeline}
+                of_workload = {name: point[name] for name in WORKLOAD_FIELDS if name in point}
+                fields = {"topology": topology, "global_batch": batch, "input": pipeline}
+                yield fields | of_workload
 
     def _processes_at(self, point: Mapping[str, Any], system: System) -> tuple[Topology, int]:
         """Return topology and global batch at a sweep point.
@@ -149,8 +183,7 @@ class Experiment(ConfigModel):
         A system without servers gets none. A single-process system in a multi-worker experiment
         runs the batch of one worker, as the baseline.
         """
-        swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
-        topology = Topology.model_validate({**self.topology.model_dump(), **swept})
+        topology = self._topology_at(point, system)
         workers = topology.workers
         batch = point.get("global_batch", self.global_batch)
         local_batch = point.get("local_batch", self.local_batch if batch is None else None)
@@ -166,25 +199,42 @@ class Experiment(ConfigModel):
             changes |= {"workers": 1, "hosts": 0, "addresses": topology.addresses[:1]}
         return Topology.model_validate({**topology.model_dump(), **changes}), batch
 
+    def _topology_at(self, point: Mapping[str, Any], system: System) -> Topology:
+        """Return the topology at a sweep point, with the server layout of a system."""
+        swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
+        fields = {**self.topology.model_dump(), **swept}
+        for pattern, layout in self.server_layouts.items():
+            if fnmatchcase(system.name, pattern):
+                each = layout.servers == "each"
+                fields["servers"] = fields["workers"] if each else layout.servers
+                fields["placement"] = layout.placement
+                break
+        return Topology.model_validate(fields)
+
     @model_validator(mode="after")
     def _check_consistency(self) -> Experiment:
         for workload in self.overrides:
             if workload not in self.workloads:
                 raise UserError("overrides", workload, self.workloads)
         self._check_kind()
+        for workload in self.workloads:
+            self.on(workload)._check_on_workload()
+        self._check_unused()
+        return self
+
+    def _check_on_workload(self) -> None:
+        """Refuse impossible settings; overrides are already applied."""
         self._check_batch()
         systems = [parse_system(name) for name in self.systems]
         workers = self.topology.workers
         if workers > 1 and all(system.is_local for system in systems):
             raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
-        for workload, system in product(self.workloads, systems):
-            self._check_runs(system, workload)
-        self._check_unused(systems)
-        return self
+        for system in systems:
+            self._check_runs(system)
 
     def _check_kind(self) -> None:
         """Refuse a kind whose notebook could not show the runs."""
-        sweeps = [self.sweep_on(workload) for workload in self.workloads]
+        sweeps = [self.on(workload).sweep for workload in self.workloads]
         settings: dict[Kind, tuple[str, bool]] = {
             "faults": ("faults", bool(self.faults)),
             "input": ("sweep.input", any("input" in sweep for sweep in sweeps)),
@@ -207,10 +257,10 @@ class Experiment(ConfigModel):
                 allowed = f"global_batch / workers = {local_batch}"
                 raise UserError("local_batch", self.local_batch, allowed)
 
-    def _check_runs(self, system: System, workload: str) -> None:
+    def _check_runs(self, system: System) -> None:
         """Refuse settings and faults that are impossible at one of the sweep points."""
-        steps = self.steps_on(workload)
-        for fields in self._fields_at_points(system, workload):
+        steps = self.steps
+        for fields in self._fields_at_points(system):
             topology, batch = fields["topology"], fields["global_batch"]
             with error_context("sweep.input"):
                 check_input_pipeline(system, fields["input"])
@@ -220,17 +270,25 @@ class Experiment(ConfigModel):
                     with error_context(f"faults.{number}"):
                         check_fault(fault, system, topology, steps.total)
 
-    def _check_unused(self, systems: Sequence[System]) -> None:
-        """Refuse a fault, and a reader of files, that no system has."""
+    def _check_unused(self) -> None:
+        """Refuse a fault, a server layout and a reader of files that no system has."""
+        by_workload = {name: self.on(name) for name in self.workloads}
+        names = dict.fromkeys(name for one in by_workload.values() for name in one.systems)
+        systems = [parse_system(name) for name in names]
         for number, fault in enumerate(self.faults):
             if not any(applies_to(fault, system) for system in systems):
                 allowed = "a role that one of the systems has"
                 raise UserError(f"faults.{number}.target", fault.target, allowed)
-        for workload in self.workloads:
-            for point in expand_sweep(self.sweep_on(workload)):
+        with_servers = [one.name for one in systems if "server" in one.info.roles]
+        for pattern in self.server_layouts:
+            if not any(fnmatchcase(name, pattern) for name in with_servers):
+                allowed = f"a pattern of {', '.join(with_servers) or 'systems with servers'}"
+                raise UserError("server_layouts", pattern, allowed)
+        for one in by_workload.values():
+            for point in expand_sweep(one.sweep):
                 pipeline = input_at(point)
-                if not any(supports_input(pipeline, system) for system in systems):
-                    allowed = f"one of {', '.join(self.systems)}"
+                if not any(supports_input(pipeline, parse_system(name)) for name in one.systems):
+                    allowed = f"one of {', '.join(one.systems)}"
                     raise UserError("sweep.input.reader", pipeline.reader, allowed)
 
 

@@ -73,7 +73,7 @@ class WorkerJob(ConfigModel):
 
 
 #: What runs the steps of a trace: the step that is timed, the instrumented step, the trainer of the
-#: profiled steps, or the timed step once with each batch size of the study.
+#: profiled steps, or the timed step once with each batch size and learning rate of the study.
 TracePath = Literal["plain", "instrumented", "profiled", "timed_batches"]
 
 #: Changes that leave the mathematics as it is. ``repeat`` changes nothing; ``weight_ulp`` and
@@ -125,6 +125,8 @@ class TraceJob(ConfigModel):
         Steps after which the weights are recorded.
     timed_batches
         The batch sizes of the study's runs.
+    learning_rates
+        Those of the study's runs, except that of the workload.
     longest_run
         The steps of the study's longest run, if float64 trainings shall be as long.
     """
@@ -136,6 +138,7 @@ class TraceJob(ConfigModel):
     batch: int
     at_steps: tuple[int, ...]
     timed_batches: tuple[int, ...] = ()
+    learning_rates: tuple[float, ...] = ()
     longest_run: int = 0
     runs: tuple[TraceRun, ...]
     seed: int

@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
-from horizont.config.experiment import Experiment
+from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
 from horizont.config.run import Run
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
@@ -167,6 +167,13 @@ class Study(ConfigModel):
         runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
         return tuple(sorted({run.local_batch for run in runs}))
 
+    def swept_learning_rates(self, workload: str) -> tuple[float, ...]:
+        """Return the learning rates of the runs on a workload, except its own, ascending."""
+        own = self.workload(workload).optimizer.learning_rate
+        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
+        rates = {run.workload.optimizer.learning_rate for run in runs}
+        return tuple(sorted(rates - {own}))
+
     def longest_run(self, workload: str) -> int:
         """Return the steps of the longest run on a workload; 0 if the comparator shall be short.
 
@@ -180,7 +187,12 @@ class Study(ConfigModel):
 
     def systems(self) -> list[System]:
         """List the systems of all experiments, each once."""
-        names = [name for experiment in self.experiments.values() for name in experiment.systems]
+        names = [
+            system
+            for experiment in self.experiments.values()
+            for workload in experiment.workloads
+            for system in experiment.on(workload).systems
+        ]
         return [parse_system(name) for name in dict.fromkeys(names)]
 
     def runs(self, experiment: str, workload: str) -> Iterator[Run]:
@@ -188,21 +200,25 @@ class Study(ConfigModel):
         settings = self.experiment(experiment)
         if workload not in settings.workloads:
             raise UserError("workload", workload, settings.workloads)
-        shared = ("evaluation", "gradient_exchange", "sampler_hz", "stall_timeout_s", "timeout_s")
+        settings = settings.on(workload)
+        shared = (
+            *("steps", "evaluation", "gradient_exchange"),
+            *("sampler_hz", "stall_timeout_s", "timeout_s"),
+        )
         common = {
             "experiment": experiment,
             "workload_name": workload,
-            "workload": self.workload(workload),
-            "steps": settings.steps_on(workload),
-            "seed": self.seed,
             **{name: getattr(settings, name) for name in shared},
         }
         for block, name in product(range(settings.blocks), settings.systems):
             system = parse_system(name)
             recorded = settings.record_updates if system.info.records_updates else "none"
-            own = {"system": system, "block": block, "record_updates": recorded}
-            for fields in settings.expand(name, workload):
-                yield Run(**{**common, **own, **fields})
+            seed = self.seed + (block if settings.seed_per_block else 0)
+            own = {"system": system, "block": block, "record_updates": recorded, "seed": seed}
+            for fields in settings.expand(name):
+                point = {key: fields.pop(key) for key in WORKLOAD_FIELDS if key in fields}
+                trained = self.workload(workload).at_point(point)
+                yield Run(**{**common, **own, **fields, "workload": trained})
 
 
 def read_study(path: Path) -> Study:

@@ -12,8 +12,11 @@ from horizont.config.framework import Device
 from horizont.errors import UserError
 
 Sharding = Literal["global_batches", "static_shards"]
+Placement = Literal["colocated", "dedicated"]
 
 DEFAULT_LAUNCHER = "local"
+
+MAX_SERVERS = 64
 
 #: What only some launchers can do; recorded in ``environment.json``. `byte_counters`: each host has
 #: network interfaces of its own. `link_limits` and `cpu_quota`: `Topology.link` and
@@ -84,6 +87,9 @@ class Topology(ConfigModel):
     cpus_per_host
         CPU time per second that a host may use once all processes have started, in cores;
         unlimited by default.
+    pin_hosts
+        Whether the processes of a host run on the same CPUs all the time, as many as
+        `cpus_per_host` needs. Hosts are assigned to the CPUs in turn.
     options
         Settings of one launcher only.
     """
@@ -96,16 +102,17 @@ class Topology(ConfigModel):
 
     launcher: str = DEFAULT_LAUNCHER
     workers: int = Field(default=1, ge=1, le=64)
-    servers: int = Field(default=0, ge=0, le=16)
+    servers: int = Field(default=0, ge=0, le=MAX_SERVERS)
     threads: int = Field(default=1, ge=1, le=256)
     device: Device = "cpu"
     addresses: tuple[str, ...] = Field(default=("127.0.0.1",), min_length=1)
     sharding: Sharding = "global_batches"
     base_port: int = Field(default=0, ge=0, le=65000)
     hosts: int = Field(default=0, ge=0, le=64)
-    placement: Literal["colocated", "dedicated"] = "colocated"
+    placement: Placement = "colocated"
     link: Link = Link()
     cpus_per_host: float | None = Field(default=None, ge=0.05, le=256)
+    pin_hosts: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -130,4 +137,6 @@ class Topology(ConfigModel):
     def _check_hosts(self) -> Topology:
         if self.hosts > self.workers:
             raise UserError("hosts", self.hosts, f"at most the {self.workers} workers")
+        if self.pin_hosts and self.cpus_per_host is None:
+            raise UserError("pin_hosts", True, "false without cpus_per_host")
         return self

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from horizont.config.base import ConfigModel
+from horizont.config.base import ConfigModel, parse_config
 from horizont.errors import UserError
 
 
@@ -67,6 +67,9 @@ class Workload(ConfigModel):
         Every pixel becomes a square of so many by so many: AlexNet needs 64x64 inputs.
     time_steps
         Length of the sequences of a text; without meaning for images.
+    initial_limit
+        Initial kernels and matrices are uniform in [-limit, limit], in the place of the network's
+        own initial values.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"enlarge": "upscale"}
@@ -76,3 +79,13 @@ class Workload(ConfigModel):
     upscale: int = Field(default=1, ge=1, le=8)
     time_steps: int = Field(default=30, ge=1, le=1000)
     optimizer: OptimizerConfig
+    initial_limit: float | None = Field(default=None, gt=0, le=1)
+
+    def at_point(self, point: Mapping[str, Any]) -> Workload:
+        """Return the workload at a sweep point, which may have `learning_rate`, `initial_limit`."""
+        fields = self.model_dump()
+        if "initial_limit" in point:
+            fields["initial_limit"] = point["initial_limit"]
+        if "learning_rate" in point:
+            fields["optimizer"]["learning_rate"] = point["learning_rate"]
+        return parse_config(Workload, fields, "sweep")

@@ -13,7 +13,7 @@ from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 
 #: Certificates of another format are not read; `horizont verify` writes a new one.
-FORMAT = 5
+FORMAT = 6
 
 #: The fields of a comparison.
 ComparisonRow = dict[str, Any]
@@ -47,6 +47,9 @@ class EquivalenceCertificate(ConfigModel):
         Variants of frameworks that were compared with them: `<framework>+<variant>`.
     timed_batches
         The batch sizes of the study with which a step was compared.
+    learning_rates
+        The learning rates of the study, except that of the workload, with which a step was
+        compared.
     missing
         Frameworks that could not be compared, with the reason.
     """
@@ -60,6 +63,7 @@ class EquivalenceCertificate(ConfigModel):
     frameworks: tuple[str, ...]
     variants: tuple[str, ...] = ()
     timed_batches: tuple[int, ...] = ()
+    learning_rates: tuple[float, ...] = ()
     missing: dict[str, str]
     rows: tuple[dict[str, Any], ...]
 
@@ -110,7 +114,7 @@ class EquivalenceCertificate(ConfigModel):
             return "Not settled: fewer than two frameworks are installed."
         row = self.first_divergence
         if row is not None:
-            where = f"{row['quantity']} {row['tensor']}{_after(row)} ({row['dtype']})"
+            where = f"{row['quantity']} {row['tensor']}{self._after(row)} ({row['dtype']})"
             finding = _FINDINGS[row["check"]].format(**row, where=where)
             if row["check"] in ("finite", "precision"):
                 return f"{finding}."
@@ -120,6 +124,14 @@ class EquivalenceCertificate(ConfigModel):
             more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
             return f"Not settled: rounding alone could hide a defect in {gaps[0]}{more}."
         return f"Equivalent: {self._agreement()}."
+
+    def _after(self, row: ComparisonRow) -> str:
+        """Return the step of a comparison as a phrase."""
+        if row["quantity"] == "batch":
+            return f" of a batch of {row['step']}"
+        if row["quantity"] == "rate":
+            return f" at learning rate {self.learning_rates[row['step'] - 1]:g}"
+        return f" after {row['step']} steps" if row["step"] else ""
 
     def _agreement(self) -> str:
         trainers = ", ".join([*self.frameworks, *self.variants])
@@ -162,13 +174,6 @@ class EquivalenceCertificate(ConfigModel):
             if provenance.get(name, value) != value:
                 return f"the certificate is of another {name}"
         return ""
-
-
-def _after(row: ComparisonRow) -> str:
-    """Return the step of a comparison as a phrase."""
-    if row["quantity"] == "batch":
-        return f" of a batch of {row['step']}"
-    return f" after {row['step']} steps" if row["step"] else ""
 
 
 def first_failed(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:

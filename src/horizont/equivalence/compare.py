@@ -54,7 +54,7 @@ _Tensors = Mapping[str, NDArray[Any]]
 #: The order in which training computes, and so the order of divergences.
 QUANTITIES = (
     *("initial", "inputs", "logits", "loss", "gradient", "evaluation"),
-    *("update", "step_loss", "statistics", "state", "optimizer", "batch"),
+    *("update", "step_loss", "statistics", "state", "optimizer", "batch", "rate"),
 )
 
 #: Computed by NumPy: the reference of the quantity that the tensor names.

@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 #: Quantities of which every comparison must be evidence, by precision. Updates and states follow
 #: from these until rounding hides them; of those only the first step must be evidence.
 _REQUIRED_QUANTITIES = {
-    "float64": ("initial", "inputs", "logits", "loss", "gradient", "evaluation", "batch"),
+    "float64": ("initial", "inputs", "logits", "loss", "gradient", "evaluation", "batch", "rate"),
     "float32": ("initial", "inputs", "logits", "loss", "evaluation"),
 }
 _REQUIRED_AT_FIRST_STEP = ("update", "statistics", "state", "optimizer")
@@ -22,8 +22,8 @@ def evidence_gaps(rows: Sequence[Row]) -> list[str]:
     """List the quantities that matter without evidence: which rounding alone could hide.
 
     All of these must be evidence: in float64 initial weights, inputs, logits, loss, all gradients,
-    the evaluation and a step with each timed batch size; updates, statistics and states after the
-    first step that was compared; in float32 logits, loss and evaluation.
+    the evaluation and a step with each timed batch size and learning rate; updates, statistics and
+    states after the first step that was compared; in float32 logits, loss and evaluation.
     """
     compared = [row for row in rows if row["check"] in ("frameworks", "variant")]
     required = [row for dtype in _REQUIRED_QUANTITIES for row in _required_rows(compared, dtype)]

@@ -30,6 +30,7 @@ LAYER_CLASSES = {
     "LSTM": "recurrent",
     "Add": "element-wise",
     "Concat": "copy/layout",
+    "Upsample": "copy/layout",
     "Flatten": "copy/layout",
 }
 

@@ -32,6 +32,7 @@ OPTIONAL_SETTINGS = (
     "placement",
     "link",
     "cpus_per_host",
+    "pin_hosts",
     "device",
 )
 

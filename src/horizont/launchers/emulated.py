@@ -7,6 +7,7 @@ through a helper process, `horizont.launchers.latency_link`.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -51,7 +52,7 @@ class EmulatedLauncher:
     capabilities: frozenset[Capability] = frozenset(
         {"byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock"}
     )
-    settings = frozenset({"hosts", "placement", "link", "cpus_per_host"})
+    settings = frozenset({"hosts", "placement", "link", "cpus_per_host", "pin_hosts"})
     Options = NoOptions
 
     def unavailable_reason(self, topology: Topology) -> str:
@@ -83,6 +84,7 @@ class EmulatedCluster:
         self.link = topology.link
         token = f"horizont-{os.getpid()}-{next(_RUN_NUMBERS)}"
         self.cpu_quotas = _create_cpu_quotas(self.names, token, topology.cpus_per_host)
+        self.cpus_of = _pinned_cpus(topology) if topology.pin_hosts else {}
         cleanup_command = "".join(quota.cleanup_command for quota in self.cpu_quotas.values())
         self.switch = Namespace(cleanup_command)
         self.hosts = {name: Namespace() for name in self.names}
@@ -145,7 +147,9 @@ class EmulatedCluster:
     def command_prefix(self, host: str, folder: Path) -> tuple[str, ...]:
         """Return the argv prefix that runs a command on a host, in `folder`, by ``exec``."""
         quota = self.cpu_quotas[host].command_prefix if self.cpu_quotas else ()
-        return (*quota, *self.hosts[host].command_prefix(folder))
+        cpus = self.cpus_of.get(host)
+        pinned = ("taskset", "--cpu-list", ",".join(map(str, cpus))) if cpus else ()
+        return (*quota, *pinned, *self.hosts[host].command_prefix(folder))
 
     def start(self, plan: ProcessPlan, log: Path) -> ProcessGroup:
         """Start a process on its host."""
@@ -183,6 +187,16 @@ class EmulatedCluster:
             holder.release()
         for holder in holders:
             holder.wait_released()
+
+
+def _pinned_cpus(topology: Topology) -> dict[str, list[int]]:
+    """Return the CPUs of each host: as many as its quota needs, in turn."""
+    available = sorted(os.sched_getaffinity(0))
+    count = min(math.ceil(topology.cpus_per_host or 1.0), len(available))
+    return {
+        host: [available[(number * count + each) % len(available)] for each in range(count)]
+        for number, host in enumerate(topology.all_hosts)
+    }
 
 
 def _create_cpu_quotas(names: Sequence[str], token: str, cpus: float | None) -> dict[str, CpuQuota]:

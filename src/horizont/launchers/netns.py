@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 #: Commands of iproute2 and util-linux.
-REQUIRED_TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname")
+REQUIRED_TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname", "taskset")
 
 #: Name of the interface of a host.
 HOST_INTERFACE = "eth0"

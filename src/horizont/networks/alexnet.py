@@ -14,6 +14,7 @@ from horizont.networks.layers import (
     Layer,
     MaxPool,
     Shape,
+    Upsample,
 )
 from horizont.networks.network import Network
 
@@ -21,24 +22,22 @@ from horizont.networks.network import Network
 def build_alexnet(input_shape: Shape, classes: int) -> Network:
     """Build AlexNet with the published number of weights, for 64x64 images.
 
-    The first convolution has stride 1 instead of 4. Its output is 56x56, where that of the
-    original with 227x227 images is 55x55, and all later layers are as large as in the original:
-    62,378,344 weights with 1,000 classes, 58,322,314 with 10.
+    The strides are those of the original with 227x227 images, which leave a single pixel of each
+    feature map where the original has 6x6. It is repeated, as adaptive pooling to 6x6 does, so that
+    the matrices are as large as in the original: 62,378,344 weights with 1,000 classes, 58,322,314
+    with 10.
     """
-    return _build("alexnet", input_shape, classes, stride=1, padding=1)
+    return _build("alexnet", input_shape, classes, repetition=6)
 
 
 def build_alexnet_small(input_shape: Shape, classes: int) -> Network:
-    """Build AlexNet with the original strides for 64x64 images; the last feature map is 1x1.
-
-    The first matrix is 36 times smaller: 21,622,154 weights with 10 classes.
-    """
-    return _build("alexnet-small", input_shape, classes, stride=4, padding=2)
+    """Build AlexNet for 64x64 images without the repetition: 21,622,154 weights with 10 classes."""
+    return _build("alexnet-small", input_shape, classes)
 
 
-def _build(name: str, input_shape: Shape, classes: int, stride: int, padding: int) -> Network:
+def _build(name: str, input_shape: Shape, classes: int, repetition: int = 1) -> Network:
     layers = [
-        *_convolution(1, channels=96, kernel=11, stride=stride, padding=padding),
+        *_convolution(1, channels=96, kernel=11, stride=4, padding=2),
         MaxPool(name="pool1", kernel=3, stride=2),
         *_convolution(2, channels=256, kernel=5, padding=2),
         MaxPool(name="pool2", kernel=3, stride=2),
@@ -46,6 +45,7 @@ def _build(name: str, input_shape: Shape, classes: int, stride: int, padding: in
         *_convolution(4, channels=384, kernel=3, padding=1),
         *_convolution(5, channels=256, kernel=3, padding=1),
         MaxPool(name="pool5", kernel=3, stride=2),
+        *([Upsample(name="repeat5", factor=repetition)] if repetition > 1 else []),
         Flatten(name="flatten"),
         *_dense(6),
         *_dense(7),

@@ -170,6 +170,18 @@ class Activation(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Upsample(Layer):
+    """Every pixel becomes a square of `factor` by `factor` (nearest neighbour)."""
+
+    factor: int
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Return (channels, height, width)."""
+        channels, *sides = shapes[0]
+        return (channels, *(side * self.factor for side in sides))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Flatten(Layer):
     """All axes flattened into one.
 

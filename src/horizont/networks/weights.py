@@ -33,12 +33,17 @@ def statistic_shapes(network: Network) -> dict[str, Shape]:
     }
 
 
-def initial_weights(network: Network, seed: int) -> Weights:
+def initial_weights(network: Network, seed: int, limit: float | None = None) -> Weights:
     """Draw the initial weights: Glorot uniform matrices and kernels, zero biases, unit scales.
 
     If the network has an initial limit, all weights are uniform within it. Each weight has a
     random stream of its own, seeded with its name, so that changing a layer does not change the
     weights of the others.
+
+    Parameters
+    ----------
+    limit
+        Matrices and kernels are uniform in [-limit, limit] instead.
 
     Returns
     -------
@@ -50,9 +55,10 @@ def initial_weights(network: Network, seed: int) -> Weights:
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
     networks", AISTATS 2010, equation 16.
     """
-    limit = network.initial_limit
     return {
-        name: _draw_initial_weight(name, shape, seed, limit)
+        name: _draw_initial_weight(
+            name, shape, seed, limit if limit and len(shape) > 1 else network.initial_limit
+        )
         for name, shape in weight_shapes(network).items()
     }
 

@@ -54,6 +54,8 @@ SETTINGS = {
     "placement": "placement of the servers",
     "hosts": "hosts of the workers",
     "input": "input pipeline",
+    "learning_rate": "learning rate",
+    "initial_limit": "limit of the initial weights",
 }
 
 #: Where the steps of two systems differ, as it follows a time: `5.3 ms (47%) are ...`.
@@ -185,8 +187,18 @@ def link_label(link: Link) -> str:
 
 
 def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Group records by their sweep points, labelled by what differs between the points."""
-    parts = [point_parts(record.run) for record in records]
+    """Group records by their sweep points, labelled by what differs between the points.
+
+    Servers are a part of the point where a system was run with several numbers or placements;
+    otherwise they belong to the system.
+    """
+    parts = [_point_parts(record.run) for record in records]
+    servers = [_server_parts(record.run) for record in records]
+    layouts: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for record, one, layout in zip(records, parts, servers, strict=True):
+        layouts.setdefault((record.run.system.name, *one), set()).add(tuple(layout))
+    if any(len(each) > 1 for each in layouts.values()):
+        parts = [[*one, *layout] for one, layout in zip(parts, servers, strict=True)]
     common = set.intersection(*map(set, parts)) if parts else set()
     points: dict[str, list[Record]] = {}
     for record, (size, *others) in zip(records, parts, strict=True):
@@ -195,21 +207,28 @@ def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
     return points
 
 
-def point_parts(run: Run) -> list[str]:
-    """List what a sweep point consists of: `2 x 42`, `2 servers`, `100 Mbit/s`.
+def _point_parts(run: Run) -> list[str]:
+    """List what a sweep point consists of: `2 x 42`, `100 Mbit/s`.
 
     The numbers of the first part are the workers and the examples of each.
     """
-    topology = run.topology
+    topology, workload = run.topology, run.workload
+    limit = workload.initial_limit
     parts = [f"{topology.workers} x {run.local_batch}"]
-    parts += [f"{topology.servers} servers"] if topology.servers > 1 else []
-    parts += ["dedicated servers"] if topology.placement == "dedicated" else []
     parts += [f"{topology.hosts} hosts"] if topology.hosts else []
     parts += [f"{topology.threads} threads"] if topology.threads > 1 else []
     parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
     parts += [] if topology.link.is_unlimited else [link_label(topology.link)]
+    parts += [f"learning rate {workload.optimizer.learning_rate:g}"]
+    parts += [f"initial weights within {limit:g}"] if limit else []
     parts += [run.input.label(run.system.framework)] if run.input.from_files else []
     return parts
+
+
+def _server_parts(run: Run) -> list[str]:
+    topology = run.topology
+    parts = [f"{topology.servers} servers"] if topology.servers > 1 else []
+    return parts + (["dedicated servers"] if topology.placement == "dedicated" else [])
 
 
 def cause_label(level: str, part: str) -> str:

@@ -30,11 +30,15 @@ _SWEPT_ROWS = {
 }
 
 
+#: Where the servers run.
+_PLACEMENTS = {"colocated": "on the workers' hosts", "dedicated": "on dedicated hosts"}
+
+
 @table("setup", title="Setup")
 def setup_table(settings: Experiment, workload: str) -> TableOutput:
     """Build the table of an experiment's settings on a workload."""
-    steps, sweep = settings.steps_on(workload), settings.sweep_on(workload)
-    topology = settings.topology
+    settings = settings.on(workload)
+    steps, sweep, topology = settings.steps, settings.sweep, settings.topology
     exchange, examples = settings.gradient_exchange, settings.evaluation.examples
     has_workers = topology.workers > 1 or "workers" in sweep
     is_local = topology.launcher == DEFAULT_LAUNCHER
@@ -49,7 +53,9 @@ def setup_table(settings: Experiment, workload: str) -> TableOutput:
         "gradient compression": exchange.compression != "none" and exchange.compression,
         "steps of each worker": _format_steps(steps),
         "batches of the input pipeline alone": steps.input_batches and f"{steps.input_batches:,}",
-        "blocks": settings.blocks,
+        "blocks": f"{settings.blocks}, each with a seed of its own"
+        if settings.seed_per_block
+        else settings.blocks,
         "test examples": examples and f"{examples:,}",
         "resource samples": f"{settings.sampler_hz:g} per second",
     }
@@ -103,17 +109,20 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
 )
 def host_table(settings: Experiment, workload: str) -> TableOutput:
     """Build the table of the hosts of an experiment."""
-    topology, sweep = settings.topology, settings.sweep_on(workload)
+    topology, sweep = settings.topology, settings.on(workload).sweep
     hosts = [f"{topology.hosts}" if topology.hosts else "one per worker"]
     if topology.servers:
-        is_colocated = topology.placement == "colocated"
-        hosts += ["servers on the workers' hosts" if is_colocated else "servers on dedicated hosts"]
+        hosts += [f"servers {_PLACEMENTS[topology.placement]}"]
+    for pattern, layout in settings.server_layouts.items():
+        count = "one for each worker" if layout.servers == "each" else layout.servers
+        hosts += [f"servers of {pattern}: {count}, {_PLACEMENTS[layout.placement]}"]
     quota = topology.cpus_per_host
     values: dict[str, object] = {"launcher": topology.launcher, "hosts": ", ".join(hosts)}
     if "link" not in sweep:
         values["link of each host"] = labels.link_label(topology.link)
     if "cpus_per_host" not in sweep:
-        values["CPUs per host"] = "all" if quota is None else f"{quota:g}"
+        pinned = ", on the same CPUs all the time" if topology.pin_hosts else ""
+        values["CPUs per host"] = "all" if quota is None else f"{quota:g}{pinned}"
     return key_value_table(values)
 
 
@@ -141,7 +150,7 @@ def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
         workload = study.workload(name)
         source = sources.get(workload.dataset, "unknown")
         for experiment in study.experiments_on(name):
-            settings = study.experiment(experiment)
+            settings = study.experiment(experiment).on(name)
             runs = list(study.runs(experiment, name))
             rows.append(
                 {

@@ -90,7 +90,7 @@ def training_setup(
         normalisation = Normalisation(mean, std, workload.upscale)
     return TrainingSetup(
         network=network,
-        weights=initial_weights(network, seed),
+        weights=initial_weights(network, seed, workload.initial_limit),
         running_statistics=initial_statistics(network),
         optimizer=workload.optimizer,
         normalisation=normalisation,

@@ -49,8 +49,9 @@ def record_trace(job: TraceJob) -> None:
     ``logits/0/logits``, ``loss/0/loss``, ``gradient/0/conv1.weight``, ``evaluation/0/original``
     (logits in evaluation mode), ``update/5/conv1.weight`` (weights after five steps minus initial
     weights), ``step_loss/5/loss``, ``statistics/5/norm1.mean``, ``state/5/lstm1.cell``,
-    ``optimizer/5/conv1.weight.velocity`` and ``batch/42/conv1.weight`` (the update of a step with
-    42 examples). ``expected/0/moments`` and ``expected/0/loss`` are computed by NumPy from the
+    ``optimizer/5/conv1.weight.velocity``, ``batch/42/conv1.weight`` (the update of a step with
+    42 examples) and ``rate/1/conv1.weight`` (that of a step at the first of the other learning
+    rates). ``expected/0/moments`` and ``expected/0/loss`` are computed by NumPy from the
     prepared data.
 
     Raises
@@ -212,19 +213,33 @@ class _Recorder:
         return arrays
 
     def _record_timed_batches(self, trainer: Trainer) -> Arrays:
-        """Run a step with each batch size of the study, and return losses and updates."""
-        arrays = {}
+        """Run a step with each batch size and each other learning rate of the study.
+
+        Returns losses and updates.
+        """
+        arrays: Arrays = {}
         for number, size in enumerate(self.job.timed_batches):
-            before = trainer.weights()
             trainer.reset_recurrent_state()
-            self._set_masks(trainer, number + 1, size)
-            order = self.mutated_examples.order[number : number + 1]
-            batch = next(trainer.batches(replace(self.mutated_examples, order=order)))
-            loss = trainer.step(batch)
-            trainer.synchronize(loss)
-            arrays[f"batch/{size}/loss"] = np.array(trainer.loss_value(loss))
-            for name, value in trainer.weights().items():
-                arrays[f"batch/{size}/{name}"] = value - before[name]
+            arrays |= self._record_single_step(trainer, number, f"batch/{size}")
+        trainer.close()
+        for number, rate in enumerate(self.job.learning_rates, start=1):
+            optimizer = self.setup.optimizer.model_copy(update={"learning_rate": rate})
+            trainer = self.build(replace(self.setup, optimizer=optimizer))
+            arrays |= self._record_single_step(trainer, 0, f"rate/{number}")
+            trainer.close()
+        return arrays
+
+    def _record_single_step(self, trainer: Trainer, number: int, prefix: str) -> Arrays:
+        """Run a step with one of the timed batches, and return its loss and updates."""
+        before = trainer.weights()
+        order = self.mutated_examples.order[number : number + 1]
+        self._set_masks(trainer, number + 1, len(order[0]))
+        batch = next(trainer.batches(replace(self.mutated_examples, order=order)))
+        loss = trainer.step(batch)
+        trainer.synchronize(loss)
+        arrays = {f"{prefix}/loss": np.array(trainer.loss_value(loss))}
+        for name, value in trainer.weights().items():
+            arrays[f"{prefix}/{name}"] = value - before[name]
         return arrays
 
 

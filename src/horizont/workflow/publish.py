@@ -41,7 +41,7 @@ def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, s
     """
     paths = paths or study_paths()
     study = read_study(paths.params)
-    trainers = [*FRAMEWORKS, *variants_of(study)]
+    trainers = [*FRAMEWORKS, *variants_of(study, workload)]
     if not paths.certificate(workload).exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
     settings = study.workload(workload)

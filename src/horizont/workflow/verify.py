@@ -18,9 +18,7 @@ from horizont.config.study import Study
 from horizont.config.system import (
     FRAMEWORKS,
     framework_devices,
-    parse_system,
     parse_trainer_name,
-    trainer_name,
     unusable_reason,
 )
 from horizont.data.prepared import DatasetDescription
@@ -98,7 +96,7 @@ def verify_workload(
     checker = checker_for(workload, paths)
     trace_runs: dict[str, Sequence[TraceRun]] = {
         **dict.fromkeys(FRAMEWORKS, TRACE_RUNS),
-        **dict.fromkeys(variants_of(checker.study), VARIANT_TRACE_RUNS),
+        **dict.fromkeys(variants_of(checker.study, workload), VARIANT_TRACE_RUNS),
     }
     for trainer in list(trace_runs):
         framework, _, device = parse_trainer_name(trainer)
@@ -117,14 +115,14 @@ def verify_workload(
     return certificate
 
 
-def variants_of(study: Study) -> list[str]:
-    """List the variants that a study times: `<framework>+<variant>`, on a GPU with `+cuda`."""
-    names = (
-        trainer_name(system.framework, system.variant, experiment.topology.device)
-        for experiment in study.experiments.values()
-        for system in map(parse_system, experiment.systems)
-    )
-    return [name for name in dict.fromkeys(names) if "+" in name]
+def variants_of(study: Study, workload: str) -> list[str]:
+    """List the variants that are timed on a workload, as `<framework>+<variant>+<device>`."""
+    names = {
+        run.trainer_name: None
+        for experiment in study.experiments_on(workload)
+        for run in study.runs(experiment, workload)
+    }
+    return [name for name in names if "+" in name]
 
 
 def checker_for(workload: str, paths: Paths) -> EquivalenceChecker:
@@ -192,6 +190,7 @@ class EquivalenceChecker:
                     batch=schedule.batch,
                     at_steps=schedule.at_steps,
                     timed_batches=timed_batches,
+                    learning_rates=self.study.swept_learning_rates(self.workload),
                     longest_run=self.study.longest_run(self.workload),
                     runs=tuple(runs),
                     seed=self.study.seed,
@@ -220,6 +219,7 @@ class EquivalenceChecker:
             frameworks=tuple(installed),
             variants=tuple(name for name in traced if "+" in name),
             timed_batches=self.study.timed_batches(self.workload),
+            learning_rates=self.study.swept_learning_rates(self.workload),
             missing={name: unusable_reason(name) for name in FRAMEWORKS if name not in installed},
         )
 

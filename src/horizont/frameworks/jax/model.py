@@ -120,6 +120,10 @@ def _pool(run: ForwardPass, layer: layers.MaxPool, images: jax.Array) -> jax.Arr
     return lax.reduce_window(images, 0.0, lax.add, window, strides, padding) / layer.kernel**2
 
 
+def _upsample(run: ForwardPass, layer: layers.Upsample, images: jax.Array) -> jax.Array:
+    return images.repeat(layer.factor, axis=1).repeat(layer.factor, axis=2)
+
+
 def _batch_norm(run: ForwardPass, layer: layers.BatchNorm, images: jax.Array) -> jax.Array:
     statistics = run.state.statistics
     names = (f"{layer.name}.mean", f"{layer.name}.variance")
@@ -190,6 +194,7 @@ def _lstm(run: ForwardPass, layer: layers.LSTM, values: jax.Array) -> jax.Array:
 LAYER_FUNCTIONS: Mapping[type[layers.Layer], Callable[..., jax.Array]] = {
     layers.Conv: _convolution,
     layers.MaxPool: _pool,
+    layers.Upsample: _upsample,
     layers.BatchNorm: _batch_norm,
     layers.Dropout: _dropout,
     layers.Activation: _activation,

@@ -138,6 +138,11 @@ def _block(layer: layers.Layer, shape: layers.Shape) -> Any:
         case layers.MaxPool():
             kind = nn.MaxPool2D if layer.mode == "max" else nn.AvgPool2D
             block = kind(layer.kernel, layer.stride, layer.padding)
+        case layers.Upsample():
+            scale = layer.factor
+            block = nn.HybridLambda(
+                lambda F, images: F.UpSampling(images, scale=scale, sample_type="nearest")
+            )
         case layers.BatchNorm():
             block = nn.BatchNorm(
                 momentum=layer.momentum_float32, epsilon=layer.epsilon, in_channels=shape[0]

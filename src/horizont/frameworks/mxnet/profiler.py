@@ -39,7 +39,10 @@ CLASSES = (
     (r"Activation|relu|tanh|sigmoid|LeakyReLU", "activation"),
     (r"softmax|pick|_mul_scalar|mean|negative|make_loss", "loss"),
     (r"elemwise|^sum|_plus|_Plus|add_n|_grad_add|broadcast_|norm|sqrt|_div|_mul", "element-wise"),
-    (r"[Cc]oncat|Flatten|[Rr]eshape|transpose|copy|Copy|slice|Slice|SwapAxis", "copy/layout"),
+    (
+        r"[Cc]oncat|Flatten|[Rr]eshape|transpose|copy|Copy|slice|Slice|SwapAxis|UpSampling",
+        "copy/layout",
+    ),
     (r"zeros|ones|Delete|size_array|expand_dims|squeeze|split|stack|cast", "copy/layout"),
     (r"[Ss]et|Wait|Reorder", "copy/layout"),
 )

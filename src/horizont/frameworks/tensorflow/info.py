@@ -50,7 +50,7 @@ INFO = FrameworkInfo(
         "onednn": VariantInfo(
             mechanism="oneDNN's kernels",
             label="oneDNN",
-            systems=("local",),
+            systems=("local", "sync/allreduce"),
             environment={"TF_ENABLE_ONEDNN_OPTS": "1"},
             tone=-0.55,
             fill="top",
@@ -58,7 +58,7 @@ INFO = FrameworkInfo(
         "no_onednn": VariantInfo(
             mechanism="TensorFlow's own kernels in the place of oneDNN's",
             label="without oneDNN",
-            systems=("local",),
+            systems=("local", "sync/allreduce"),
             environment={"TF_ENABLE_ONEDNN_OPTS": "0"},
             tone=0.6,
             fill="right",

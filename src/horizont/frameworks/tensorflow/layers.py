@@ -106,6 +106,8 @@ def _layer(layer: layers.Layer, dtype: str, image_shape: Shape | None) -> Callab
             apply = _convolution(layer, options)
         case layers.MaxPool():
             apply = _pool(layer, options)
+        case layers.Upsample():
+            apply = keras.layers.UpSampling2D(layer.factor, **options)
         case layers.Activation():
             apply = keras.layers.Activation(layer.function, **options)
         case layers.Dense():

@@ -31,7 +31,7 @@ CLASSES = (
     (r"MatMul|Einsum", "fully connected"),
     (r"Relu|Tanh|Sigmoid", "activation"),
     (r"Softmax|CrossEntropy|Xent", "loss"),
-    (r"Transpose|Reshape|Concat|Slice|Cast|Identity|Pack|Tile|Shape|Pad", "copy/layout"),
+    (r"Transpose|Reshape|Concat|Slice|Cast|Identity|Pack|Tile|Shape|Pad|Resize", "copy/layout"),
     (r"^_Retval|^_Arg|Const|ReadVariable|Broadcast|ExpandDims|Squeeze", "copy/layout"),
     (r"Gather|Split|Fill|ZerosLike|OnesLike|Range|Size|NoOp|Switch|Merge", "copy/layout"),
     (r"Enter|Exit|NextIteration|LoopCond|TensorList|Stack|While|If$|Call", "copy/layout"),

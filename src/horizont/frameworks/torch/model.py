@@ -193,6 +193,8 @@ def _module(layer: layers.Layer, shape: layers.Shape) -> nn.Module:
         case layers.MaxPool():
             kind = nn.MaxPool2d if layer.mode == "max" else nn.AvgPool2d
             module = kind(layer.kernel, layer.stride, layer.padding)
+        case layers.Upsample():
+            module = nn.Upsample(scale_factor=layer.factor)
         case layers.BatchNorm():
             module = BiasedVarianceBatchNorm(
                 shape[0], eps=layer.epsilon, momentum=1 - layer.momentum_float32

@@ -27,7 +27,10 @@ CLASSES = (
     (r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax", "loss"),
     (r"addmm|Addmm|linear|Linear|matmul|::mm$|MmBackward|::bmm", "fully connected"),
     (r"relu|Relu|threshold|clamp_min|tanh|Tanh|sigmoid|Sigmoid", "activation"),
-    (r"::cat$|CatBackward|copy_|_to_copy|clone|contiguous|permute|flatten|squeeze", "copy/layout"),
+    (
+        r"::cat$|CatBackward|copy_|_to_copy|clone|contiguous|permute|flatten|squeeze|[Uu]psample",
+        "copy/layout",
+    ),
     (r"view|View|reshape|Reshape|transpose|::t$|TBackward|detach", "copy/layout"),
     (r"AccumulateGrad|::split|::select|::slice|Unsafe|Unbind|Squeeze", "copy/layout"),
     (r"aten::(empty|zero|fill|resize|as_strided|expand|unbind|stack|ones)", "copy/layout"),

@@ -25,6 +25,7 @@ _SHORT_LABELS = {
     "statistics": "stat.",
     "optimizer": "opt.",
     "batch": "batches",
+    "rate": "rates",
 }
 
 #: What each check of the comparator would find.
@@ -49,15 +50,15 @@ _PLOTTED_ZERO = 1e-18
 def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     """Largest distance over all tensors between two frameworks, relative to the norm of the tensor:
     from the initial weights to the updates after some steps, then losses, running statistics,
-    states and the steps with the batch sizes of the study. The black lines are the bounds. The grey
-    bars show the distance of a framework from itself under different rounding. A red ring marks a
-    pair that exceeds its bound.
+    states and the steps with the batch sizes and learning rates of the study. The black lines are
+    the bounds. The grey bars show the distance of a framework from itself under different rounding.
+    A red ring marks a pair that exceeds its bound.
     """
     distances = pd.DataFrame([row for row in rows if row["check"] in PAIR_CHECKS])
-    # Statistics and states accompany the updates, steps of other batch sizes are one group: one
-    # position for all steps.
+    # Statistics and states accompany the updates, steps of other batch sizes or learning rates are
+    # one group: one position for all steps.
     is_state = distances["quantity"].isin(
-        ["step_loss", "statistics", "state", "optimizer", "batch"]
+        ["step_loss", "statistics", "state", "optimizer", "batch", "rate"]
     )
     plotted = distances.assign(step=distances["step"].where(~is_state, 0))
     plot = style.new_figure(3.9)

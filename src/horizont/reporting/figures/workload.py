@@ -29,7 +29,7 @@ LAYER_STYLES = {
     "Add": ("#24292f", "sum, concatenation"),
     "Concat": ("#24292f", "sum, concatenation"),
 }
-OTHER_LAYER_STYLE = ("#a9b1ba", "activation, dropout, flattening")
+OTHER_LAYER_STYLE = ("#a9b1ba", "activation, dropout, upsampling, flattening")
 
 SYNTHETIC_BANNER = "SYNTHETIC STAND-IN"
 
