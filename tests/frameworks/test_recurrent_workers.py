@@ -53,6 +53,21 @@ def test_workers_that_share_the_rows_train_like_one_process(
         np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
 
 
+def test_sent_table_rows_train_like_a_whole_table(tmp_path: Path, text: Path) -> None:
+    # With gradients that are clipped, in which words occur more than once.
+    workload = {**LANGUAGE_MODEL, "optimizer": {"learning_rate": 0.5, "clip_norm": 0.1}}
+    remote, alone = (
+        executed(system, tmp_path, text, workload=workload, **changes)
+        for system, changes in (
+            ("tensorflow/async/parameter_server", {"topology": {"workers": 1, "servers": 1}}),
+            ("tensorflow/local", {}),
+        )
+    )
+    one, other = (np.load(record.folder / "weights.npz") for record in (remote, alone))
+    for tensor in one:
+        np.testing.assert_allclose(one[tensor], other[tensor], rtol=0, atol=2e-6)
+
+
 def test_workers_of_a_coordinator_have_their_own_states(tmp_path: Path, text: Path) -> None:
     steps = {"warmup": 2, "timed": 30, "instrumented": 4}
     record = executed(

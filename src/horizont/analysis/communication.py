@@ -30,6 +30,7 @@ from horizont.analysis.steps import (
     window_overlap,
 )
 from horizont.config.run import Run
+from horizont.networks.catalogue import LANGUAGE_MODELS
 from horizont.records.record import Record
 
 #: Bytes of a number on the wire, by compression.
@@ -47,7 +48,8 @@ class Volume:
 def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> dict[str, Volume]:
     """Compute the bytes that each host has to send and receive; loopback traffic is not counted.
 
-    Those of a host with one of several servers are unknown, unless the servers hold equal slices.
+    Those of a host with one of several servers are unknown, unless the servers hold equal slices;
+    so are all if the rows of an embedding table that are sent depend on the batch.
     `parameters` are the trainable ones of the network, `steps` those of each worker, by rank.
     """
     topology, exchange = run.topology, run.gradient_exchange
@@ -74,6 +76,8 @@ def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> di
         # The framework decides how the weights are distributed over several servers.
         sent |= dict.fromkeys(servers, nan)
         received |= dict.fromkeys(servers, nan)
+    if run.system.info.sends_table_rows and run.workload.network in LANGUAGE_MODELS:
+        sent, received = (dict.fromkeys(topology.all_hosts, nan) for _ in range(2))
     return {host: Volume(sent[host], received[host]) for host in topology.all_hosts}
 
 

@@ -37,6 +37,8 @@ class SystemInfo(ConfigModel):
         framework's primitives.
     has_equal_slices
         Whether all servers hold slices of equal length, rather than whole tensors.
+    sends_table_rows
+        Whether only those rows of an embedding table that a batch looks up are sent.
     weight_holders
         Roles that hold weights between two steps: a worker all of them, a server its part.
     devices
@@ -51,6 +53,7 @@ class SystemInfo(ConfigModel):
     is_native: bool = True
     has_gradient_exchange: bool = False
     has_equal_slices: bool = False
+    sends_table_rows: bool = False
     records_updates: bool = False
     weight_holders: tuple[RoleName, ...] = ("worker",)
     devices: tuple[Device, ...] = ("cpu",)

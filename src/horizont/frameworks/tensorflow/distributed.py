@@ -26,9 +26,10 @@ from horizont.frameworks.tensorflow.input import (
     window_fetcher,
 )
 from horizont.frameworks.tensorflow.layers import ServerRecurrentStates
-from horizont.frameworks.tensorflow.model import build_model
+from horizont.frameworks.tensorflow.model import Model, build_model
 from horizont.frameworks.tensorflow.optimizer import Optimizer
 from horizont.frameworks.tensorflow.train import LocalTrainer, after_last_timestamp, timestamp_after
+from horizont.networks.layers import Embedding
 
 #: A worker's rank, followed by the indices of its batches, int64; in its working directory.
 ORDER_FILE = "order.int64"
@@ -239,6 +240,7 @@ class ParameterServerCoordinator(Coordinator):
                 job.run.topology.workers,
                 job.run.local_batch,
             )
+        self.table_numbers = _sparse_tables(self.model)
         self.workers = job.run.topology.workers
         convert = input_converter(setup)
         dataset = self.cluster.create_per_worker_dataset(lambda: remote_dataset(job, convert))
@@ -273,7 +275,7 @@ class ParameterServerCoordinator(Coordinator):
             rank, inputs, labels = next(iterator)
         states = self.states.read(rank)
         # A loop over time steps would fetch its weights from the server at each of them.
-        values = [read_from_server(variable) for variable in self.model.variables] if states else []
+        values = self._read_values(inputs) if states else []
         with tf.GradientTape() as tape:
             tape.watch(values)
             if states:
@@ -281,7 +283,7 @@ class ParameterServerCoordinator(Coordinator):
             else:
                 scores, states = self.model.score(inputs, states, training=True)
             loss = self.model.loss(scores, labels)
-        gradients = _to_dense(tape.gradient(loss, values or self.model.variables))
+        gradients = self._sent_gradients(tape.gradient(loss, values or self.model.variables))
         self.states.assign(rank, states)
         return pack_report(rank, loss, [start, timestamp_after(self.optimizer.apply(gradients))])
 
@@ -299,7 +301,7 @@ class ParameterServerCoordinator(Coordinator):
             rank, inputs, labels = next(iterator)
         times.append(timestamp_after([rank, inputs, labels]))
         with after_last_timestamp(times):
-            values = [read_from_server(variable) for variable in self.model.variables]
+            values = self._read_values(inputs)
             states = self.states.read(rank)
         times.append(timestamp_after([*values, *states]))
         with tf.GradientTape() as tape, after_last_timestamp(times):
@@ -311,13 +313,31 @@ class ParameterServerCoordinator(Coordinator):
                 variable.value.assign(value)
         times.append(timestamp_after([loss]))
         with after_last_timestamp(times):
-            gradients = _to_dense(tape.gradient(loss, values))
+            gradients = self._sent_gradients(tape.gradient(loss, values))
         times.append(timestamp_after(gradients))
         # As in an uninstrumented step, each gradient is sent before the last one is available.
         self.states.assign(rank, states)
         pushed = self.optimizer.apply(gradients)
         times.append(timestamp_after([times[-1], *pushed]))
         return pack_report(rank, loss, times)
+
+    def _read_values(self, inputs: Any) -> list[Any]:
+        """Read the weights from the servers; of a sparse table the rows that are looked up."""
+        return [
+            _read_rows(variable, inputs)
+            if number in self.table_numbers
+            else read_from_server(variable)
+            for number, variable in enumerate(self.model.variables)
+        ]
+
+    def _sent_gradients(self, gradients: list[Any]) -> list[Any]:
+        """Return the gradients as they are sent: dense, or the rows of a sparse table."""
+        return [
+            _sum_duplicate_rows(gradient)
+            if number in self.table_numbers
+            else tf.convert_to_tensor(gradient)
+            for number, gradient in enumerate(gradients)
+        ]
 
     def weights(self) -> Weights:
         """Return the weights of the servers."""
@@ -332,6 +352,28 @@ class ParameterServerCoordinator(Coordinator):
         self.cluster.join()
 
 
-def _to_dense(gradients: list[Any]) -> list[Any]:
-    """Convert the sparse gradient of an embedding table, the rows looked up, to a dense one."""
-    return [tf.convert_to_tensor(gradient) for gradient in gradients]
+def _sparse_tables(model: Model) -> set[int]:
+    """Return which weights are tables of which only the rows that are looked up cross the network.
+
+    It is so with plain SGD, under which the other rows stay as they are. Weight decay and the
+    slots of other rules change all rows.
+    """
+    config, network = model.setup.optimizer, model.setup.network
+    if config.slots or config.weight_decay:
+        return set()
+    tables = {layer.name for layer in network.layers if isinstance(layer, Embedding)}
+    names = (layout.name.split(".")[0] for layout in model.layouts)
+    return {number for number, name in enumerate(names) if name in tables}
+
+
+def _read_rows(variable: Any, words: Any) -> Any:
+    """Return a table with the rows of some words, read from its server, and zeros elsewhere."""
+    words, _ = tf.unique(tf.reshape(words, [-1]))
+    return tf.scatter_nd(words[:, None], tf.gather(variable, words), variable.shape)
+
+
+def _sum_duplicate_rows(slices: Any) -> Any:
+    """Return a sparse gradient in which each row occurs once, as its norm needs it."""
+    words, positions = tf.unique(slices.indices)
+    rows = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(words))
+    return tf.IndexedSlices(rows, words, slices.dense_shape)

@@ -27,6 +27,7 @@ INFO = FrameworkInfo(
             phases=("load", "forward", "backward", "communication"),
             caveat="communication holds the pull of the weights and the push with the server's "
             "update",
+            sends_table_rows=True,
             weight_holders=("server",),
         ),
     },

@@ -48,6 +48,8 @@ class Optimizer:
     def apply(self, gradients: Sequence[Any]) -> list[Any]:
         """Clip the gradients if configured, and update all weights, on whatever device they are.
 
+        A gradient may be `tf.IndexedSlices` without duplicate rows, if the rule is plain SGD.
+
         Returns
         -------
         list
@@ -78,6 +80,8 @@ class Optimizer:
         rate = tf.constant(config.learning_rate, gradient.dtype)
         if config.name == "adam":
             return self._adam(variable, gradient, slots, rate)
+        if isinstance(gradient, tf.IndexedSlices):
+            return variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
         if not slots:
             return variable.assign_sub(rate * gradient)
         return tf.raw_ops.ResourceApplyMomentum(
