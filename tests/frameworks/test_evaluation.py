@@ -40,6 +40,8 @@ def test_checkpoints_are_evaluated(system: str, tmp_path: Path, small_cifar: Pat
     assert table["time_s"].is_monotonic_increasing
     # Without instrumented steps the last checkpoint holds the final weights.
     assert table["value"].iloc[-1] == record.result.test_accuracy
+    assert (table["train_value"] * 64 % 1 == 0).all()
+    assert (table["train_value"] != table["value"]).any()
     if "local" in system:
         unseen = executed(system, tmp_path, small_cifar, every=0)
         assert evaluations([unseen]).empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 import pandas as pd
 
@@ -12,6 +13,10 @@ from horizont.statistics.intervals import median, median_interval
 
 #: Evaluation metric -> its field in a result and its column in an evaluation table.
 EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
+
+_EVALUATION_COLUMNS = [
+    *("system", "block", "metric", "value", "train_value", "examples", "time_s"),
+]
 
 
 def losses(records: Sequence[Record]) -> pd.DataFrame:
@@ -87,8 +92,9 @@ def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
 def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     """List the evaluations of checkpoints during training, of all runs that made any.
 
-    One row per checkpoint: ``system, block, metric, value``; ``examples`` seen by the run if its
-    workers advance at the same rate; ``time_s`` of training, see `losses`.
+    One row per checkpoint: ``system, block, metric, value``, and ``train_value`` on training
+    images, NaN where unmeasured; ``examples`` seen by the run if its workers advance at the same
+    rate; ``time_s`` of training, see `losses`.
     """
     tables = []
     for record in _successful(records):
@@ -100,11 +106,12 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
         evaluator = pd.Series(0, index=table.index)  # the first worker or the coordinator
         values = {
             "value": table[EVALUATION_METRICS[metric]],
+            "train_value": table.get("train_accuracy", nan),
             "examples": table["step"] * record.run.global_batch,
             "time_s": _training_time_s(steps_of(record), evaluator, table["time_s"]),
         }
         tables.append(pd.DataFrame(values).assign(metric=metric, **run_columns(record)))
-    return concat_tables(tables, ["system", "block", "metric", "value", "examples", "time_s"])
+    return concat_tables(tables, _EVALUATION_COLUMNS)
 
 
 def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:

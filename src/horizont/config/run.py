@@ -56,7 +56,8 @@ class Evaluation(ConfigModel):
     Attributes
     ----------
     examples
-        Examples of the test set; 0 evaluates nothing.
+        Examples of the test set; 0 evaluates nothing. At the evaluations during training, images
+        of the training set, too.
     every
         Timed steps between two evaluations; 0 evaluates at the end only. The weights are copied
         between two steps and evaluated after training.

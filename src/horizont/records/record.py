@@ -173,7 +173,10 @@ class Record:
         return self._read("samples.parquet")
 
     def evaluation(self) -> pa.Table | None:
-        """Read the evaluations: ``step``, ``time_s``, ``test_accuracy`` or ``test_perplexity``."""
+        """Read the evaluations: ``step``, ``time_s``, ``test_accuracy`` or ``test_perplexity``.
+
+        With images also ``train_accuracy``, on as many of the training images.
+        """
         return self._read_optional("evaluation.parquet")
 
     def operators(self) -> pa.Table | None:

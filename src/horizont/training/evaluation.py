@@ -64,20 +64,21 @@ def evaluate(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str
     if not count:
         return {}
     if isinstance(data, ImageData):
-        return {"test_accuracy": accuracy(trainer, data, count)}
+        return {"test_accuracy": _accuracy(trainer, data.test_images, data.test_labels, count)}
     time_steps = run.workload.time_steps
     return {"test_perplexity": perplexity(trainer, data.test_tokens, count, time_steps)}
 
 
-def accuracy(trainer: Trainer, data: ImageData, count: int) -> float:
-    """Compute the top-1 accuracy on the first `count` test images."""
-    images = data.test_images[:count]
-    labels = np.asarray(data.test_labels[:count])
+def _accuracy(
+    trainer: Trainer, images: NDArray[np.uint8], labels: NDArray[Any], count: int
+) -> float:
+    """Compute the top-1 accuracy on the first `count` images."""
+    images = images[:count]
     predicted = [
         trainer.predict(np.asarray(images[start : start + EVALUATION_BATCH])).argmax(axis=1)
         for start in range(0, len(images), EVALUATION_BATCH)
     ]
-    return float(np.mean(np.concatenate(predicted) == labels))
+    return float(np.mean(np.concatenate(predicted) == np.asarray(labels[:count])))
 
 
 def perplexity(trainer: Trainer, tokens: NDArray[np.int32], count: int, time_steps: int) -> float:
@@ -152,6 +153,12 @@ class CheckpointedEvaluation:
         context = self.context
         rows = []
         for step, time_s, setup in self.checkpoints:
-            metric = evaluate(context.adapter.trainer(setup), context.data, context.job.run)
-            rows.append({"step": step, "time_s": time_s, **metric})
+            trainer, data, run = context.adapter.trainer(setup), context.data, context.job.run
+            metrics = evaluate(trainer, data, run)
+            if isinstance(data, ImageData):
+                count = run.evaluation.examples
+                metrics["train_accuracy"] = _accuracy(
+                    trainer, data.train_images, data.train_labels, count
+                )
+            rows.append({"step": step, "time_s": time_s, **metrics})
         write_table(context.job.folder / "evaluation.parquet", pa.Table.from_pylist(rows))
