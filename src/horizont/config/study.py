@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
 from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
-from horizont.config.run import Run
+from horizont.config.run import Run, StepCounts
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
 from horizont.errors import UserError
@@ -88,11 +88,37 @@ class EquivalenceConfig(ComparisonSchedule):
         return self.overrides.get(workload, self)
 
 
+class Anchor(ConfigModel):
+    """A run of a single process before and after each block, to detect a drift of the machine.
+
+    Attributes
+    ----------
+    batch
+        Examples of a step.
+    max_drift
+        A block whose second anchor is faster or slower by a larger fraction is repeated once.
+    """
+
+    workload: str
+    system: str
+    batch: int = Field(ge=1)
+    steps: StepCounts
+    max_drift: float = Field(default=0.05, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Anchor:
+        if not parse_system(self.system).is_local:
+            raise UserError("system", self.system, "a system of a single process")
+        return self
+
+
 class Study(ConfigModel):
     """All settings of a study.
 
     Attributes
     ----------
+    anchor
+        Without one, neither blocks that drift nor runs that are disturbed are repeated.
     datasets
         The data sets of the verified workloads, for DVC's stages.
     experiments
@@ -119,6 +145,7 @@ class Study(ConfigModel):
     datasets: tuple[str, ...] = Field(min_length=1)
     workloads: dict[str, Workload]
     equivalence: EquivalenceConfig
+    anchor: Anchor | None = None
     experiments: dict[str, Experiment] = Field(min_length=1)
     chapters: tuple[str, ...] = ()
 
@@ -129,6 +156,8 @@ class Study(ConfigModel):
             for name in getattr(self.equivalence, field):
                 if name not in self.workloads:
                     raise UserError(f"equivalence.{field}", name, sorted(self.workloads))
+        if self.anchor and self.anchor.workload not in verified:
+            raise UserError("anchor.workload", self.anchor.workload, verified)
         needed = sorted({self.workloads[name].dataset for name in verified})
         if sorted(self.datasets) != needed:
             raise UserError("datasets", list(self.datasets), f"what the workloads need: {needed}")

@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def describe_cpu() -> dict[str, Any]:
     }
 
 
+@cache  # the machine of a running process does not change
 def machine_type() -> str:
     """Return what decides the speed of this machine, in one line: runs of two are never mixed.
 

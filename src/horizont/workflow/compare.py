@@ -10,6 +10,7 @@ from rich.console import Console
 from horizont.analysis.changes import compare_machines, compare_quantities, unmatched_work
 from horizont.errors import UserError
 from horizont.records.record import Record, read_record
+from horizont.workflow.blocks import ANCHORS_FOLDER, SUPERSEDED_FOLDER
 from horizont.workflow.results import open_console, print_table
 
 
@@ -65,6 +66,8 @@ def read_folder(folder: Path) -> list[Record]:
     if not folder.is_dir():
         raise UserError("folder of records", str(folder), "a folder that exists")
     found = sorted(path.parent for path in folder.rglob("result.json"))
+    beside = {ANCHORS_FOLDER, SUPERSEDED_FOLDER}
+    found = [path for path in found if path.parent.name not in beside]
     finished = (path for path in found if "/." not in f"/{path.relative_to(folder)}")
     records = [read_record(path) for path in finished]
     if not records:

@@ -23,6 +23,7 @@ from horizont.monitoring.environment import describe_devices, describe_environme
 from horizont.records.provenance import run_key
 from horizont.records.record import Record, RecordWriter, find_record, read_record
 from horizont.records.results import RunResult
+from horizont.workflow.blocks import AnchoredBlocks
 from horizont.workflow.check import load_study, skip_reason, with_local_fallback
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.prepare import ensure_prepared, prepare_files
@@ -52,22 +53,50 @@ def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -
     planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
     runs = randomise_blocks(planned, study.seed)
     dataset = ensure_prepared(study, runs[0].workload.dataset, paths)
-    return execute_runs(runs, dataset, paths)
+    return execute_runs(runs, dataset, paths, study)
 
 
-def execute_runs(runs: Sequence[Run], dataset: DatasetDescription, paths: Paths) -> list[Record]:
-    """Execute the runs of an experiment on a workload that have no record yet, in order."""
-    RecordWriter.remove_abandoned(paths.records(runs[0].experiment, runs[0].workload_name))
+def execute_runs(
+    runs: Sequence[Run], dataset: DatasetDescription, paths: Paths, study: Study | None = None
+) -> list[Record]:
+    """Execute the runs of an experiment on a workload that have no record yet, in order.
+
+    Parameters
+    ----------
+    study
+        If it has an anchor, blocks are executed between two runs of it.
+    """
+    store = paths.records(runs[0].experiment, runs[0].workload_name)
+    RecordWriter.remove_abandoned(store)
     progress = Progress("run", len(runs))
+
+    def execute_run(run: Run, folder: Path) -> Record:
+        own = dataset
+        if run.workload.dataset != dataset.name:  # an anchor
+            assert study is not None
+            own = ensure_prepared(study, run.workload.dataset, paths)
+        return _load_or_run(run, own, paths, progress, folder)
+
+    def is_complete(run: Run) -> bool:
+        record = find_record(store, run_key(run, run_provenance(run, dataset)))
+        return record is not None and record.is_final
+
     try:
-        return [_load_or_run(run, dataset, paths, progress) for run in runs]
+        if study is None or study.anchor is None:
+            return [execute_run(run, store) for run in runs]
+        blocks = AnchoredBlocks(study, study.anchor, store, execute_run, is_complete, progress)
+        records = []
+        for _, block in groupby(runs, key=lambda run: run.block):
+            records += blocks.execute_block(list(block))
+        return records
     finally:
         progress.close()
 
 
-def _load_or_run(run: Run, dataset: DatasetDescription, paths: Paths, progress: Progress) -> Record:
-    """Open the final record of a run; execute the run if there is none."""
-    store = paths.records(run.experiment, run.workload_name)
+def _load_or_run(
+    run: Run, dataset: DatasetDescription, paths: Paths, progress: Progress, store: Path
+) -> Record:
+    """Open the final record of a run in a folder; execute the run if there is none."""
     provenance = run_provenance(run, dataset)
     key = run_key(run, provenance)
     progress.start(_run_label(run))

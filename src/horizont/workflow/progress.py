@@ -47,6 +47,11 @@ class Progress:
         self._relay = Path(relay) if relay else None
         self._bar = tqdm(total=total, unit=unit, leave=False, disable=not is_interactive())
 
+    def extend(self, count: int) -> None:
+        """Add items that were not planned."""
+        self.total += count
+        self._bar.total = self.total
+
     def start(self, name: str) -> None:
         """Start an item."""
         self._name = name

@@ -1,0 +1,111 @@
+"""A block of an experiment between two anchor runs, which show whether the machine drifts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from horizont.config.run import Run
+from horizont.config.study import Anchor, Study
+from horizont.config.system import parse_system
+from horizont.config.topology import Topology
+from horizont.records.record import Record
+from horizont.workflow.progress import Progress
+
+#: Folders beside the records of an experiment on a workload.
+ANCHORS_FOLDER = "anchors"
+SUPERSEDED_FOLDER = "superseded"
+
+#: Opens the record of a run in a folder, or executes the run.
+Execute = Callable[[Run, Path], Record]
+
+
+def anchor_run(study: Study, anchor: Anchor, first: Run, position: int) -> Run:
+    """Return the anchor run before (0) or after (1) the block of a run."""
+    return Run(
+        experiment=first.experiment,
+        workload_name=anchor.workload,
+        workload=study.workload(anchor.workload),
+        system=parse_system(anchor.system),
+        topology=Topology(),
+        steps=anchor.steps,
+        global_batch=anchor.batch,
+        block=2 * first.block + position,
+        seed=study.seed,
+        sampler_hz=0,
+        timeout_s=first.timeout_s,
+    )
+
+
+@dataclass(frozen=True)
+class AnchoredBlocks:
+    """Executes blocks; one that drifts, and runs that are disturbed, are repeated once.
+
+    Attributes
+    ----------
+    store
+        The records of an experiment on a workload. Those of the anchors lie in a folder of it, and
+        so do those that were superseded by a repetition.
+    """
+
+    study: Study
+    anchor: Anchor
+    store: Path
+    execute: Execute
+    is_complete: Callable[[Run], bool]
+    progress: Progress
+
+    def execute_block(self, runs: Sequence[Run]) -> list[Record]:
+        """Execute the runs of a block that have no record yet, and open all records."""
+        if all(map(self.is_complete, runs)):
+            return [self.execute(run, self.store) for run in runs]
+        records, drift = self._execute_once(runs)
+        may_repeat = not any(self._is_superseded(record) for record in records)
+        if abs(drift) > self.anchor.max_drift and may_repeat:
+            number = runs[0].block + 1
+            self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
+            self.progress.extend(len(runs))
+            self._supersede(records)
+            shutil.rmtree(self.store / ANCHORS_FOLDER, ignore_errors=True)
+            records, drift = self._execute_once(runs)
+        disturbed = [
+            record
+            for record in records
+            if record.result.disturbed and not self._is_superseded(record)
+        ]
+        if disturbed:
+            self.progress.message(f"{len(disturbed)} disturbed runs are repeated")
+            self.progress.extend(len(runs))
+            self._supersede(disturbed)
+        return [self.execute(run, self.store) for run in runs] if disturbed else records
+
+    def _execute_once(self, runs: Sequence[Run]) -> tuple[list[Record], float]:
+        """Return the records of a block, and by how much its second anchor was slower."""
+        before = self._execute_anchor(runs[0], 0)
+        records = [self.execute(run, self.store) for run in runs]
+        after = self._execute_anchor(runs[0], 1)
+        return records, after / before - 1 if before and after else 0.0
+
+    def _execute_anchor(self, first: Run, position: int) -> float:
+        """Return the median timed step of an anchor run, in seconds; 0 if it failed."""
+        run = anchor_run(self.study, self.anchor, first, position)
+        self.progress.extend(1)
+        record = self.execute(run, self.store / ANCHORS_FOLDER)
+        if not record.ok:
+            return 0.0
+        steps = record.steps().to_pandas()
+        return float(np.median(steps.loc[steps["kind"] == "timed", "step_s"]))
+
+    def _is_superseded(self, record: Record) -> bool:
+        return (self.store / SUPERSEDED_FOLDER / record.folder.name).exists()
+
+    def _supersede(self, records: Sequence[Record]) -> None:
+        folder = self.store / SUPERSEDED_FOLDER
+        folder.mkdir(exist_ok=True)
+        for record in records:
+            if record.result.status != "skipped":
+                record.folder.rename(folder / record.folder.name)

@@ -1,0 +1,65 @@
+"""Blocks between anchor runs: what drifts or is disturbed is repeated once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from horizont.workflow.measure import run_experiment
+from horizont.workflow.paths import Paths
+
+pytestmark = pytest.mark.framework("pytorch")
+
+LEAST_DRIFT, LARGEST_DRIFT = 1e-9, 0.999
+
+
+def study_with_anchor(paths: Paths, max_drift: float) -> Path:
+    """Write a study of one run and an anchor, and return the folder of its records."""
+    values = yaml.safe_load(paths.params.read_text())
+    values["anchor"] = {
+        "workload": "lenet5-cifar10",
+        "system": "pytorch/local",
+        "batch": 8,
+        "steps": {"warmup": 1, "timed": 20},
+        "max_drift": max_drift,
+    }
+    steps = {"warmup": 2, "timed": 8}
+    values["experiments"]["local"] |= {"systems": ["pytorch/local"], "views": [], "steps": steps}
+    paths.params.write_text(yaml.safe_dump(values))
+    return paths.records("local", "lenet5-cifar10")
+
+
+def folders(store: Path) -> dict[str, int]:
+    """Count the records that are valid, of anchors, and superseded."""
+    found = [path.parent.parent.name for path in store.rglob("result.json")]
+    return {name: found.count(name) for name in ("lenet5-cifar10", "anchors", "superseded")}
+
+
+@pytest.fixture
+def busy_cpu() -> Iterator[None]:
+    """Keep a CPU busy."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        yield
+        process.kill()
+
+
+def test_a_block_that_drifts_is_repeated_once(study_folder: Paths) -> None:
+    store = study_with_anchor(study_folder, LEAST_DRIFT)
+    (record,) = run_experiment("local", "lenet5-cifar10", study_folder)
+    assert record.ok
+    assert folders(store) == {"lenet5-cifar10": 1, "anchors": 2, "superseded": 1}
+    anchors = {path: path.stat().st_mtime_ns for path in store.rglob("result.json")}
+    run_experiment("local", "lenet5-cifar10", study_folder)
+    assert {path: path.stat().st_mtime_ns for path in store.rglob("result.json")} == anchors
+
+
+@pytest.mark.usefixtures("busy_cpu")
+def test_a_disturbed_run_is_repeated_once(study_folder: Paths) -> None:
+    store = study_with_anchor(study_folder, LARGEST_DRIFT)
+    run_experiment("local", "lenet5-cifar10", study_folder)
+    assert folders(store) == {"lenet5-cifar10": 1, "anchors": 2, "superseded": 1}
