@@ -38,7 +38,7 @@ def by_order(a, b):
 def test_a_system_seldom_differs_from_itself(noise):
     found = compare_with_itself(runs(20, 6, noise))
     assert found.pairs == 100
-    assert found.is_within_alpha
+    assert not found.exceeds_alpha
     assert found.share.value == found.false_verdicts / 100 <= ALPHA
     assert found.share.low <= found.share.value <= found.share.high
     assert found == compare_with_itself(runs(20, 6, noise))
@@ -47,8 +47,8 @@ def test_a_system_seldom_differs_from_itself(noise):
 @pytest.mark.parametrize("judge", [by_interval_only, by_order])
 def test_a_defective_verdict_is_found(judge):
     found = compare_with_itself(runs(20, 6), judge)
-    assert not found.is_within_alpha
-    assert found.share.low > ALPHA
+    assert found.exceeds_alpha
+    assert found.share.value > ALPHA
 
 
 def test_groups_are_disjoint_and_of_one_system():
@@ -72,4 +72,4 @@ def test_without_enough_runs_there_is_no_pair():
     found = compare_with_itself([np.ones(5), np.array([1, 1, 1, 1, 1, math.nan])])
     assert (found.pairs, found.false_verdicts) == (0, 0)
     assert math.isnan(found.share.value)
-    assert not found.is_within_alpha
+    assert not found.exceeds_alpha

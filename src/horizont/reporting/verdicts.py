@@ -70,13 +70,12 @@ def self_comparison_sentence(
     sizes = sorted({size for size in found.group_sizes if size})
     share = found.share
     interval = format_interval(share.low, share.high, ".1%", share.level)
-    limit = "at most" if found.is_within_alpha else "more than"
     return Verdict(
         f"{found.false_verdicts} of {found.pairs} verdicts on a system and itself are false: "
-        f"{share.value:.1%}, interval {interval}; {limit} the {ALPHA:.0%} that the tests allow. "
+        f"{share.value:.1%}, interval {interval}; the tests allow {ALPHA:.0%}. "
         f"Systems with enough runs: {sum(map(bool, found.group_sizes))} of "
         f"{len(found.group_sizes)}, in groups of {' or '.join(map(str, sizes))} runs.",
-        found.is_within_alpha,
+        not found.exceeds_alpha,
     )
 
 
