@@ -109,6 +109,16 @@ def config_check() -> None:
 
 
 @app.command()
+def doctor(
+    seconds: Annotated[float, typer.Option(help="of measuring the noise")] = 20.0,
+) -> int:
+    """Report whether this machine can measure now, and how small a difference."""
+    from horizont.workflow.doctor import diagnose
+
+    return diagnose(study_paths(), seconds)
+
+
+@app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     """Download or generate a data set, and convert it."""
     from horizont.workflow.prepare import prepare_dataset

@@ -176,11 +176,6 @@ def test_the_evaluation_is_a_segment_after_the_last_step(records, tmp_path):
     assert (last["start_s"], last["end_s"]) == pytest.approx((end_s, end_s + 2.5))
 
 
-def test_processes_of_one_name_are_summed(records):
-    totals = resources.resource_totals(records[0]).set_index("name")
-    assert totals.loc["worker-0", "cpu_mean"] == pytest.approx(95, rel=0.1)
-
-
 def test_losses_are_means_over_workers(records):
     table = learning.losses(records)
     run = table[(table["system"] == "pytorch/sync/allreduce") & (table["block"] == 0)]

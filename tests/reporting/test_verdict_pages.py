@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from record_maker import make_records
 
 from horizont.analysis.drilldown import drilldowns as compute_drilldowns
 from horizont.analysis.verdicts import pairwise_verdicts
@@ -16,7 +17,7 @@ from horizont.reporting.explanations import (
     explain_verdicts,
 )
 from horizont.reporting.figures.waterfall import waterfall_figures
-from horizont.reporting.verdicts import drilldown_table, verdict_table
+from horizont.reporting.verdicts import drilldown_table, self_comparison_sentence, verdict_table
 from horizont.statistics.comparison import MARGIN
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -120,6 +121,16 @@ def test_tables_have_a_row_per_pair_and_part(verdicts, drilldowns):
     parts = drilldown_table(drilldowns)
     assert len(parts.groups) == len(drilldowns)
     assert "communication + update" in parts.html()
+
+
+def test_each_system_is_compared_with_itself(tmp_path, records):
+    assert "No system has 6 successful runs" in self_comparison_sentence(records).text
+    systems = ["pytorch/local", "mxnet/local"]
+    six = make_records(tmp_path, "local", blocks=6, systems=systems, failed=("mxnet/local",))
+    sentence = self_comparison_sentence(six)
+    assert sentence.is_good
+    assert re.match(r"\d of 100 verdicts on a system and itself are false: \d", sentence.text)
+    assert sentence.text.endswith("Systems with enough runs: 1 of 2, in groups of 3 runs.")
 
 
 def test_waterfalls_end_at_the_slower_step(drilldowns):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from horizont.analysis.runs import HOST_INTERFACE, concat_tables, samples_of, steps_of
+from horizont.analysis.steps import common_window
 from horizont.monitoring.samples import rate_of_change, read_samples
 from horizont.records.files import read_events
 from horizont.records.record import Record
@@ -24,6 +28,11 @@ TOTAL = "all"
 #: Traffic directions of a machine; Linux does not count traffic by process.
 DIRECTIONS = ("sent", "received")
 
+#: In a shorter window the CPU time of a few steps decides, and that between two samples.
+MIN_WINDOW_S = 2.0
+WINDOW_TOO_SHORT = "window too short"
+
+_ROLE_AND_RANK = re.compile(r"(?P<role>[a-z]+)-(?P<rank>\d+)")
 _MIB = 2.0**20
 _SERIES_COLUMNS = ["time_s", "quantity", "name", "value"]
 
@@ -155,17 +164,83 @@ def label_processes(samples: pd.DataFrame, max_labelled: int = 6) -> pd.DataFram
 
 
 def resource_totals(record: Record) -> pd.DataFrame:
-    """Compute mean CPU and peak memory of each process of a run, and of all together.
+    """Compute CPU and peak memory of each process of a run, of each emulated host, and of all.
 
-    ``name``, ``cpu_mean`` (percent of a core) and ``memory_max`` (MiB) from the start of the first
-    step to the end of the last one.
+    One row each: ``name`` of the process, of the host, or `TOTAL`; the emulated ``host`` it is or
+    is on; ``cpu_mean``, percent of a core, and ``memory_max``, MiB; ``note``, why there is no CPU.
+
+    CPU is the increase of the counters between the ends of the common window of the timed steps,
+    divided by its length: warm-up, waiting for the start, and evaluation are not part of it. There
+    is none if the window was shorter than `MIN_WINDOW_S`. That of a host is the sum over its
+    processes. Memory is the highest sum at one moment from the first step to the last.
     """
-    table, parts = run_resource_series(record), segments(record)
+    samples, steps, parts = samples_of(record), steps_of(record), segments(record)
     parts = parts[parts["kind"] != "evaluation"]
-    if table.empty or parts.empty:
-        return pd.DataFrame(columns=["name", "cpu_mean", "memory_max"])
-    training = table[table["time_s"].between(0.0, parts["end_s"].max())]
-    cpu = training[training["quantity"] == "cpu"].groupby("name")["value"].mean()
-    memory = training[training["quantity"] == "memory"].groupby("name")["value"].max()
-    totals = pd.DataFrame({"cpu_mean": cpu, "memory_max": memory}).rename_axis("name").reset_index()
-    return totals.sort_values("name", key=lambda names: names.eq(TOTAL), kind="stable")
+    samples = samples[samples["scope"] == "process"]
+    columns = ["name", "host", "cpu_mean", "memory_max", "note"]
+    if samples.empty or steps.empty or parts.empty:
+        return pd.DataFrame(columns=columns)
+    zero_s = _time_zero(record)
+    training = samples[samples["time_s"].between(zero_s, zero_s + parts["end_s"].max())]
+    begin_s, end_s = common_window(steps)
+    is_short = not end_s - begin_s >= MIN_WINDOW_S
+    rows = []
+    for name, (host, members) in _groups_of_processes(record, samples).items():
+        cores = [_cores_in_use(samples[samples["name"] == one], begin_s, end_s) for one in members]
+        memory = training[training["name"].isin(members)].groupby("time_s")["rss_bytes"]
+        rows.append(
+            {
+                "name": name,
+                "host": host,
+                "cpu_mean": nan if is_short else 100.0 * sum(cores),
+                "memory_max": memory.sum(min_count=1).max() / _MIB,
+                "note": WINDOW_TOO_SHORT if is_short else None,
+            }
+        )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _groups_of_processes(
+    record: Record, samples: pd.DataFrame
+) -> dict[str, tuple[str | None, list[str]]]:
+    """Return host and processes of each row: of processes, of emulated hosts, and of all."""
+    topology = record.run.topology
+    names = sorted(map(str, samples["name"].unique()))
+    host_of = {name: _emulated_host(name, record) for name in names}
+    by_host = {
+        host: (host, [name for name in names if host_of[name] == host])
+        for host in topology.all_hosts
+        if host in host_of.values()
+    }
+    return {name: (host_of[name], [name]) for name in names} | by_host | {TOTAL: (None, names)}
+
+
+def _emulated_host(name: str, record: Record) -> str | None:
+    """Return the emulated host of a process; None on this machine itself.
+
+    Hosts are assigned to the ranks of a role in turn, as the launcher does.
+    """
+    found = _ROLE_AND_RANK.match(name)
+    if found is None or not record.has("byte_counters"):
+        return None
+    topology = record.run.topology
+    hosts = topology.worker_hosts if found["role"] == "worker" else topology.server_hosts
+    return hosts[int(found["rank"]) % len(hosts)]
+
+
+def _cores_in_use(samples: pd.DataFrame, begin_s: float, end_s: float) -> float:
+    """Compute the mean use of CPUs in a window by the processes of one name.
+
+    NaN if they were sampled in less than `MIN_WINDOW_S` of it. A helper process counts from its
+    first sample to its last.
+    """
+    known = samples.dropna(subset="cpu_s").sort_values("time_s")
+    begin_s = max(begin_s, known["time_s"].min())
+    end_s = min(end_s, known["time_s"].max())
+    if not end_s - begin_s >= MIN_WINDOW_S:
+        return nan
+    used_s = 0.0
+    for _, own in known.groupby("pid"):
+        counts = np.interp([begin_s, end_s], own["time_s"], own["cpu_s"])
+        used_s += float(counts[1] - counts[0])
+    return used_s / (end_s - begin_s)

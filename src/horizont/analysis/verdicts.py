@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, groupby
 from math import nan
 
@@ -21,6 +22,7 @@ from horizont.errors import UserError
 from horizont.records.files import read_events
 from horizont.records.record import Record
 from horizont.statistics.comparison import ALPHA, MARGIN, SPREAD_WARNING, drift, spread, verdict
+from horizont.statistics.self_comparison import SelfComparison, compare_with_itself
 
 #: The outcome for systems that were not verified to train the same network.
 NOT_COMPARABLE = "not comparable"
@@ -132,6 +134,19 @@ def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> d
         "reason": reason,
         "records": tuple(record.folder.name for both in runs for record in both),
     }
+
+
+def self_comparison(records: Sequence[Record], margin: float = MARGIN) -> SelfComparison:
+    """Compare each system with itself by the verdict of `pairwise_verdicts`: groups of its runs.
+
+    The systems are those of an experiment on a workload; runs of one system with other work or
+    topology count as another system.
+    """
+    rates = []
+    for _, group in groupby(sorted(records, key=comparison_key), comparison_key):
+        runs_of = by_system(list(group)).values()
+        rates += [throughput_by_run(runs)["examples_per_s"].to_numpy() for runs in runs_of]
+    return compare_with_itself(rates, partial(verdict, margin=margin))
 
 
 def stability(records: Sequence[Record]) -> pd.DataFrame:

@@ -68,6 +68,7 @@ _TEXT_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "dtype": ("precision", "{}"),
     "record": ("record", "{}"),
     "warnings": ("warnings", "{}"),
+    "note": ("note", "{}"),
 }
 
 #: Column of numbers -> heading and format of its values.

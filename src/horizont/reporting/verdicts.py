@@ -9,7 +9,7 @@ import pandas as pd
 
 from horizont.analysis.advice import Recommendation
 from horizont.analysis.drilldown import Drilldown
-from horizont.analysis.verdicts import stability
+from horizont.analysis.verdicts import self_comparison, stability
 from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import Message, Stack, TableOutput, Verdict
@@ -21,6 +21,7 @@ from horizont.reporting.tables import (
     shorten,
     text_table,
 )
+from horizont.statistics.comparison import ALPHA, MARGIN, MIN_BLOCKS
 
 _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 
@@ -55,6 +56,27 @@ def stability_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of spread, drift and disturbances of the runs of each system."""
     columns = ["system", "ok", "spread", "drift", "drift_p", "disturbed", "warnings"]
     return format_table(stability(records), columns)
+
+
+@table("self_comparison")
+def self_comparison_sentence(
+    records: Sequence[Record], margin: float = MARGIN
+) -> Verdict | Message:
+    """Build the sentence on the verdicts on systems and themselves."""
+    found = self_comparison(records, margin)
+    if not found.pairs:
+        least = 2 * MIN_BLOCKS
+        return Message(f"No system has {least} successful runs, so none is compared with itself.")
+    sizes = sorted({size for size in found.group_sizes if size})
+    share = found.share
+    interval = format_interval(share.low, share.high, ".1%", share.level)
+    return Verdict(
+        f"{found.false_verdicts} of {found.pairs} verdicts on a system and itself are false: "
+        f"{share.value:.1%}, interval {interval}; the tests allow {ALPHA:.0%}. "
+        f"Systems with enough runs: {sum(map(bool, found.group_sizes))} of "
+        f"{len(found.group_sizes)}, in groups of {' or '.join(map(str, sizes))} runs.",
+        not found.exceeds_alpha,
+    )
 
 
 @table("drilldowns", title="All differences")

@@ -62,8 +62,8 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
 
 @table("resource_table", title="Resources while training")
 def resource_table(records: Sequence[Record]) -> TableOutput:
-    """Build the table of CPU and memory of each process, of the first successful runs."""
-    columns = ["system", "name", "cpu_mean", "memory_max"]
+    """Build the table of CPU and memory by process and host, of the first successful runs."""
+    columns = ["system", "name", "host", "cpu_mean", "memory_max", "note"]
     totals = [
         resources.resource_totals(record).assign(system=record.run.system.name)
         for record in first_successful_runs(records)
