@@ -133,10 +133,10 @@ def write_recordio(files: ImageFiles) -> Path:
     A record is MXNet's header and the bytes of an image, with the index of the image as its key.
     The images are not compressed, for the decoding would be another experiment.
     """
-    target = files.paths[0].parent / "train.rec"
+    target = files.paths[0].parent / f"train-{len(files)}.rec"
     if target.exists():
         return target
-    temporary = target.with_name(f".train.{os.getpid()}")
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}")
     index, records = (temporary.with_suffix(f".{end}") for end in ("idx", "rec"))
     writer = mx.recordio.MXIndexedRecordIO(str(index), str(records), "w")
     for start in range(0, len(files), CONVERSION_CHUNK):
