@@ -37,6 +37,12 @@ FILES = {"source": "files"}
             {**FILES, "workers": 2},
             "input.prefetch: 0 .* 1 to 64 for DataLoader wi",
         ),
+        ("pytorch/local", {"shards": 3}, "input.shards: 3 .* 1 with the source memory"),
+        (
+            "pytorch/local",
+            {**FILES, "reader": "DataLoader per image", "prefetch": 2},
+            "input.prefetch: 2 .* 0 for DataLoader per image without",
+        ),
         (
             "mxnet/local",
             {**FILES, "reader": "NDArrayIter"},

@@ -30,6 +30,16 @@ def test_images_are_read_from_the_files(name: str, tmp_path: Path) -> None:
     assert len(files.paths) == {"cifar10": 5}.get(name, 1)
 
 
+@pytest.mark.parametrize("count", [1, 68, 203])
+def test_the_first_images_of_several_files_are_selected(count: int, tmp_path: Path) -> None:
+    data = prepared(tmp_path, "cifar10")
+    files = open_files(data.description, write_files_if_missing(data, tmp_path / "files"))
+    first = files.first(count)
+    assert len(first) == sum(segment.count for segment in first.segments) == count
+    assert np.array_equal(first.read(np.arange(count)), data.train_images[:count])
+    assert np.array_equal(first.labels, data.train_labels[:count])
+
+
 def test_files_are_written_once_and_again_for_other_data(tmp_path: Path) -> None:
     data, folder = prepared(tmp_path, "fashion-mnist"), tmp_path / "files"
     (write_files_if_missing(data, folder) / "derived.rec").touch()

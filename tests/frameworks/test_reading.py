@@ -1,4 +1,4 @@
-"""Every reader gives the very bytes that the pipeline from memory gives."""
+"""Every reader gives the batches that the pipeline from memory gives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.framework
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path: Path) -> None:
+def test_readers_give_the_same_batches(framework: str, small_cifar: Path, tmp_path: Path) -> None:
     if installed_version(framework) is None:
         pytest.skip(f"{framework} is not installed")
     data = load(small_cifar)
@@ -25,4 +25,6 @@ def test_readers_give_the_same_bytes(framework: str, small_cifar: Path, tmp_path
     words = ("-m", "tests.frameworks.reading", framework, small_cifar, folder)
     found = json.loads(run_in_framework(framework, *words).splitlines()[-1])
     assert {name.split(" {")[0] for name in found} == set(framework_info(framework).readers)
-    assert all(found.values()), [name for name, same in found.items() if not same]
+    # Transforms of an image divide where those of a batch multiply.
+    rounding = {name: 1e-6 if "per image" in name else 0.0 for name in found}
+    assert {name: by for name, by in found.items() if by > rounding[name]} == {}

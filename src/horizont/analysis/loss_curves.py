@@ -54,7 +54,7 @@ def _makes_shared_updates(run: Run) -> bool:
 def _updates_key(run: Run) -> tuple[object, ...]:
     """Return what the losses of a run depend on, besides the workload."""
     topology = run.topology
-    return run.seed, run.global_batch, topology.workers, topology.sharding
+    return run.seed, run.global_batch, topology.workers, topology.sharding, run.input.shards
 
 
 def _loss_curve(record: Record) -> Curve:

@@ -28,6 +28,8 @@ class InputPipeline(ConfigModel):
         Processes or threads that read besides the training process.
     prefetch
         Batches that are prefetched; by each worker, if the workers are processes.
+    shards
+        Equal parts of the training set, of which only the first is read.
     page_cache
         `cold`: the files are evicted from the page cache before the pipeline is measured, and
         again before training.
@@ -38,6 +40,7 @@ class InputPipeline(ConfigModel):
     cache: bool = False
     workers: int = Field(default=0, ge=0, le=16)
     prefetch: int = Field(default=0, ge=0, le=MAX_PREFETCH)
+    shards: int = Field(default=1, ge=1, le=64)
     page_cache: Literal["warm", "cold"] = "warm"
 
     @property
@@ -52,6 +55,7 @@ class InputPipeline(ConfigModel):
         parts = [self.reader_of(framework), "cache" if self.cache else "no cache"]
         parts += [f"{self.workers} worker{'s' if self.workers > 1 else ''}"] if self.workers else []
         parts += [f"{self.prefetch} ahead"] if self.prefetch else []
+        parts += [f"1 of {self.shards} shards"] if self.shards > 1 else []
         return ", ".join([*parts, "cold"] if self.page_cache == "cold" else parts)
 
     def reader_of(self, framework: str) -> str:

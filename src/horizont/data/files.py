@@ -110,6 +110,16 @@ class ImageFiles:
                 raise UserError(str(segment.path), "truncated", "a file that does not change")
         return images
 
+    def first(self, count: int) -> ImageFiles:
+        """Return the first images only."""
+        starts = self._first_indices.tolist()
+        segments = [
+            replace(segment, count=min(segment.count, count - start))
+            for segment, start in zip(self.segments, starts, strict=False)
+            if start < count
+        ]
+        return ImageFiles(self.shape, tuple(segments), self.labels[:count])
+
     def _descriptor(self, path: Path) -> int:
         """Open a file once; a process that is forked later can use the same descriptor."""
         if path not in self._descriptors:

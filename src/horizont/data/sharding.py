@@ -25,7 +25,7 @@ def example_order(run: Run, rank: int, description: DatasetDescription) -> Indic
             steps=run.steps.total,
         )
     return batch_indices(
-        examples=description.splits["train"],
+        examples=examples_read(run, description),
         global_batch=run.global_batch,
         workers=run.topology.workers,
         rank=rank,
@@ -33,6 +33,11 @@ def example_order(run: Run, rank: int, description: DatasetDescription) -> Indic
         seed=run.seed,
         steps=run.steps.total,
     )
+
+
+def examples_read(run: Run, description: DatasetDescription) -> int:
+    """Count the training images, or words of a text, that a run reads of its data set."""
+    return description.splits["train"] // run.input.shards
 
 
 def window_starts(

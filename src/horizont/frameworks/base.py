@@ -23,7 +23,7 @@ from horizont.config.input import InputPipeline
 from horizont.config.jobs import WorkerJob
 from horizont.config.system import DEFAULT, SYSTEMS
 from horizont.config.workload import OptimizerConfig
-from horizont.data.files import ImageFiles
+from horizont.data.files import DecodedImageCache, ImageFiles, ImageReader
 from horizont.errors import UserError
 from horizont.frameworks.operators import OperatorCall, ProfileError
 from horizont.networks.network import Network
@@ -162,6 +162,11 @@ class ImagesOnDisk:
     order: Sequence[NDArray[Any]]
     input: InputPipeline
     reader: str
+
+    def image_reader(self, read: ImageReader | None = None) -> ImageReader:
+        """Return what reads images, by default from the files, with the cache of the pipeline."""
+        files, read = self.files, read or self.files.read
+        return DecodedImageCache(len(files), files.shape, read) if self.input.cache else read
 
 
 TrainingData = InMemoryImages | TextWindows | ImagesOnDisk

@@ -15,7 +15,7 @@ from horizont.config.system import DEFAULT
 from horizont.config.workload import Workload
 from horizont.data.files import open_files
 from horizont.data.prepared import DatasetDescription, ImageData, TextData
-from horizont.data.sharding import example_order
+from horizont.data.sharding import example_order, examples_read
 from horizont.frameworks.base import (
     FrameworkAdapter,
     ImagesOnDisk,
@@ -106,6 +106,7 @@ def dataset_for(job: WorkerJob, data: ImageData | TextData) -> TrainingData:
     if job.files_folder is not None:
         reader = job.run.input.reader_of(job.run.system.framework)
         files = open_files(data.description, job.files_folder)
+        files = files.first(examples_read(job.run, data.description))
         return ImagesOnDisk(files, order, job.run.input, reader)
     if isinstance(data, TextData):
         return TextWindows(np.array(data.train_tokens), job.run.workload.time_steps, order)

@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from horizont.data.sharding import examples_read
 from horizont.frameworks.base import ImagesOnDisk, Trainer
 from horizont.records.files import write_table
 from horizont.records.results import InputMeasurement
@@ -53,7 +54,7 @@ def open_input_pipeline(
     if not input_batches:
         return batches, None
     # Only single processes are measured, so the local batch is the global one.
-    batches_per_epoch = max(1, context.data.description.splits["train"] // run.local_batch)
+    batches_per_epoch = max(1, examples_read(run, context.data.description) // run.local_batch)
     table = measure_input_pipeline(batches, input_batches, batches_per_epoch)
     write_table(context.job.folder / "input_batches.parquet", table)
     memory_bytes = process_tree_pss_bytes() - bytes_before + (context.examples_bytes or 0)

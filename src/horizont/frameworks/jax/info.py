@@ -32,5 +32,12 @@ INFO = FrameworkInfo(
             min_prefetch_with_workers=1,
             cache_scope="each example once it was read",
         ),
+        "ThreadPoolExecutor per image": ReaderInfo(
+            mechanism="the same threads, but each image is read and normalised by itself, then "
+            "numpy.stack",
+            workers="threads",
+            min_prefetch_with_workers=1,
+            cache_scope="each example once it was read",
+        ),
     },
 )

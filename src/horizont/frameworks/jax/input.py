@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.data.files import DecodedImageCache, ImageReader
 from horizont.frameworks import base
 
 #: Inputs and targets.
@@ -29,6 +28,7 @@ class Normaliser:
     """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: base.Normalisation, dtype: str) -> None:
+        self.normalisation = normalisation
         self.upscale = normalisation.upscale
         self.scale = normalisation.scale.astype(dtype)
         self.offset = normalisation.offset.astype(dtype)
@@ -40,6 +40,19 @@ class Normaliser:
         if self.upscale > 1:
             normalised = normalised.repeat(self.upscale, axis=1).repeat(self.upscale, axis=2)
         return normalised
+
+
+def image_transform(normalisation: base.Normalisation) -> Convert:
+    """Return the normalisation of a single (height, width, channels) image."""
+    upscale = normalisation.upscale
+    mean, std = (each.astype(np.float32) for each in (normalisation.mean, normalisation.std))
+
+    def transform(image: NDArray[Any]) -> NDArray[Any]:
+        if upscale > 1:
+            image = image.repeat(upscale, axis=0).repeat(upscale, axis=1)
+        return (image.astype(np.float32) / 255 - mean) / std
+
+    return transform
 
 
 def input_converter(setup: base.TrainingSetup) -> Convert:
@@ -82,13 +95,18 @@ def to_device(batch: HostBatch) -> Batch:
 
 def file_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
     """Yield the batches of files, read by threads if there are workers."""
-    files, labels = data.files, to_indices(data.files.labels)
-    read: ImageReader = files.read
-    if data.input.cache:
-        read = DecodedImageCache(len(files), files.shape, files.read)
+    read, labels = data.image_reader(), to_indices(data.files.labels)
+    if data.reader == "ThreadPoolExecutor per image":
+        assert isinstance(convert, Normaliser), "files have images"
+        transform = image_transform(convert.normalisation)
 
-    def load(indices: NDArray[Any]) -> HostBatch:
-        return convert(to_native_layout(read(indices))), labels[indices]
+        def load(indices: NDArray[Any]) -> HostBatch:
+            images = [transform(to_native_layout(read(index[None]))[0]) for index in indices]
+            return np.stack(images), labels[indices]
+    else:
+
+        def load(indices: NDArray[Any]) -> HostBatch:
+            return convert(to_native_layout(read(indices))), labels[indices]
 
     if not data.input.workers:
         yield from (to_device(load(indices)) for indices in data.order)

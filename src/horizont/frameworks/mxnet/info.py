@@ -43,6 +43,12 @@ INFO = FrameworkInfo(
             workers="processes",
             cache_scope="each example once it was read, in each worker its own",
         ),
+        "gluon.DataLoader per image": ReaderInfo(
+            mechanism="gluon.data.Dataset of images, transform_first with ToTensor and Normalize, "
+            "default batchify, gluon.data.DataLoader",
+            workers="processes",
+            cache_scope="each example once it was read, in each worker its own",
+        ),
         "RecordIO": ReaderInfo(
             mechanism="MXIndexedRecordIO of a converted copy, gluon.data.DataLoader",
             workers="processes",

@@ -1,4 +1,4 @@
-"""MXNet's input pipelines: Gluon's DataLoader over data sets of whole batches, and NDArrayIter."""
+"""MXNet's input pipelines: Gluon's DataLoader over batches or single images, and NDArrayIter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
-from horizont.data.files import DecodedImageCache, ImageFiles, ImageReader
+from horizont.data.files import ImageFiles, ImageReader
 from horizont.frameworks import base
 
 #: Inputs and targets as NDArrays.
@@ -36,6 +36,27 @@ class ImageDataset(mx.gluon.data.Dataset):
     def __getitem__(self, indices: npt.NDArray[np.int64]) -> Batch:
         """Return a batch at once, without Python code per example."""
         return self.convert(self.read(indices)), to_index_tensor(self.labels[indices])
+
+
+class SingleImageDataset(mx.gluon.data.Dataset):
+    """Images in files, read one by one, with the channels last as in Gluon's own data sets."""
+
+    def __init__(self, labels: npt.NDArray[np.int64], read: ImageReader, upscale: int) -> None:
+        self.labels = labels.astype(np.int32)
+        self.read = read
+        self.upscale = upscale
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Any, np.int32]:
+        """Return an image of bytes, and its class."""
+        (image,) = self.read(np.array([index]))
+        image = image.transpose(1, 2, 0)
+        if self.upscale > 1:
+            image = image.repeat(self.upscale, axis=0).repeat(self.upscale, axis=1)
+        return mx.nd.array(image, dtype="uint8"), self.labels[index]
 
 
 class WindowDataset(mx.gluon.data.Dataset):
@@ -68,6 +89,7 @@ class Normaliser:
     """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: base.Normalisation, dtype: str) -> None:
+        self.normalisation = normalisation
         self.dtype = dtype
         self.upscale = normalisation.upscale
         self.scale = normalisation.scale.astype(dtype).reshape(1, -1, 1, 1)
@@ -81,6 +103,13 @@ class Normaliser:
         values *= self.scale
         values += self.offset
         return wrap_without_copy(values, self.dtype)
+
+
+def image_transform(normalisation: base.Normalisation) -> Any:
+    """Return the normalisation as transforms of a single (height, width, channels) image."""
+    mean, std = (tuple(each.tolist()) for each in (normalisation.mean, normalisation.std))
+    transforms = mx.gluon.data.vision.transforms
+    return transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, std)])
 
 
 def input_converter(setup: base.TrainingSetup) -> Convert:
@@ -133,10 +162,10 @@ def write_recordio(files: ImageFiles) -> Path:
     A record is MXNet's header and the bytes of an image, with the index of the image as its key.
     The images are not compressed, for the decoding would be another experiment.
     """
-    target = files.paths[0].parent / "train.rec"
+    target = files.paths[0].parent / f"train-{len(files)}.rec"
     if target.exists():
         return target
-    temporary = target.with_name(f".train.{os.getpid()}")
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}")
     index, records = (temporary.with_suffix(f".{end}") for end in ("idx", "rec"))
     writer = mx.recordio.MXIndexedRecordIO(str(index), str(records), "w")
     for start in range(0, len(files), CONVERSION_CHUNK):
@@ -167,21 +196,29 @@ def open_records(path: Path, shape: tuple[int, ...]) -> ImageReader:
 def _file_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
     """Yield batches of Gluon's DataLoader; those of worker processes are copied to this process."""
     files = data.files
-    read: ImageReader = files.read
-    if data.reader == "RecordIO":
-        read = open_records(write_recordio(files), files.shape)
-    if data.input.cache:
-        read = DecodedImageCache(len(files), files.shape, read)
-    dataset = ImageDataset(files.labels, read, convert)
-    workers = data.input.workers
-    loader = _loader(dataset, data, num_workers=workers, prefetch=data.input.prefetch)
-    if not workers:
-        yield from loader
-        return
+    records = data.reader == "RecordIO"
+    read = data.image_reader(open_records(write_recordio(files), files.shape) if records else None)
+    options = {"num_workers": data.input.workers, "prefetch": data.input.prefetch}
+    if data.reader == "gluon.DataLoader per image":
+        loader = _single_image_loader(data, read, convert, **options)
+    else:
+        loader = _loader(ImageDataset(files.labels, read, convert), data, **options)
     for batch in loader:
         inputs, labels = (part.as_in_context(mx.cpu()) for part in batch)
-        inputs.wait_to_read()  # otherwise the copy would be part of the forward pass
+        inputs.wait_to_read()  # otherwise copies and transforms would be part of the forward pass
         yield inputs, labels
+
+
+def _single_image_loader(
+    data: base.ImagesOnDisk, read: ImageReader, convert: Convert, **options: int
+) -> Any:
+    """Return Gluon's DataLoader with MXNet's own transforms and batches, as in its tutorials."""
+    assert isinstance(convert, Normaliser), "files have images"
+    dataset = SingleImageDataset(data.files.labels, read, convert.upscale)
+    transform = image_transform(convert.normalisation)
+    return mx.gluon.data.DataLoader(
+        dataset.transform_first(transform), batch_sampler=data.order, **options
+    )
 
 
 def _epoch_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:

@@ -73,6 +73,13 @@ INFO = FrameworkInfo(
             max_prefetch_inline=MAX_PREFETCH,
             cache_scope="the whole set, read at the first batch",
         ),
+        "tf.data per image": ReaderInfo(
+            mechanism="a map over single indices with tf.numpy_function, a map that normalises an "
+            "image, batch; with the cache as tf.data",
+            workers="threads",
+            max_prefetch_inline=MAX_PREFETCH,
+            cache_scope="the whole set, read at the first batch",
+        ),
         "FixedLengthRecordDataset": ReaderInfo(
             mechanism="tf.data.FixedLengthRecordDataset, map, cache(), batch",
             ordered=False,

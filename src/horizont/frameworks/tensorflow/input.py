@@ -24,6 +24,7 @@ class Normaliser:
     """Bytes to normalised numbers."""
 
     def __init__(self, normalisation: base.Normalisation, dtype: str) -> None:
+        self.normalisation = normalisation
         self.dtype = dtype
         self.upscale = normalisation.upscale
         # NumPy arrays, so that the object fits any graph, including that of a remote worker.
@@ -145,6 +146,8 @@ def dataset_options(threads: int) -> Any:
 def _file_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     if data.reader == "FixedLengthRecordDataset":
         dataset = _sequential_dataset(data, convert)
+    elif data.reader == "tf.data per image":
+        dataset = _single_image_dataset(data, convert)
     elif data.input.cache:
         dataset = _cached_dataset(data, convert)
     else:
@@ -156,19 +159,23 @@ def _file_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
 
 
 def _random_access_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
-    """Read the examples of a batch from the files by Python.
-
-    TensorFlow has no operator that reads from the middle of a file.
-    """
+    """Read the examples of a batch from the files."""
     files, labels = data.files, tf.constant(data.files.labels)
 
     def fetch(indices: Any) -> Batch:
-        images = tf.numpy_function(files.read, [indices], tf.uint8, stateful=False)
-        images = to_channels_last(tf.ensure_shape(images, (None, *files.shape)))
-        return convert(images), tf.gather(labels, indices)
+        return convert(_read_images(files, indices)), tf.gather(labels, indices)
 
     flat, dataset = flatten_order(data.order)
     return dataset.map(lambda start, stop: fetch(flat[start:stop]), **_map_options(data.input))
+
+
+def _read_images(files: ImageFiles, indices: Any) -> Any:
+    """Read images, uint8 (examples, height, width, channels), by Python.
+
+    TensorFlow has no operator that reads from the middle of a file.
+    """
+    images = tf.numpy_function(files.read, [indices], tf.uint8, stateful=False)
+    return to_channels_last(tf.ensure_shape(images, (None, *files.shape)))
 
 
 def _cached_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
@@ -177,10 +184,7 @@ def _cached_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     ``cache()`` yields its elements in the order of the first epoch. An order that differs between
     epochs is possible only inside an element.
     """
-    files, labels = data.files, tf.constant(data.files.labels)
-    whole = (
-        _record_dataset(files).batch(len(files)).map(lambda raw: _decode_images(raw, files)).cache()
-    )
+    whole, labels = _whole_set(data.files).cache(), tf.constant(data.files.labels)
     flat, order = flatten_order(data.order)
 
     def fetch(images: Any, bounds: Any) -> Batch:
@@ -189,6 +193,46 @@ def _cached_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
     return tf.data.Dataset.zip((whole.repeat(), order.map(lambda *bounds: bounds))).map(
         fetch, **_map_options(data.input)
     )
+
+
+def _single_image_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:
+    """Read and normalise the images one by one, then make batches, as in TensorFlow's tutorials."""
+    assert isinstance(convert, Normaliser), "files have images"
+    files, labels = data.files, tf.constant(data.files.labels)
+    transform = image_transform(convert.normalisation)
+    indices = tf.data.Dataset.from_tensor_slices(flatten_order(data.order)[0])
+    options = _map_options(data.input)
+
+    def read(index: Any) -> Batch:
+        return _read_images(files, index[tf.newaxis])[0], labels[index]
+
+    def gather(images: Any) -> Any:
+        return indices.map(lambda index: (images[index], labels[index]), **options)
+
+    # As the argument of an inner data set, the whole set stays in memory.
+    examples = (
+        _whole_set(files).flat_map(gather) if data.input.cache else indices.map(read, **options)
+    )
+    examples = examples.map(lambda image, label: (transform(image), label), **options)
+    return examples.batch(len(data.order[0]))
+
+
+def image_transform(normalisation: base.Normalisation) -> Convert:
+    """Return the normalisation of a single (height, width, channels) image."""
+    mean, std = (each.astype(np.float32) for each in (normalisation.mean, normalisation.std))
+
+    def transform(image: Any) -> Any:
+        if normalisation.upscale > 1:
+            for axis in (0, 1):
+                image = tf.repeat(image, normalisation.upscale, axis=axis)
+        return (tf.cast(image, tf.float32) / 255.0 - mean) / std
+
+    return transform
+
+
+def _whole_set(files: ImageFiles) -> Any:
+    """Return a data set with all images as its only element."""
+    return _record_dataset(files).batch(len(files)).map(lambda raw: _decode_images(raw, files))
 
 
 def _sequential_dataset(data: base.ImagesOnDisk, convert: Convert) -> Any:

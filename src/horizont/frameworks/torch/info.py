@@ -79,5 +79,12 @@ INFO = FrameworkInfo(
             min_prefetch_with_workers=1,
             cache_scope="each example once it was read, in each worker its own",
         ),
+        "DataLoader per image": ReaderInfo(
+            mechanism="Dataset with __getitem__, transforms of an image, default_collate, "
+            "DataLoader",
+            workers="processes",
+            min_prefetch_with_workers=1,
+            cache_scope="each example once it was read, in each worker its own",
+        ),
     },
 )

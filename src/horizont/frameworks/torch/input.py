@@ -1,16 +1,18 @@
-"""PyTorch's input pipeline: a DataLoader over data sets that return whole batches."""
+"""PyTorch's input pipeline: a DataLoader over data sets of whole batches, or of single images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from horizont.config.input import InputPipeline
-from horizont.data.files import DecodedImageCache, ImageReader
+from horizont.data.files import ImageReader
 from horizont.frameworks import base
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -38,18 +40,29 @@ class ImageDataset(Dataset[Batch]):
 class FileDataset(Dataset[Batch]):
     """Images in files, read and normalised batch by batch."""
 
-    def __init__(self, data: base.ImagesOnDisk, convert: Convert) -> None:
-        files = data.files
-        self.labels = torch.from_numpy(files.labels)
-        self.read: ImageReader = files.read
-        if data.input.cache:
-            self.read = DecodedImageCache(len(files), files.shape, files.read)
+    def __init__(self, labels: NDArray[np.int64], read: ImageReader, convert: Convert) -> None:
+        self.labels = torch.from_numpy(labels)
+        self.read = read
         self.convert = convert
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return a batch at once."""
         selected = np.asarray(indices)
         return self.convert(torch.from_numpy(self.read(selected))), self.labels[selected]
+
+
+class SingleImageDataset(Dataset[tuple[torch.Tensor, int]]):
+    """Images in files, read and transformed one by one, as in PyTorch's tutorials."""
+
+    def __init__(self, labels: NDArray[np.int64], read: ImageReader, transform: Convert) -> None:
+        self.labels = labels
+        self.read = read
+        self.transform = transform
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        """Return an image and its class."""
+        (image,) = self.read(np.array([index]))
+        return self.transform(torch.from_numpy(image)), int(self.labels[index])
 
 
 class WindowDataset(Dataset[Batch]):
@@ -74,6 +87,7 @@ class Normaliser:
         dtype: torch.dtype,
         memory_format: torch.memory_format,
     ) -> None:
+        self.normalisation = normalisation
         self.dtype = dtype
         self.memory_format = memory_format
         self.upscale = normalisation.upscale
@@ -89,6 +103,58 @@ class Normaliser:
             .mul_(self.scale)
             .add_(self.offset)
         )
+
+
+class Compose:
+    """Transforms of an image, one after the other."""
+
+    def __init__(self, transforms: Sequence[Convert]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        """Apply the transforms to a (channels, height, width) image."""
+        for transform in self.transforms:
+            image = transform(image)
+        return image
+
+
+class Upscale:
+    """Repeats each pixel in both directions."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        """Upscale a (channels, height, width) image."""
+        return image.repeat_interleave(self.factor, 1).repeat_interleave(self.factor, 2)
+
+
+class ToFloat:
+    """Bytes to numbers in [0, 1]."""
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        """Convert an image of bytes."""
+        return image.to(torch.float32).div(255)
+
+
+class Normalize:
+    """Standardises channels; tensors are made of the numbers at each call, as by torchvision's."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.mean = mean
+        self.std = std
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        """Normalise the channels of a (channels, height, width) image."""
+        mean, std = (torch.as_tensor(each, dtype=image.dtype) for each in (self.mean, self.std))
+        return image.sub(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
+
+
+def image_transform(normalisation: base.Normalisation) -> Compose:
+    """Return the normalisation as transforms of a single image."""
+    upscale = [Upscale(normalisation.upscale)] if normalisation.upscale > 1 else []
+    mean, std = normalisation.mean.tolist(), normalisation.std.tolist()
+    return Compose([*upscale, ToFloat(), Normalize(mean, std)])
 
 
 def input_converter(setup: base.TrainingSetup) -> Convert:
@@ -114,10 +180,11 @@ def batches(
     pin_memory
         Whether batches are in page-locked memory, from which a GPU copies while this process runs.
     """
-    dataset: Dataset[Batch]
+    dataset: Dataset[Any]
     pipeline = InputPipeline()
+    collate: Callable[[Any], Any] = identity_collate
     if isinstance(data, base.ImagesOnDisk):
-        dataset = FileDataset(data, convert)
+        dataset, collate = _file_dataset(data, convert)
         pipeline = data.input
     elif isinstance(data, base.TextWindows):
         dataset = WindowDataset(data)
@@ -126,7 +193,7 @@ def batches(
     loader = DataLoader(
         dataset,
         batch_sampler=data.order,
-        collate_fn=identity_collate,
+        collate_fn=collate,
         num_workers=pipeline.workers,
         prefetch_factor=pipeline.prefetch or None,
         pin_memory=pin_memory,
@@ -136,6 +203,27 @@ def batches(
     )
 
 
+def _file_dataset(
+    data: base.ImagesOnDisk, convert: Convert
+) -> tuple[Dataset[Any], Callable[[Any], Any]]:
+    """Return the data set of a reader, and what makes a batch of its items."""
+    files, read = data.files, data.image_reader()
+    if data.reader == "DataLoader":
+        return FileDataset(files.labels, read, convert), identity_collate
+    assert isinstance(convert, Normaliser), "files have images"
+    transform = image_transform(convert.normalisation)
+    collate = partial(collate_images, memory_format=convert.memory_format)
+    return SingleImageDataset(files.labels, read, transform), collate
+
+
 def identity_collate(batch: Any) -> Any:
     """Return a batch unchanged: the data set has collated it."""
     return batch
+
+
+def collate_images(
+    examples: list[tuple[torch.Tensor, int]], *, memory_format: torch.memory_format
+) -> Batch:
+    """Make a batch of single images in the memory format of the network."""
+    images, labels = default_collate(examples)
+    return images.to(memory_format=memory_format), labels

@@ -57,10 +57,10 @@ def input_figure(records: Sequence[Record]) -> Drawing:
     style.grid_axis(alone, "x")
     style.grid_axis(training, "x")
     style.set_log_scale(alone, "x")
-    alone.set_xlabel("pipeline alone, ms per batch")
+    alone.set_xlabel("alone, ms per batch")
     longest = (rows["wait_s"] / rows["wait_fraction"]).max() * 1e3
     training.set_xlim(0, longest * 1.2 if longest > 0 else 1)
-    training.set_xlabel("instrumented step, ms")
+    training.set_xlabel("step, ms")
     training.tick_params(axis="y", labelleft=False)
     _input_legend(plot)
     return Drawing(plot, rows)
