@@ -30,7 +30,6 @@ from horizont.analysis.steps import (
     window_overlap,
 )
 from horizont.config.run import Run
-from horizont.networks.catalogue import LANGUAGE_MODELS
 from horizont.records.record import Record
 
 #: Bytes of a number on the wire, by compression.
@@ -45,11 +44,10 @@ class Volume:
     received_bytes: float
 
 
-def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> dict[str, Volume]:
+def theoretical_traffic(run: Run, parameters: float, steps: Sequence[float]) -> dict[str, Volume]:
     """Compute the bytes that each host has to send and receive; loopback traffic is not counted.
 
-    Those of a host with one of several servers are unknown, unless the servers hold equal slices;
-    so are all if the rows of an embedding table that are sent depend on the batch.
+    Those of a host with one of several servers are unknown, unless the servers hold equal slices.
     `parameters` are the trainable ones of the network, `steps` those of each worker, by rank.
     """
     topology, exchange = run.topology, run.gradient_exchange
@@ -76,8 +74,6 @@ def theoretical_traffic(run: Run, parameters: int, steps: Sequence[float]) -> di
         # The framework decides how the weights are distributed over several servers.
         sent |= dict.fromkeys(servers, nan)
         received |= dict.fromkeys(servers, nan)
-    if run.system.info.sends_table_rows and run.workload.network in LANGUAGE_MODELS:
-        sent, received = (dict.fromkeys(topology.all_hosts, nan) for _ in range(2))
     return {host: Volume(sent[host], received[host]) for host in topology.all_hosts}
 
 
@@ -85,7 +81,17 @@ def _assign_round_robin(hosts: Sequence[str], count: int) -> list[str]:
     return [hosts[index % len(hosts)] for index in range(count)]
 
 
-def wire_time(run: Run, parameters: int) -> float:
+def _sent_parameters(record: Record) -> float:
+    """Return how many parameters are exchanged in a step, NaN if that is unknown.
+
+    It depends on the batch if only those rows of a table are sent that are looked up.
+    """
+    result = record.result
+    is_unknown = record.run.system.info.sends_table_rows and result.table_parameters
+    return nan if is_unknown or result.parameters is None else float(result.parameters)
+
+
+def wire_time(run: Run, parameters: float) -> float:
     """Compute the seconds that the busiest link direction needs for a step of each worker.
 
     Latency is left out. Zero on links without a limit; NaN if the traffic is unknown.
@@ -126,7 +132,7 @@ def _traffic_rows(record: Record) -> list[dict[str, object]]:
     # Where a chief schedules the steps, fast workers may take all of them from a slow one.
     if len(steps_by_worker) < run.topology.workers or not mean_steps > 0:
         return []
-    theory = theoretical_traffic(run, record.result.parameters, steps_by_worker)
+    theory = theoretical_traffic(run, _sent_parameters(record), steps_by_worker)
     wires = samples[(samples["scope"] == "interface") & (samples["name"] == HOST_INTERFACE)]
     rows = []
     for host in run.topology.all_hosts:
@@ -189,9 +195,9 @@ def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _utilisation_row(records: Sequence[Record]) -> dict[str, object]:
-    run, parameters = records[0].run, records[0].result.parameters
+    run, parameters = records[0].run, _sent_parameters(records[0])
     means = means_by_run(records).median()
-    wire_s = nan if parameters is None else wire_time(run, parameters)
+    wire_s = wire_time(run, parameters)
     counted = traffic(records)
     ratios = [counted[name].max() for name in ("sent_ratio", "received_ratio") if name in counted]
     return {

@@ -88,7 +88,7 @@ class Experiment(ConfigModel):
     global_batch, local_batch
         Examples of a step, of all workers or of each; one of them, unless the sweep has it.
     server_layouts
-        By pattern of system names, such as ``mxnet/*``: another number of servers and placement
+        By pattern of system names, such as ``*/async/*``: another number of servers and placement
         than in the topology. The first pattern that fits applies.
     seed_per_block
         Whether each block has a seed of its own, and with it other initial weights and another

@@ -119,6 +119,8 @@ class RunResult(ConfigModel):
         Loss of the last step; for text the sum over the time steps of an example.
     parameters
         The number of trained parameters.
+    table_parameters
+        Those of embedding tables.
     test_accuracy, test_perplexity
         Fraction of correctly classified images; exp of the mean loss per word.
     background_cpu
@@ -137,6 +139,7 @@ class RunResult(ConfigModel):
     startup_s: dict[str, float] = Field(default_factory=dict)
     final_loss: float | None = None
     parameters: int | None = None
+    table_parameters: int = 0
     test_accuracy: float | None = None
     test_perplexity: float | None = None
     background_cpu: float | None = None

@@ -21,6 +21,7 @@ from horizont.frameworks.base import (
     Trainer,
     TrainingSetup,
 )
+from horizont.networks.layers import Embedding
 from horizont.records.files import write_arrays, write_json, write_table
 from horizont.records.results import InputMeasurement
 from horizont.training.context import WorkerContext
@@ -48,6 +49,7 @@ def write_summary(
     summary = {
         "final_loss": final_loss,
         "parameters": sum(weight.size for weight in context.setup.weights.values()),
+        "table_parameters": _table_parameters(context.setup),
         **evaluate(trainer, context.data, job.run),
         "input": input_measurement and input_measurement.model_dump(),
         "exchange_s": communication_stats and communication_stats.exchange_s,
@@ -56,6 +58,11 @@ def write_summary(
     write_json(job.folder / "summary.json", summary)
     if job.run.save_weights:
         write_arrays(job.folder / "weights.npz", trainer.weights())
+
+
+def _table_parameters(setup: TrainingSetup) -> int:
+    tables = [layer.name for layer in setup.network.layers if isinstance(layer, Embedding)]
+    return sum(setup.weights[f"{name}.weight"].size for name in tables)
 
 
 def evaluate(trainer: Trainer, data: ImageData | TextData, run: Run) -> dict[str, float]:

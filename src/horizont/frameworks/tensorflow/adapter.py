@@ -24,11 +24,8 @@ from horizont.frameworks.base import (
 )
 from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
-from horizont.frameworks.tensorflow.distributed import (
-    AllReduceTrainer,
-    ParameterServerCoordinator,
-    serve,
-)
+from horizont.frameworks.tensorflow.distributed import AllReduceTrainer
+from horizont.frameworks.tensorflow.parameter_server import ParameterServerCoordinator, serve
 from horizont.frameworks.tensorflow.profiler import profile_operators
 from horizont.frameworks.tensorflow.train import LocalTrainer
 
