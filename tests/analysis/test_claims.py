@@ -13,14 +13,13 @@ from record_maker import make_record, make_records, make_study
 
 from horizont.analysis.claims.findings import combine, decide, threshold_for
 from horizont.analysis.claims.judge import claim_verdicts
-from horizont.analysis.claims.rules import (
-    parse_rules,
+from horizont.analysis.claims.publications import (
     published_seconds,
     published_times,
     read_claims,
-    read_rules,
     read_sources,
 )
+from horizont.analysis.claims.rules import parse_rules, read_rules
 from horizont.config.faults import FaultSpec
 from horizont.config.run import Run
 from horizont.config.system import parse_system
@@ -30,6 +29,7 @@ from horizont.records.results import FaultReport, ProcessOutcome
 from horizont.statistics.intervals import Estimate
 
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
+SIDES = ("system", "over", "under", "lowest", "highest")
 FOUR = (1.0,) * 4
 WIDE = (0.4, 2.5, 0.4, 2.5)
 VERIFIED = {WORKLOAD: "verified"}
@@ -62,9 +62,9 @@ def test_rules_name_systems_and_workloads_that_exist() -> None:
         for check in checks:
             assert set(check.workloads) <= {*study.workloads, ""}
             assert set(check.experiments) <= experiments
-            for name in ("system", "over", "under", "lowest", "highest"):
-                system = getattr(check, name, "")
-                assert not system or parse_system(system.partition("+")[0])
+            named = [getattr(check, name, None) for name in SIDES]
+            for side in [*filter(None, named), *getattr(check, "others", ())]:
+                assert parse_system(side.system.partition("+")[0])
 
 
 def test_a_rule_of_an_unknown_kind_is_rejected() -> None:
@@ -212,9 +212,10 @@ def _killed(store: Path, block: int, end_reason: str) -> Record:
 @pytest.mark.parametrize(
     ("end_reasons", "expected"),
     [
-        (("all_exited", "stalled"), "reproduced"),
-        (("completed", "completed"), "reversed"),
-        (("completed", "all_exited"), "not settled"),
+        (("all_exited", "stalled", "stalled"), "reproduced"),
+        (("completed",) * 3, "reversed"),
+        (("completed", "all_exited", "stalled"), "not settled"),
+        (("stalled", "stalled"), "not settled"),
         ((), "not testable"),
     ],
 )
