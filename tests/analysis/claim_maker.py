@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -13,12 +13,20 @@ import pyarrow as pa
 import record_maker
 from record_maker import make_record, make_study
 
+from horizont.analysis.claims.judge import claim_verdicts
+from horizont.analysis.claims.rules import parse_rules
 from horizont.config.run import Run
 from horizont.config.system import parse_system
 from horizont.records.files import write_json, write_table
 from horizont.records.record import Record, read_record
 
 WORKLOAD = "lenet5-cifar10"
+VERIFIED = {WORKLOAD: "verified"}
+CLAIM = "N25"
+
+PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
+FOUR = (1.0,) * 4
+RATIO = {"kind": "ratio", "quantity": "backward_s", "over": PT, "under": MX}
 
 
 @cache
@@ -29,7 +37,7 @@ def _template() -> Run:
 def make_runs(
     store: Path,
     system: str,
-    times: tuple[float, ...],
+    times: Sequence[float | tuple[float, ...]],
     *,
     experiment: str = "distributed",
     workload: str = WORKLOAD,
@@ -39,7 +47,7 @@ def make_runs(
     learning_rate: float | None = None,
     **changes: Any,
 ) -> list[Record]:
-    """Write one record per block; every phase of a step takes the block's milliseconds.
+    """Write one record per block; every phase of a step takes the block's milliseconds, or its own.
 
     Further changes are those of the run.
     """
@@ -63,7 +71,7 @@ def make_runs(
             **changes,
         }
         run = Run.model_validate({**values, **changed})
-        times_ms = {parsed.framework: (time_ms,) * 7}
+        times_ms = {parsed.framework: time_ms if isinstance(time_ms, tuple) else (time_ms,) * 7}
         with mock.patch.dict(record_maker.PHASES_MS, times_ms):
             records.append(make_record(folder, block, run))
     return records
@@ -77,7 +85,7 @@ def with_result(record: Record, **changes: Any) -> Record:
 
 
 def on_two_cpus(record: Record, *capabilities: str) -> Record:
-    """Let a record be one of a machine with two CPUs."""
+    """Set the machine of a record to one with two CPUs."""
     cpu = {**record.environment["cpu"], "affinity": [0, 1]}
     environment = {**record.environment, "cpu": cpu, "capabilities": list(capabilities)}
     write_json(record.folder / "environment.json", environment)
@@ -85,7 +93,7 @@ def on_two_cpus(record: Record, *capabilities: str) -> Record:
 
 
 def with_accuracy(record: Record, *accuracies: float) -> Record:
-    """Let the network of a record be evaluated after each 100 steps, the last time at the end."""
+    """Write the accuracies after each 100 steps, of which the last is the final one."""
     count = len(accuracies)
     columns = {
         "step": [100 * (n + 1) for n in range(count)],
@@ -94,3 +102,16 @@ def with_accuracy(record: Record, *accuracies: float) -> Record:
     table = pa.table({**columns, "test_accuracy": list(accuracies)})
     write_table(record.folder / "evaluation.parquet", table)
     return with_result(record, test_accuracy=accuracies[-1])
+
+
+def verdict(check: dict[str, object], records: list[Record]) -> dict[str, Any]:
+    """Compute the verdict on one claim by one rule."""
+    full = {"experiments": ["distributed"], "workloads": [WORKLOAD], **check}
+    (claim,) = claim_verdicts(records, VERIFIED, parse_rules({CLAIM: [full]}))
+    return claim
+
+
+def only_part(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the only part of a claim."""
+    (part,) = claim["parts"]
+    return dict(part)
