@@ -84,9 +84,9 @@ def with_result(record: Record, **changes: Any) -> Record:
     return read_record(record.folder)
 
 
-def on_two_cpus(record: Record, *capabilities: str) -> Record:
-    """Set the machine of a record to one with two CPUs."""
-    cpu = {**record.environment["cpu"], "affinity": [0, 1]}
+def on_cpus(record: Record, count: int, *capabilities: str) -> Record:
+    """Set the number of CPUs of the machine of a record."""
+    cpu = {**record.environment["cpu"], "affinity": list(range(count))}
     environment = {**record.environment, "cpu": cpu, "capabilities": list(capabilities)}
     write_json(record.folder / "environment.json", environment)
     return read_record(record.folder)

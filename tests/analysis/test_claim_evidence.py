@@ -15,20 +15,26 @@ from claim_maker import (
     VERIFIED,
     WORKLOAD,
     make_runs,
-    on_two_cpus,
+    on_cpus,
     only_part,
     verdict,
     with_accuracy,
     with_result,
 )
 
+from horizont.analysis.claims.evidence import Evidence
 from horizont.analysis.claims.judge import claim_verdicts
 from horizont.analysis.claims.observations import Observation, observe
 from horizont.analysis.claims.rules import parse_rules
+from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import write_json
 from horizont.records.record import Record, read_record
+from horizont.records.results import RunResult
+from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
 
+PROFILES = Path(__file__).parents[2] / "profiles"
 PT_PS = "pytorch/sync/parameter_server"
 THREE = (1.0,) * 3
 HOSTS = {"launcher": "emulated", "link": {"rate_mbit": 2000}}
@@ -46,6 +52,21 @@ def test_two_runs_of_one_block_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="again") as error:
         verdict(RATIO, [*records, again])
     assert records[1].folder.name in str(error.value)
+
+
+@pytest.mark.parametrize("profile", sorted(path.stem for path in PROFILES.glob("*.yaml")))
+def test_no_profile_has_two_runs_of_one_setting_and_block(
+    study_folder: Paths, profile: str
+) -> None:
+    apply_profile(study_folder, profile)
+    study = read_study(study_folder.params)
+    records = [
+        Record(Path(str(number)), run, {}, RunResult(status="ok"))
+        for name, experiment in study.experiments.items()
+        for workload in experiment.workloads
+        for number, run in enumerate(study.runs(name, workload))
+    ]
+    assert Evidence(records, dict.fromkeys(study.workloads, "verified")).observations
 
 
 def test_a_block_that_was_measured_twice_counts_with_the_undisturbed_run(tmp_path: Path) -> None:
@@ -66,13 +87,18 @@ def test_disturbed_runs_decide_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "is_oversubscribed"),
-    [(PT, False), (MX, True), ("tensorflow/async/parameter_server", True)],
+    ("system", "cpus", "is_oversubscribed"),
+    [
+        (PT, 2, False),
+        (MX, 2, True),
+        (MX, 3, False),  # its scheduler does not compute
+        ("tensorflow/async/parameter_server", 3, True),  # its chief does
+    ],
 )
 def test_processes_that_compete_on_one_machine_decide_no_times(
-    tmp_path: Path, system: str, is_oversubscribed: bool
+    tmp_path: Path, system: str, cpus: int, is_oversubscribed: bool
 ) -> None:
-    records = [on_two_cpus(run, "shared_clock") for run in make_runs(tmp_path, system, THREE)]
+    records = [on_cpus(run, cpus, "shared_clock") for run in make_runs(tmp_path, system, THREE)]
     check = {"kind": "fraction", "quantity": "step_s", "system": system, "threshold": 1e-9}
     times = verdict(check, records)
     assert times["verdict"] == ("not testable" if is_oversubscribed else "reproduced")
@@ -204,7 +230,7 @@ def learning_runs(
     setting = {"workers": workers, "batch": 512, "workload": FASHION, "learning_rate": rate}
     runs = make_runs(store, ASYNC, (1.0,) * len(accuracies), **setting)  # type: ignore[arg-type]
     return [
-        on_two_cpus(with_accuracy(run, *values), "shared_clock")
+        on_cpus(with_accuracy(run, *values), 2, "shared_clock")
         for run, values in zip(runs, accuracies, strict=True)
     ]
 
