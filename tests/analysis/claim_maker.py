@@ -57,7 +57,7 @@ def make_runs(
     values = template.model_dump()
     if learning_rate is not None:
         values["workload"]["optimizer"]["learning_rate"] = learning_rate
-    folder = store / str(len(list(store.iterdir())))
+    folder = store / str(len(list(store.glob("*"))))
     records = []
     for block, time_ms in enumerate(times):
         changed = {

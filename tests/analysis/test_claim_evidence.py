@@ -114,11 +114,11 @@ def test_a_rule_names_the_number_of_servers(tmp_path: Path) -> None:
         records += make_runs(tmp_path, PT_PS, (time_ms,) * 4, topology=topology)
     check = {**RATIO, "quantity": "step_s", "under": PT}
     values = {}
-    for servers in (["each"], [1], [3, 2], []):
+    for servers in (["each"], [1], [3, 2, 1], []):
         side = {"system": PT_PS, "servers": servers}
         values[tuple(servers)] = only_part(verdict({**check, "over": side}, records))
     assert values["each",]["value"] == pytest.approx(2.0, rel=0.1)
-    assert values[3, 2]["records"] == values["each",]["records"]
+    assert values[3, 2, 1]["records"] == values["each",]["records"]
     assert values[1,]["value"] == pytest.approx(4.0, rel=0.1)
     assert values[()]["records"] == values[1,]["records"]
     assert f"{PT_PS} with 1 server, colocated" in str(values[()]["conditions"])

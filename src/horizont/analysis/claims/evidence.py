@@ -104,17 +104,8 @@ class Evidence:
         order = check.experiments or tuple(sorted({s.experiment for s in found}))
         found = {s for s in found if s.experiment in order and _matches(check, s)}
         for name, count in (("workers", point.workers), ("batch", point.batch)):
-            if isinstance(count, str):
-                choose = max if count == "max" else min
-                values: dict[str, int] = {}
-                for setting in found:
-                    value = getattr(setting, name)
-                    values[setting.experiment] = choose(
-                        value, values.get(setting.experiment, value)
-                    )
-                found = {s for s in found if getattr(s, name) == values[s.experiment]}
-            elif count is not None:
-                found = {s for s in found if getattr(s, name) == count}
+            if count is not None:
+                found = _at_count(found, name, count)
         return sorted(
             (s for s in found if s.workers >= point.min_workers),
             key=lambda s: (
@@ -236,6 +227,18 @@ class Evidence:
                 if early != late == moved:
                     pairs.append((early, late))
         return pairs
+
+
+def _at_count(found: set[Setting], name: str, count: int | str) -> set[Setting]:
+    """Select settings by a count; ``min`` and ``max`` are those of their experiment."""
+    if not isinstance(count, str):
+        return {setting for setting in found if getattr(setting, name) == count}
+    choose = max if count == "max" else min
+    extreme = {
+        s.experiment: choose(getattr(o, name) for o in found if o.experiment == s.experiment)
+        for s in found
+    }
+    return {s for s in found if getattr(s, name) == extreme[s.experiment]}
 
 
 def _reason_rank(reason: str) -> int:

@@ -27,6 +27,9 @@ EVIDENCE_LEVELS: dict[EvidenceLevel, str] = {
     "D": "an analogue: other workers or another batch, or one machine in place of several hosts",
 }
 
+#: With fewer CPUs for each of its threads, a host runs in slow motion.
+FULL_SPEED_CPUS = 1.0
+
 
 class Setting(NamedTuple):
     """The conditions that two runs must share to be compared within a block.
@@ -86,14 +89,17 @@ class Arrangement(NamedTuple):
 
         A rule that names no servers prefers few, and one that names no placement colocated ones.
         """
-        placements = (side.placement or self.placement, "dedicated")
-        counts = [workers if count == "each" else count for count in side.servers]
-        is_named = not self.servers or not counts or self.servers in counts
-        is_placed = not self.servers or self.placement == placements[0]
-        if self.input != side.pipeline or not is_named or not is_placed:
+        if self.input != side.pipeline:
             return None
-        position = counts.index(self.servers) if self.servers in counts else 0
-        return position, self.servers, self.placement == placements[1]
+        is_dedicated = self.placement == "dedicated"
+        if not self.servers:
+            return 0, 0, is_dedicated
+        counts = [workers if count == "each" else count for count in side.servers]
+        if counts and self.servers not in counts:
+            return None
+        if side.placement not in (None, self.placement):
+            return None
+        return counts.index(self.servers) if counts else 0, self.servers, is_dedicated
 
 
 @dataclass(frozen=True)
@@ -206,4 +212,5 @@ def _level(observation: Observation, publication: str, *, of_times: bool) -> Evi
     if topology.workers > 1 and topology.launcher == DEFAULT_LAUNCHER:
         return "D"
     share = setting.cpus_per_host
-    return "B" if share is not None and share < setting.threads else "A"
+    is_slow = share is not None and share < FULL_SPEED_CPUS * setting.threads
+    return "B" if is_slow else "A"
