@@ -118,9 +118,9 @@ def test_a_rule_names_the_number_of_servers(tmp_path: Path) -> None:
         side = {"system": PT_PS, "servers": servers}
         values[tuple(servers)] = only_part(verdict({**check, "over": side}, records))
     assert values["each",]["value"] == pytest.approx(2.0, rel=0.1)
-    assert values[3, 2, 1]["records"] == values["each",]["records"]
+    assert values[3, 2, 1]["value"] == values["each",]["value"]
     assert values[1,]["value"] == pytest.approx(4.0, rel=0.1)
-    assert values[()]["records"] == values[1,]["records"]
+    assert values[()]["value"] == values[1,]["value"]
     assert f"{PT_PS} with 1 server, colocated" in str(values[()]["conditions"])
     missing = verdict({**check, "over": {"system": PT_PS, "servers": [5]}}, records)
     assert f"no runs of {PT_PS} with 5 servers" in str(missing["reason"])
