@@ -144,6 +144,14 @@ def test_less_than_three_blocks_settle_nothing(tmp_path: Path) -> None:
     assert only_part(claim)["level"] == 0.95
 
 
+def test_the_interval_of_a_fraction_is_positive(tmp_path: Path) -> None:
+    check = {"kind": "fraction", "quantity": "step_s", "system": PT, "expect": "below"}
+    claim = verdict({**check, "threshold": 0.01}, make_runs(tmp_path, PT, (0.1, 0.1, 9.0)))
+    found = only_part(claim)
+    assert 0 < found["low"] < 0.01 < found["high"]
+    assert claim["verdict"] == "not settled"
+
+
 @pytest.mark.parametrize(
     ("workers", "topology", "expected"),
     [

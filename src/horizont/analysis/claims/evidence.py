@@ -147,11 +147,9 @@ class Evidence:
         values = np.array([[column[block][1] for column in columns] for block in blocks])
         is_numerator = np.array([in_numerator for _, _, in_numerator in factors])
         numerator = comparison.scale * values[:, is_numerator].prod(axis=1)
-        if is_numerator.all():
-            estimate = interval_at_level(numerator)
-        else:
-            denominator = values[:, ~is_numerator].prod(axis=1)
-            estimate = paired_ratio(numerator, denominator, interval_at_level)
+        # All quantities are positive; without a denominator it is one.
+        denominator = values[:, ~is_numerator].prod(axis=1)
+        estimate = paired_ratio(numerator, denominator, interval_at_level)
         items = [column[block][0] for column in columns for block in blocks]
         return self.measured(check, estimate, comparison.conditions, items)
 

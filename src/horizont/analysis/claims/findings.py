@@ -7,15 +7,12 @@ from math import isnan, nan, sqrt
 from typing import Any, Literal, get_args
 
 from horizont.analysis.claims.evidence import Measured
-from horizont.analysis.claims.rules import Check
+from horizont.analysis.claims.rules import EQUAL_WITHIN, Check
 from horizont.statistics.comparison import MIN_BLOCKS
 from horizont.statistics.intervals import Estimate
 
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not settled", "not testable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
-#: A difference of less than this factor is none.
-EQUAL_WITHIN = 1.1
 
 #: A part of a claim and its result, as in ``reports/claims.json``.
 Finding = dict[str, Any]
@@ -49,10 +46,10 @@ def decide(
         ``above`` or ``below`` the threshold, or ``equal``: within a factor of one.
     neutral
         The value that means no difference; if the interval lies beyond it, by more than
-        `EQUAL_WITHIN`, on the side that was not claimed, the claim is reversed. None where there
+        `within`, on the side that was not claimed, the claim is reversed. None where there
         is no such side.
     within
-        The factor of ``equal``.
+        The factor within which two quantities count as equal.
     """
     low, high = measured.low, measured.high
     if measured.n < MIN_BLOCKS or isnan(low):

@@ -13,6 +13,9 @@ from horizont.analysis.claims.publications import FOLDER, publication_of, read_c
 from horizont.config.base import ConfigModel
 from horizont.config.input import InputPipeline
 
+#: Two quantities whose ratio lies within this factor of one are equal.
+EQUAL_WITHIN = 1.1
+
 Expectation = Literal["above", "below", "equal"]
 Count = int | Literal["min", "max"]
 
@@ -119,7 +122,7 @@ class Check(ConfigModel):
     published: float | None = None
     expect: Expectation = "above"
     threshold: float | None = None
-    within: float = 1.1
+    within: float = EQUAL_WITHIN
 
 
 class Ratio(Check):
