@@ -24,7 +24,7 @@ from claim_maker import (
 
 from horizont.analysis.claims.evidence import Evidence
 from horizont.analysis.claims.judge import claim_verdicts
-from horizont.analysis.claims.observations import Observation, observe
+from horizont.analysis.claims.observations import observe, predict
 from horizont.analysis.claims.rules import parse_rules
 from horizont.config.study import read_study
 from horizont.errors import UserError
@@ -176,17 +176,11 @@ def test_a_prediction_of_a_model_is_evidence_c_with_an_interval(tmp_path: Path) 
     topology = {**HOSTS, "cpus_per_host": 0.4}
     records = make_runs(tmp_path, PT, FOUR, workers=1, topology=topology)
     runs = [observe(record, VERIFIED) for record in records]
-    predictions = [
-        Observation(
-            run.system,
-            run.setting._replace(workers=50),
-            run.arrangement,
-            run.block,
-            {"examples_per_s": 45 * run.read("examples_per_s") * (1 + run.block / 50)}.__getitem__,
-            run.records,
-        )
-        for run in runs
-    ]
+    predictions = []
+    for run in runs:
+        rate = 45 * run.read("examples_per_s") * (1 + run.block / 50)
+        setting = run.setting._replace(workers=50)
+        predictions.append(predict(run, setting, run.arrangement, {"examples_per_s": rate}))
     check = {"kind": "trend", "quantity": "examples_per_s", "system": PT, "per_worker": True}
     check |= {"from": {"workers": 1}, "to": {"workers": 50}, "threshold": 0.8}
     rule = {**check, "experiments": ["distributed"], "workloads": [WORKLOAD]}
@@ -198,15 +192,15 @@ def test_a_prediction_of_a_model_is_evidence_c_with_an_interval(tmp_path: Path) 
     assert (claim["verdict"], claim["evidence"]) == ("reproduced", "C")
     assert 0.85 < found["low"] < found["value"] < found["high"] < 1.0
     assert set(found["records"]) == {record.folder.name for record in records}
+    measured = {**rule, "to": {"workers": "max"}}
+    (claim,) = claim_verdicts(records, VERIFIED, parse_rules({CLAIM: [measured]}), predictions)
+    assert claim["verdict"] == "not testable", "the most workers are those of a run"
 
 
 def test_measured_values_precede_predicted_ones(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, THREE)
     runs = [observe(record, VERIFIED) for record in records]
-    predictions = [
-        Observation(run.system, run.setting, run.arrangement, run.block, lambda _: 9.0, ())
-        for run in runs
-    ]
+    predictions = [predict(run, run.setting, run.arrangement, {"step_s": 9.0}) for run in runs]
     rules = parse_rules(
         {CLAIM: [{"kind": "fraction", "quantity": "step_s", "system": PT, "workloads": [WORKLOAD]}]}
     )

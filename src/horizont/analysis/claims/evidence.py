@@ -100,7 +100,10 @@ class Evidence:
         Experiments have the order of the rule, or any if it names none; within one, more workers
         precede fewer, then larger batches, then faster links.
         """
-        found = {item.setting for item in self.usable(check.quantity, side, point.workload)}
+        items = self.usable(check.quantity, side, point.workload)
+        if isinstance(point.workers, str):  # the extreme one of the records
+            items = [item for item in items if item.record is not None]
+        found = {item.setting for item in items}
         order = check.experiments or tuple(sorted({s.experiment for s in found}))
         found = {s for s in found if s.experiment in order and _matches(check, s)}
         for name, count in (("workers", point.workers), ("batch", point.batch)):

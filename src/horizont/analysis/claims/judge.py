@@ -57,8 +57,9 @@ def claim_verdicts(
     rules
         By default those of the project.
     predictions
-        Of a model, for settings that were not run: a value per block of the runs that it was
-        fitted to.
+        Of a model, for settings that were not run, see
+        :func:`horizont.analysis.claims.observations.predict`; one per block of the runs that it
+        was fitted to, so that the blocks give an interval.
 
     Raises
     ------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from math import nan
 from typing import Literal, NamedTuple
 
 from horizont.analysis.claims.publications import read_sources
@@ -151,6 +152,22 @@ def observe(record: Record, certificates: Mapping[str, CertificateStatus]) -> Ob
         not_learned,
         run.seed,
         record,
+    )
+
+
+def predict(
+    run: Observation, setting: Setting, arrangement: Arrangement, values: Mapping[str, float]
+) -> Observation:
+    """Build the prediction of a model, fitted to the block of a run, for another setting.
+
+    The values are by quantity; the records remain those of the run.
+    """
+    return replace(
+        run,
+        setting=setting,
+        arrangement=arrangement,
+        read=lambda quantity: values.get(quantity, nan),
+        record=None,
     )
 
 
