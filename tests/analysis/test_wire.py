@@ -194,6 +194,7 @@ def scaled(tmp_path, steps_per_s, *, local_batch=None):
             run = run.model_copy(update={"block": block})
             writer = RecordWriter(tmp_path, f"{workers}-{block}")
             environment = {**ENVIRONMENT, "cpu": {**ENVIRONMENT["cpu"], "affinity": [0, 1]}}
+            environment["capabilities"] = ["shared_clock"]
             writer.start(run, environment)
             steps = pd.DataFrame({"step": np.arange(10), "kind": "timed", "loss": 1.0})
             steps = steps.assign(start_s=np.arange(10) / rate, step_s=1 / rate)

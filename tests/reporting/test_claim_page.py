@@ -103,7 +103,9 @@ def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):
 def test_a_claim_states_value_interval_and_threshold(judged):
     text = claim_text(next(claim for claim in judged if claim["id"] == ID))
     assert "published 1.6" in text
-    assert "3 blocks, level 75%" in text
+    assert "3 blocks, level 95%" in text
+    assert "Evidence: D (an analogue" in text
+    assert "Intervals: 95%." in text
     assert "must be above 1.26" in text
 
 

@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from horizont.statistics.intervals import attainable_level, median, median_interval, paired_ratio
+from horizont.statistics.intervals import (
+    attainable_level,
+    interval_at_level,
+    mean_interval,
+    median,
+    median_interval,
+    paired_ratio,
+    proportion_bounds,
+)
 
 
 def test_median_ignores_nan():
@@ -63,3 +71,20 @@ def test_ratio_ignores_incomplete_blocks():
     assert paired_ratio([1.0, math.nan, 3.0], [1.0, 1.0, 1.0]).n == 2
     with pytest.raises(ValueError, match="paired"):
         paired_ratio([1.0], [1.0, 2.0])
+
+
+def test_the_level_is_reached_with_any_number_of_blocks():
+    values = [1.0, 1.1, 1.3, 0.9, 1.0, 1.2]
+    assert interval_at_level(values) == median_interval(values)
+    assert interval_at_level(values[:5]) == mean_interval(values[:5])
+    assert interval_at_level(values[:5]).level == interval_at_level(values).level == 0.95
+    ratio = paired_ratio(values[:3], [1.0] * 3, interval_at_level)
+    assert ratio.level == 0.95
+    assert ratio.low < paired_ratio(values[:3], [1.0] * 3).low
+
+
+def test_bounds_of_a_proportion_are_one_sided():
+    bounds = proportion_bounds(5, 5)
+    assert (bounds.low, bounds.high) == pytest.approx((0.05 ** (1 / 5), 1.0))
+    assert proportion_bounds(4, 4).low < 0.5 < bounds.low
+    assert proportion_bounds(0, 5).high == pytest.approx(1 - bounds.low)

@@ -96,11 +96,11 @@ def concat_tables(tables: Iterable[pd.DataFrame], columns: list[str]) -> pd.Data
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
-def comparability(record: Record, certificate: CertificateStatus) -> str:
-    """Return ``verified``, or why the times of a run must not be compared."""
+def comparability(record: Record, certificate: CertificateStatus, *, of_times: bool = True) -> str:
+    """Return ``verified``, or why the times of a run, or its learning, must not be compared."""
     if record.run.gradient_exchange != GradientExchange():
         return "not comparable: a reduced gradient exchange trains differently"
-    if record.run.record_updates != "none":
+    if of_times and record.run.record_updates != "none":
         return "not comparable: recording its updates slows it down"
     if not uses_shared_order(record.run):
         return "not comparable: it reads the examples in the order of their files"

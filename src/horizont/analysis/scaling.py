@@ -9,11 +9,15 @@ import pandas as pd
 from horizont.analysis.runs import table_order
 from horizont.analysis.throughput import throughput_by_run
 from horizont.config.run import Run
+from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval, paired_ratio
 
 #: The columns that identify a scaling curve.
 _CURVE_COLUMNS = ["system", "servers", "batch"]
+
+#: Roles that only exchange addresses while a run starts.
+_IDLE_ROLES = frozenset({"scheduler"})
 
 
 def scaling(records: Sequence[Record]) -> pd.DataFrame:
@@ -74,10 +78,17 @@ def is_strong_scaling(runs: Sequence[Run]) -> bool:
 
 
 def is_oversubscribed(record: Record) -> bool:
-    """Whether the processes of a run demand more CPUs than the machine has."""
-    affinity = record.environment.get("cpu", {}).get("affinity") or []
+    """Whether the processes of a run share a machine and demand more CPUs than it has.
+
+    Every process that computes counts: all but those of `_IDLE_ROLES`.
+    """
     topology = record.run.topology
-    demand = float((topology.workers + topology.servers) * topology.threads)
+    if topology.launcher != DEFAULT_LAUNCHER and not record.has("shared_clock"):
+        return False  # each host is a machine
+    affinity = record.environment.get("cpu", {}).get("affinity") or []
+    single = set(record.run.system.info.roles) - {"worker", "server"} - _IDLE_ROLES
+    processes = topology.workers + topology.servers + len(single)
+    demand = float(processes * topology.threads)
     if topology.cpus_per_host is not None:
         demand = min(demand, len(topology.all_hosts) * topology.cpus_per_host)
-    return bool(affinity) and demand > len(affinity)
+    return bool(affinity) and demand > len(affinity) + 1e-9

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from horizont.analysis.claims.findings import VERDICTS
-from horizont.analysis.claims.rules import published_times, read_sources
+from horizont.analysis.claims.observations import EVIDENCE_LEVELS
+from horizont.analysis.claims.publications import (
+    publication_of,
+    published_times,
+    read_sources,
+)
 from horizont.config.system import FRAMEWORKS
 from horizont.records.record import Record
 from horizont.reporting import labels
@@ -86,6 +91,10 @@ def _statement(claim: JudgedClaim) -> str:
     value = "No value" if published == "qualitative" else f"Published: {published}"
     statement = f"{claim['id']} ({claim['source']}). {capitalise(claim['claim'])}. "
     statement += f"Conditions: {claim['conditions']}. {value}. Verdict: {claim['verdict']}."
+    if claim["evidence"]:
+        evidence = f"{claim['evidence']} ({_evidence_text(claim['evidence'])})"
+        level = f" Intervals: {claim['level']:.0%}." if claim["level"] else ""
+        statement += f" Evidence: {evidence}.{level}"
     if claim["reason"]:
         statement += f" {capitalise(_with_display_names(claim['reason']))}."
     return statement
@@ -93,13 +102,17 @@ def _statement(claim: JudgedClaim) -> str:
 
 def _finding_sentence(finding: JudgedClaim) -> str:
     """Return the measured value with its interval, the published one, and the threshold."""
-    subject, verdict, conditions = _subject(finding), finding["verdict"], finding["conditions"]
+    subject, verdict = _subject(finding), finding["verdict"]
+    conditions = f"{_with_display_names(finding['conditions'])}; evidence {finding['evidence']}"
+    if not finding["decides"]:
+        verdict += ", not part of the claim"
     if finding["value"] is None:
         return f"{subject}: {verdict}; {finding['reason']} ({conditions})."
     published = finding["published"]
     reference = "" if published is None else f"; published {_format_value(published)}"
     measured = f"{subject}: {_measured_text(finding)}{reference}"
-    return f"{measured}; {_threshold_text(finding)}: {verdict} ({conditions})."
+    reason = f", {finding['reason']}" if finding["reason"] else ""
+    return f"{measured}; {_threshold_text(finding)}: {verdict}{reason} ({conditions})."
 
 
 def _not_tested_sentence(finding: JudgedClaim) -> str:
@@ -114,18 +127,22 @@ def _subject(finding: JudgedClaim) -> str:
 
 
 def _measured_text(finding: JudgedClaim) -> str:
-    value = _format_value(finding["value"])
+    value, unit = _format_value(finding["value"]), finding["unit"]
     if finding["low"] is None:
-        return f"{value} from one block"
+        return f"{value} from one {unit.removesuffix('s')}"
     interval = f"{_format_value(finding['low'])} to {_format_value(finding['high'])}"
-    unit = "runs" if finding["reason"].endswith("learned") else "blocks"
-    return f"{value} ({interval}, {finding['n']} {unit}, level {finding['level']:.0%})"
+    sided = "one-sided level" if unit == "runs" else "level"
+    return f"{value} ({interval}, {finding['n']} {unit}, {sided} {finding['level']:.0%})"
 
 
 def _threshold_text(finding: JudgedClaim) -> str:
     if finding["expect"] == "equal":
-        return "must be within 10% of 1"
+        return f"must be within {finding['within'] - 1:.0%} of 1"
     return f"must be {finding['expect']} {_format_value(finding['threshold'])}"
+
+
+def _evidence_text(level: str) -> str:
+    return next(text for name, text in EVIDENCE_LEVELS.items() if name == level)
 
 
 def _format_value(value: float) -> str:
@@ -157,9 +174,10 @@ def claim_table(claims: Sequence[JudgedClaim]) -> TableOutput:
     """Build the table of the claims with their verdicts, grouped by publication."""
     rows = [
         {
-            "source": _publication_label(claim["source"]),
+            "source": publication_of(claim["source"]),
             "claim": claim["id"],
             "verdict": claim["verdict"],
+            "evidence": claim["evidence"] or "–",
             "today": _measured_values(claim),
             "published": _published_values(claim),
             "content": claim["claim"],
@@ -167,10 +185,6 @@ def claim_table(claims: Sequence[JudgedClaim]) -> TableOutput:
         for claim in claims
     ]
     return text_table(rows, group_by="source")
-
-
-def _publication_label(source: str) -> str:
-    return next((name for name in read_sources() if source.startswith(name)), source)
 
 
 def _published_values(claim: JudgedClaim) -> str:
@@ -182,6 +196,12 @@ def _published_values(claim: JudgedClaim) -> str:
 def _measured_values(claim: JudgedClaim) -> str:
     values = [_format_value(part["value"]) for part in claim["parts"] if part["value"] is not None]
     return " / ".join(values) or "–"
+
+
+@table("evidence_levels", title="Evidence")
+def evidence_table() -> TableOutput:
+    """Build the legend of the evidence levels."""
+    return key_value_table({name: f"{text}." for name, text in EVIDENCE_LEVELS.items()})
 
 
 @table("publications", title="The publications")

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,16 +150,40 @@ def _without_nan(values: ArrayLike) -> NDArray[np.float64]:
     return without_nan
 
 
-def paired_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
+def interval_at_level(values: ArrayLike) -> Estimate:
+    """Estimate the centre of a distribution at `LEVEL`, whatever the number of values, without NaN.
+
+    By `median_interval` if so many values let it reach the level (six), else by `mean_interval`.
+    """
+    values = _without_nan(values)
+    reaches_level = attainable_level(values.size) >= LEVEL
+    return median_interval(values) if reaches_level else mean_interval(values)
+
+
+def proportion_bounds(successes: int, n: int) -> Estimate:
+    """Estimate a proportion, with the one-sided exact bounds of Clopper and Pearson (1934).
+
+    Each of `low` and `high` alone covers the proportion at `LEVEL`: a claim has one direction.
+    """
+    tests = [scipy.stats.binomtest(successes, n, alternative=side) for side in ("greater", "less")]
+    low, high = (test.proportion_ci(LEVEL, method="exact") for test in tests)
+    return Estimate(successes / n, float(low.low), float(high.high), LEVEL, n)
+
+
+def paired_ratio(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    interval: Callable[[ArrayLike], Estimate] = median_interval,
+) -> Estimate:
     """Estimate the ratio of two quantities that are paired by block.
 
     What slows down a complete block (a hot machine, other programs) slows down both members of a
     pair and does not change their ratio. The estimate is the median over the blocks of the log
-    ratio inside each block, so that a factor of two up and a factor of two down have the same
-    weight, and swapping the quantities gives exactly the reciprocal. Arguments as of
-    `log_ratios`.
+    ratio inside each block (or what `interval` estimates of them), so that a factor of two up and
+    a factor of two down have the same weight, and swapping the quantities gives exactly the
+    reciprocal. Arguments as of `log_ratios`.
     """
-    logs = median_interval(log_ratios(numerator, denominator))
+    logs = interval(log_ratios(numerator, denominator))
     return Estimate(
         math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.level, logs.n
     )

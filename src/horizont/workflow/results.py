@@ -14,6 +14,7 @@ from rich.table import Table
 
 from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
 from horizont.analysis.claims.judge import claim_verdicts
+from horizont.analysis.claims.observations import EVIDENCE_LEVELS
 from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.runs import CertificateStatus
 from horizont.analysis.throughput import format_summary, summary
@@ -164,11 +165,14 @@ def show_claims(paths: Paths) -> None:
     claims = judge_claims(paths)
     tested = [claim for claim in claims if claim["verdict"] != "not testable"]
     if tested:
-        columns = {"id": "claim", "claim": "statement", "verdict": "verdict", "reason": "note"}
+        columns = {"id": "claim", "claim": "statement", "verdict": "verdict"}
+        columns |= {"evidence": "evidence", "reason": "note"}
         cells = pd.DataFrame(tested)[list(columns)].rename(columns=columns)
         wrapped = ("statement", "note")
         print_table(console, cells, text=cells.columns, wrapped=wrapped)
     console.print(claim_summary(claims), soft_wrap=True)
+    for name, text in EVIDENCE_LEVELS.items():
+        console.print(f"Evidence {name}: {text}.", soft_wrap=True)
 
 
 def check_claims(paths: Paths) -> None:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
-import pandas as pd
-import scipy
+import numpy as np
 
 from horizont.analysis.claims import rules
 from horizont.analysis.claims.evidence import Comparison, Evidence
-from horizont.analysis.claims.findings import Finding, Verdict, finding
+from horizont.analysis.claims.findings import Finding, finding
+from horizont.analysis.claims.observations import Observation, Setting
+from horizont.analysis.claims.publications import published_seconds
 from horizont.analysis.claims.quantities import quantity_label
-from horizont.analysis.faults import OUTCOME_BY_END_REASON, kills_worker
-from horizont.statistics.intervals import Estimate
+from horizont.config.topology import Link
+from horizont.statistics.intervals import interval_at_level, median, paired_ratio
 
-#: Test accuracy beyond which a network of ten classes has learned something: twice chance.
-LEARNED_ACCURACY = 0.2
+#: The limits of the rate of a link in the settings, in 10^6 bits per second.
+SLOWEST_MBIT, FASTEST_MBIT = 1.0, 100_000.0
 
 
 def ratio(evidence: Evidence, check: rules.Ratio, workload: str) -> list[Finding]:
     """Compare the quantities of two systems in the same setting."""
-    subject = f"{quantity_label(check.quantity)}, {check.over} over {check.under}"
+    over, under = check.over, check.under
+    subject = f"{quantity_label(check.quantity)}, {over.label()} over {under.label()}"
     point = rules.CurvePoint(workload=workload)
     comparisons = [
-        Comparison(
-            setting.description(), [(check.over, setting, True), (check.under, setting, False)]
-        )
-        for setting in evidence.settings(check, check.over, point)
+        Comparison(setting.description(), [(over, setting, True), (under, setting, False)])
+        for setting in evidence.settings(check, over, point)
     ]
     if check.published is None:
         check = check.model_copy(update={"published": _published_ratio(check, workload)})
-    reason = evidence.missing_reason(check, workload, [check.over, check.under])
+    reason = evidence.missing_reason(check, workload, [over, under])
     return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
 
 
@@ -40,22 +41,16 @@ def ordering(evidence: Evidence, check: rules.Ordering, workload: str) -> list[F
     findings = []
     for other in check.others:
         over, under = (other, check.lowest) if check.lowest else (check.highest, other)
-        pair = rules.Ratio(
-            kind="ratio",
-            quantity=check.quantity,
-            experiments=check.experiments,
-            batch=check.batch,
-            over=over,
-            under=under,
-            threshold=1.0,
-        )
+        common = check.model_dump(include=set(rules.Check.model_fields) - {"workloads"})
+        sides = {"over": over, "under": under, "threshold": 1.0}
+        pair = rules.Ratio.model_validate({**common, "kind": "ratio", **sides})
         findings += ratio(evidence, pair, workload)
     return findings
 
 
 def trend(evidence: Evidence, check: rules.Trend, workload: str) -> list[Finding]:
     """Compare a system's quantity at two points, per worker if the rule says so."""
-    subject = f"{quantity_label(check.quantity)} of {check.system}, {_range_label(check)}"
+    subject = f"{quantity_label(check.quantity)} of {check.system.label()}, {_range_label(check)}"
     if check.per_worker:
         subject += ", per worker"
     comparisons = [
@@ -73,7 +68,8 @@ def trend(evidence: Evidence, check: rules.Trend, workload: str) -> list[Finding
 def growth(evidence: Evidence, check: rules.Growth, workload: str) -> list[Finding]:
     """Compare the ratio of two systems at two points."""
     over, under = check.over, check.under
-    subject = f"{quantity_label(check.quantity)}, {over} over {under}, {_range_label(check)}"
+    subject = f"{quantity_label(check.quantity)}, {over.label()} over {under.label()}, "
+    subject += _range_label(check)
     comparisons = [
         Comparison(
             f"{start.description()}; then {end.description()}",
@@ -97,7 +93,7 @@ def growth(evidence: Evidence, check: rules.Growth, workload: str) -> list[Findi
 
 def fraction(evidence: Evidence, check: rules.Fraction, workload: str) -> list[Finding]:
     """Compare a fraction measured on one system with a threshold."""
-    subject = f"{quantity_label(check.quantity)} of {check.system}"
+    subject = f"{quantity_label(check.quantity)} of {check.system.label()}"
     point = rules.CurvePoint(workload=workload)
     comparisons = [
         Comparison(setting.description(), [(check.system, setting, True)])
@@ -121,11 +117,9 @@ def _decide(
     every = isinstance(check, rules.Ratio) and check.all_settings
     findings: list[Finding] = []
     for comparison in comparisons:
-        measured = evidence.measure(check.quantity, comparison)
+        measured = evidence.measure(check, comparison)
         if measured is not None:
-            estimate, records = measured
-            conditions = comparison.conditions
-            findings.append(build(measured=estimate, conditions=conditions, records=records))
+            findings.append(build(measured=measured))
             if not every:
                 break
     return findings or [build("not testable", reason=missing_reason)]
@@ -133,8 +127,8 @@ def _decide(
 
 def _published_ratio(check: rules.Ratio | rules.Growth, workload: str) -> float | None:
     """Compute the ratio of a check from the published table; None if a time is missing."""
-    value = rules.published_seconds(workload, check.over, check.quantity)
-    value /= rules.published_seconds(workload, check.under, check.quantity)
+    value = published_seconds(workload, check.over.system, check.quantity)
+    value /= published_seconds(workload, check.under.system, check.quantity)
     return value if value > 0 else None
 
 
@@ -153,11 +147,10 @@ def _point_label(point: rules.CurvePoint) -> str:
 
 
 def _missing_point_reason(evidence: Evidence, check: rules.Trend, workload: str) -> str:
-    runs = evidence.usable
-    runs = runs[(runs["system"] == check.system) & (runs["workload"] == workload)]
-    if len(runs):
-        most, wanted = runs["workers"].max(), check.end.workers
-        reached = f"runs of {check.system} on {workload} reach {most} workers"
+    items = evidence.usable(check.quantity, check.system, workload)
+    if items:
+        most, wanted = max(item.setting.workers for item in items), check.end.workers
+        reached = f"runs of {check.system.label()} on {workload} reach {most} workers"
         if isinstance(wanted, str) and most < check.end.min_workers:
             return f"{reached} only"
         if isinstance(wanted, int) and check.quantity == "examples_per_s":
@@ -167,90 +160,57 @@ def _missing_point_reason(evidence: Evidence, check: rules.Trend, workload: str)
     return evidence.missing_reason(check, workload, [check.system])
 
 
-def survives_fault(evidence: Evidence, check: rules.SurvivesFault, workload: str) -> list[Finding]:
-    """Test whether training completes when one of its workers is killed."""
-    return [_survival_finding(evidence, check, workload, system) for system in check.systems]
+def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[Finding]:
+    """Estimate the link rate below which communication is half of the step.
 
-
-def _survival_finding(
-    evidence: Evidence, check: rules.SurvivesFault, workload: str, system: str
-) -> Finding:
-    subject = f"{system} {'continues' if check.completes else 'stops'} when a worker is killed"
-    build = partial(finding, check, subject, workload)
-    runs = evidence.runs
-    runs = runs[(runs["system"] == system) & (runs["workload"] == workload)]
-    completed: dict[str, bool] = {}
-    conditions = []
-    for record, setting in zip(runs["record"], runs["setting"], strict=True):
-        report = record.fault_report()
-        if report and kills_worker(record.run):
-            outcome = OUTCOME_BY_END_REASON[report.end_reason]
-            completed[record.folder.name] = outcome == "completes"
-            conditions.append(setting.description())
-    if not completed:
-        reason = f"no runs of {system} on {workload} lost a worker"
-        return build("not testable", reason=reason)
-    as_claimed = sum(value is check.completes for value in completed.values())
-    verdict: Verdict = "not settled" if as_claimed else "reversed"
-    if as_claimed == len(completed):
-        verdict = "reproduced"
-    reason = f"as claimed in {as_claimed} of {len(completed)} runs"
-    return build(verdict, reason=reason, conditions=conditions[0], records=list(completed))
-
-
-def learns(evidence: Evidence, check: rules.Learns, workload: str) -> list[Finding]:
-    """Count the runs that learned anything, at each number of workers of the rule."""
-    verb = "learns" if check.learns else "fails to learn"
-    subject = f"{check.system} {verb} at learning rate {check.learning_rate:g}"
-    runs = evidence.usable
-    runs = runs[
-        (runs["system"] == check.system)
-        & (runs["workload"] == workload)
-        & (runs["batch"] == check.batch)
-        & (runs["learning_rate"] == check.learning_rate)
-        & runs["workers"].between(check.min_workers, check.max_workers)
-        & runs["test_accuracy"].notna()
-    ]
-    if len(runs):
-        groups = runs.groupby("workers")
-        return [_learning_finding(check, subject, workload, group) for _, group in groups]
-    reason = f"no runs of {check.system} on {workload} with {check.batch} examples per worker, "
-    reason += f"learning rate {check.learning_rate:g} and {_worker_range(check)}"
-    return [finding(check, subject, workload, "not testable", reason=reason)]
-
-
-def _learning_finding(
-    check: rules.Learns, subject: str, workload: str, runs: pd.DataFrame
-) -> Finding:
-    """Estimate the fraction of runs that learned, with the interval of Clopper and Pearson (1934).
-
-    The claim is that most runs learn, or that most fail to.
+    From the runs at two rates or more, block by block, with the time of communication fitted as a
+    constant plus bytes over rate, and the mean of the rest of the step.
     """
-    learned = int((runs["test_accuracy"] > LEARNED_ACCURACY).sum())
-    interval = scipy.stats.binomtest(learned, len(runs)).proportion_ci(0.95, method="exact")
-    low, high = float(interval.low), float(interval.high)
-    verdict: Verdict = "not settled"
-    if low > 0.5 or high < 0.5:
-        verdict = "reproduced" if (low > 0.5) is check.learns else "reversed"
-    result = finding(
-        check,
-        subject,
-        workload,
-        verdict,
-        measured=Estimate(learned / len(runs), low, high, 0.95, len(runs)),
-        reason=f"{learned} of {len(runs)} runs learned",
-        conditions=runs["setting"].iloc[0].description(),
-        records=[record.folder.name for record in runs["record"]],
-    )
-    return {**result, "expect": "above" if check.learns else "below", "threshold": 0.5}
+    side = check.system
+    subject = f"link rate below which communication is half of the step of {side.label()}, Mbit/s"
+    build = partial(finding, check, subject, workload)
+    reason = evidence.missing_reason(check, workload, [side])
+    for settings in _groups_by_rate(evidence, check, workload):
+        columns = [evidence.by_block(check.quantity, side, setting) for setting in settings]
+        blocks = sorted(set.intersection(*(set(column) for column in columns)))
+        rates = [float(setting.link.rate_mbit or 0) for setting in settings]
+        if len(settings) < 2 or not blocks:
+            reason = f"runs of {side.label()} on {workload} at {len(rates)} limited link rate, "
+            reason += "two are needed"
+            continue
+        items = [[column[block][0] for column in columns] for block in blocks]
+        half = [_half_rate(rates, row) for row in items]
+        estimate = paired_ratio(half, [1.0] * len(half), interval_at_level)
+        conditions = settings[0]._replace(link=Link()).description()
+        for rate, column in zip(rates, columns, strict=True):
+            fraction = median([column[block][1] for block in blocks])
+            conditions += f", {fraction:.0%} at {rate:g} Mbit/s"
+        measured = evidence.measured(check, estimate, conditions, list(chain(*items)))
+        return [build(measured=measured)]
+    return [build("not testable", reason=reason)]
 
 
-def _worker_range(check: rules.Learns) -> str:
-    if check.min_workers == check.max_workers:
-        return f"{check.min_workers} workers"
-    if check.min_workers > 1:
-        return f"at least {check.min_workers} workers"
-    return f"at most {check.max_workers} workers"
+def _groups_by_rate(
+    evidence: Evidence, check: rules.HalfRate, workload: str
+) -> Iterator[list[Setting]]:
+    """Yield the settings that differ in the rate of their links only, the slowest link first."""
+    groups: dict[Setting, list[Setting]] = {}
+    for setting in evidence.settings(check, check.system, rules.CurvePoint(workload=workload)):
+        if setting.link == Link(rate_mbit=setting.link.rate_mbit) and setting.link.rate_mbit:
+            groups.setdefault(setting._replace(link=Link()), []).append(setting)
+    for settings in groups.values():
+        yield sorted(settings, key=lambda setting: setting.link.rate_mbit or 0)
+
+
+def _half_rate(rates: Sequence[float], items: Sequence[Observation]) -> float:
+    """Solve the fitted times of one block for the rate, within the limits of a link."""
+    network_s = np.array([item.read("network_s") for item in items])
+    fraction = np.array([item.read("network_fraction") for item in items])
+    other_s = float(np.mean(network_s * (1 / fraction - 1)))
+    slope, constant_s = np.polyfit(1 / np.array(rates), network_s, 1)
+    if other_s <= constant_s:
+        return FASTEST_MBIT
+    return float(np.clip(slope / (other_s - constant_s), SLOWEST_MBIT, FASTEST_MBIT))
 
 
 def not_testable(_: Evidence, check: rules.NotTestable, workload: str) -> list[Finding]:

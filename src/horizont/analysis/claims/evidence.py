@@ -1,4 +1,4 @@
-"""The runs that claims are tested with: their settings, and quantities paired by block."""
+"""The observations that claims are tested with, found by setting and paired by block."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from horizont.analysis.claims.quantities import measure, quantity_label
-from horizont.analysis.claims.rules import Check, CurvePoint, Growth, Trend
-from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus, comparability
-from horizont.analysis.scaling import is_oversubscribed
+from horizont.analysis.claims.observations import (
+    EvidenceLevel,
+    Observation,
+    Setting,
+    evidence_level,
+    observe,
+)
+from horizont.analysis.claims.quantities import is_learning, quantity_label
+from horizont.analysis.claims.rules import Check, CurvePoint, Growth, Side, Trend
+from horizont.analysis.runs import CertificateStatus
+from horizont.errors import UserError
 from horizont.records.record import Record
-from horizont.statistics.intervals import Estimate, median_interval, paired_ratio
+from horizont.statistics.intervals import Estimate, interval_at_level, paired_ratio
 
-
-class Setting(NamedTuple):
-    """The conditions that two runs must share to be compared within a block."""
-
-    experiment: str
-    workload: str
-    workers: int
-    batch: int
-    rate_mbit: float
-    cpus_per_host: float
-    threads: int
-
-    def description(self) -> str:
-        """Return the conditions as a phrase."""
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        link = f", {self.rate_mbit:g} Mbit/s" if self.rate_mbit else ""
-        return f"{self.experiment}, {workers} with {self.batch} examples each{link}"
+#: How the reasons begin for which runs decide nothing, the last one that a run can have first.
+_REASON_STARTS = ("the processes compete", "all runs were disturbed", "not ", "no runs without")
 
 
 class Comparison(NamedTuple):
@@ -46,161 +37,219 @@ class Comparison(NamedTuple):
     """
 
     conditions: str
-    factors: Sequence[tuple[str, Setting, bool]]
+    factors: Sequence[tuple[Side, Setting, bool]]
     scale: float = 1.0
 
 
+class Measured(NamedTuple):
+    """An estimate and what it comes from; `records` are their names."""
+
+    estimate: Estimate
+    conditions: str
+    evidence: EvidenceLevel
+    records: list[str]
+
+
 class Evidence:
-    """The available runs.
+    """The available runs, and predictions of a model for settings without runs.
 
     Attributes
     ----------
-    runs
-        One row per run: ``setting`` and its fields, ``system``, ``block``, ``record``; ``status``,
-        ``verified`` or why its times may not be compared; ``usable``: successful, verified and
-        without a fault; ``oversubscribed``: its hosts share a machine and demand more CPUs than
-        there are; ``learning_rate`` and ``test_accuracy``. Failed runs too, because they are the
-        reason why something is not testable.
-    usable
-        The usable ones.
+    observations
+        All of them: unusable ones are the reason why something is not testable.
+
+    Raises
+    ------
+    UserError
+        If two usable runs are of the same system, setting and block.
     """
 
     def __init__(
-        self, records: Sequence[Record], certificates: Mapping[str, CertificateStatus]
+        self,
+        records: Sequence[Record],
+        certificates: Mapping[str, CertificateStatus],
+        predictions: Sequence[Observation] = (),
     ) -> None:
-        columns = ["setting", "system", "block", "record", "status", "usable", "oversubscribed"]
-        columns += ["learning_rate", "test_accuracy", *Setting._fields]
-        rows = [_run_row(record, certificates) for record in records]
-        runs = pd.DataFrame(rows, columns=columns)
-        self.runs = runs.astype({"usable": bool, "oversubscribed": bool})
-        self.usable = self.runs[self.runs["usable"]]
-        self._values: dict[tuple[str, str], float] = {}
+        runs = [observe(record, certificates) for record in records]
+        self.observations = [*runs, *predictions]
+        found: dict[tuple[object, ...], Observation] = {}
+        for item in self.observations:
+            if not item.not_learned:
+                key = (item.system, item.setting, item.arrangement, item.block, item.record is None)
+                if key in found:
+                    names = [*found[key].records, *item.records]
+                    allowed = f"one run of {item.system} in block {item.block} of a setting"
+                    raise UserError("records", names, allowed)
+                found[key] = item
 
-    def settings(self, check: Check, system: str, point: CurvePoint) -> list[Setting]:
+    def usable(self, quantity: str, side: Side, workload: str) -> list[Observation]:
+        """List the observations of a system on a workload that may decide about a quantity."""
+        learning = is_learning(quantity)
+        return [
+            item
+            for item in self.observations
+            if item.system == side.system
+            and item.setting.workload == workload
+            and not (item.not_learned if learning else item.not_timed)
+            and item.arrangement.rank(side, item.setting.workers) is not None
+        ]
+
+    def settings(self, check: Check, side: Side, point: CurvePoint) -> list[Setting]:
         """List the settings in which a system was run, in order of preference.
 
-        Experiments come in the order of the rule; within one, more workers come first, then
-        larger batches, then faster links.
+        Experiments have the order of the rule, or any if it names none; within one, more workers
+        precede fewer, then larger batches, then faster links.
         """
-        runs = self.usable
-        runs = runs[(runs["system"] == system) & (runs["workload"] == point.workload)]
-        runs = runs[runs["experiment"].isin(check.experiments) & ~runs["oversubscribed"]]
-        for column in ("batch", "workers", "learning_rate"):
-            wanted = getattr(check, column)
-            if wanted is not None:
-                runs = runs[runs[column] == wanted]
-        for column, count in (("workers", point.workers), ("batch", point.batch)):
-            if isinstance(count, str):
-                runs = runs[runs[column] == runs.groupby("experiment")[column].transform(count)]
-            elif count is not None:
-                runs = runs[runs[column] == count]
-        position = {name: index for index, name in enumerate(check.experiments)}
+        items = self.usable(check.quantity, side, point.workload)
+        if isinstance(point.workers, str):  # the extreme one of the records
+            items = [item for item in items if item.record is not None]
+        found = {item.setting for item in items}
+        order = check.experiments or tuple(sorted({s.experiment for s in found}))
+        found = {s for s in found if s.experiment in order and _matches(check, s)}
+        for name, count in (("workers", point.workers), ("batch", point.batch)):
+            if count is not None:
+                found = _at_count(found, name, count)
         return sorted(
-            set(runs.loc[runs["workers"] >= point.min_workers, "setting"]),
-            key=lambda s: (position[s.experiment], -s.workers, -s.batch, -s.rate_mbit, s),
+            (s for s in found if s.workers >= point.min_workers),
+            key=lambda s: (
+                order.index(s.experiment),
+                -s.workers,
+                -s.batch,
+                -(s.link.rate_mbit or 0),
+                repr(s),
+            ),
         )
 
-    def measure(
-        self, quantity: str, comparison: Comparison
-    ) -> tuple[Estimate, Sequence[str]] | None:
-        """Estimate a comparison over the blocks that have all of its factors; None without one.
+    def by_block(
+        self, quantity: str, side: Side, setting: Setting
+    ) -> dict[int, tuple[Observation, float]]:
+        """Return the observations of a system in a setting that have a quantity, with its values.
 
-        With the names of the records.
+        Of several arrangements the one that the rule prefers is taken; measured values precede
+        predicted ones.
         """
+        found = self.usable(quantity, side, setting.workload)
+        values = [(item, item.read(quantity)) for item in found if item.setting == setting]
+        values = [(item, value) for item, value in values if not np.isnan(value)]
+        if not values:
+            return {}
+        ranks = [
+            (item.record is None, item.arrangement.rank(side, setting.workers) or ())
+            for item, _ in values
+        ]
+        chosen = [pair for pair, rank in zip(values, ranks, strict=True) if rank == min(ranks)]
+        return {item.block: (item, value) for item, value in chosen}
+
+    def measure(self, check: Check, comparison: Comparison) -> Measured | None:
+        """Estimate a comparison over the blocks that have all of its factors; None without one."""
         factors = comparison.factors
-        columns = [self._by_block(quantity, system, setting) for system, setting, _ in factors]
-        table = pd.concat(columns, axis="columns", join="inner").sort_index()
-        if table.empty:
+        columns = [self.by_block(check.quantity, side, setting) for side, setting, _ in factors]
+        blocks = sorted(set.intersection(*(set(column) for column in columns)))
+        if not blocks:
             return None
-        values = table["value"].to_numpy(float).reshape(len(table), len(factors))
+        values = np.array([[column[block][1] for column in columns] for block in blocks])
         is_numerator = np.array([in_numerator for _, _, in_numerator in factors])
         numerator = comparison.scale * values[:, is_numerator].prod(axis=1)
-        if is_numerator.all():
-            estimate = median_interval(numerator)
-        else:
-            estimate = paired_ratio(numerator, values[:, ~is_numerator].prod(axis=1))
-        return estimate, list(table["record"].to_numpy().ravel(order="F"))
+        # All quantities are positive; without a denominator it is one.
+        denominator = values[:, ~is_numerator].prod(axis=1)
+        estimate = paired_ratio(numerator, denominator, interval_at_level)
+        items = [column[block][0] for column in columns for block in blocks]
+        return self.measured(check, estimate, comparison.conditions, items)
 
-    def _by_block(self, quantity: str, system: str, setting: Setting) -> pd.DataFrame:
-        """Return ``value`` and ``record`` (its name) by block, where the quantity was measured."""
-        is_same = (self.usable["system"] == system) & self.usable["setting"].map(setting.__eq__)
-        runs = self.usable[is_same]
-        values = {
-            "value": [self._value(record, quantity) for record in runs["record"]],
-            "record": [record.folder.name for record in runs["record"]],
-        }
-        table = pd.DataFrame(values, index=runs["block"]).dropna()
-        return table[~table.index.duplicated(keep="last")]
+    def measured(
+        self, check: Check, estimate: Estimate, conditions: str, items: Sequence[Observation]
+    ) -> Measured:
+        """Describe what an estimate comes from: arrangements, evidence level, records."""
+        arrangements = dict.fromkeys(item.arrangement.description(item.system) for item in items)
+        of_times = not is_learning(check.quantity)
+        return Measured(
+            estimate,
+            "; ".join([conditions, *filter(None, arrangements)]),
+            evidence_level(items, check.publication, of_times=of_times),
+            list(dict.fromkeys(name for item in items for name in item.records)),
+        )
 
-    def _value(self, record: Record, quantity: str) -> float:
-        """Read a quantity once; many claims are about the same runs."""
-        key = (str(record.folder), quantity)
-        if key not in self._values:
-            self._values[key] = measure(record, quantity)
-        return self._values[key]
-
-    def missing_reason(self, check: Check, workload: str, systems: Sequence[str]) -> str:
+    def missing_reason(self, check: Check, workload: str, sides: Sequence[Side]) -> str:
         """Return why something cannot be tested with these runs."""
         is_operator = check.quantity.startswith("operator:")
-        if is_operator and not any(record.is_profiled for record in self.runs["record"]):
+        records = [item.record for item in self.observations if item.record is not None]
+        if is_operator and not any(record.is_profiled for record in records):
             return "the records contain no operator profile"
-        experiments = " or ".join(name.replace("_", " ") for name in check.experiments)
-        runs = self.runs[self.runs["workload"] == workload]
-        runs = runs[runs["experiment"].isin(check.experiments)]
-        for system in systems:
-            reason = _why_unusable(runs[runs["system"] == system])
-            if reason:
-                return f"{reason} {system} on {workload} in the experiment {experiments}"
+        where = f" on {workload}"
+        if check.experiments:
+            names = " or ".join(name.replace("_", " ") for name in check.experiments)
+            where += f" in the experiment {names}"
+        for side in sides:
+            if reason := self._missing_system(check, workload, side):
+                return reason + where
         wanted = quantity_label(check.quantity) + (f", batch {check.batch}" if check.batch else "")
-        return f"{' and '.join(systems)} on {workload}: no runs match the rule: {wanted}"
+        listed = " and ".join(dict.fromkeys(side.label() for side in sides))
+        return f"{listed} on {workload}: no runs match the rule: {wanted}"
+
+    def _missing_system(self, check: Check, workload: str, side: Side) -> str:
+        """Return what is missing of a system: runs, usable ones, or those of its arrangement."""
+        found = [
+            item
+            for item in self.observations
+            if item.system == side.system
+            and item.setting.workload == workload
+            and item.setting.experiment in (check.experiments or (item.setting.experiment,))
+        ]
+        if not found:
+            return f"no runs of {side.system}"
+        learning = is_learning(check.quantity)
+        reasons = {item.not_learned if learning else item.not_timed for item in found}
+        if "" not in reasons:
+            return f"{min(sorted(reasons), key=_reason_rank)} {side.system}"
+        ranks = [item.arrangement.rank(side, item.setting.workers) for item in found]
+        return "" if any(rank is not None for rank in ranks) else f"no runs of {side.label()}"
 
     def paired_points(
-        self, check: Trend | Growth, system: str, workload: str
+        self, check: Trend | Growth, side: Side, workload: str
     ) -> list[tuple[Setting, Setting]]:
-        """Pair the settings of two points that differ only in what the rule varies."""
+        """Pair the settings of two points that differ only in what the rule varies.
+
+        Another workload has a learning rate of its own.
+        """
         start, end = (
             point if point.workload else point.model_copy(update={"workload": workload})
             for point in (check.start, check.end)
         )
         pairs = []
-        for late in self.settings(check, system, end):
-            for early in self.settings(check, system, start):
+        for late in self.settings(check, side, end):
+            for early in self.settings(check, side, start):
                 moved = early._replace(
                     workload=late.workload,
                     workers=early.workers if start.workers == end.workers else late.workers,
                     batch=early.batch if start.batch == end.batch else late.batch,
                 )
+                if early.workload != late.workload:
+                    moved = moved._replace(learning_rate=late.learning_rate)
                 if early != late == moved:
                     pairs.append((early, late))
         return pairs
 
 
-def _run_row(record: Record, certificates: Mapping[str, CertificateStatus]) -> tuple[object, ...]:
-    run, topology = record.run, record.run.topology
-    status = comparability(record, certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN))
-    usable = record.ok and status == "verified" and run.fault is None
-    share_machine = record.has("byte_counters") and record.has("shared_clock")
-    oversubscribed = share_machine and is_oversubscribed(record)
-    setting = Setting(
-        run.experiment,
-        run.workload_name,
-        topology.workers,
-        run.local_batch,
-        topology.link.rate_mbit or 0.0,
-        topology.cpus_per_host or 0.0,
-        topology.threads,
+def _at_count(found: set[Setting], name: str, count: int | str) -> set[Setting]:
+    """Select settings by a count; ``min`` and ``max`` are those of their experiment."""
+    if not isinstance(count, str):
+        return {setting for setting in found if getattr(setting, name) == count}
+    choose = max if count == "max" else min
+    extreme = {
+        s.experiment: choose(getattr(o, name) for o in found if o.experiment == s.experiment)
+        for s in found
+    }
+    return {s for s in found if getattr(s, name) == extreme[s.experiment]}
+
+
+def _reason_rank(reason: str) -> int:
+    starts = (rank for rank, start in enumerate(_REASON_STARTS) if reason.startswith(start))
+    return next(starts, len(_REASON_STARTS))
+
+
+def _matches(check: Check, setting: Setting) -> bool:
+    """Whether a setting has what a rule demands; initial weights are the network's by default."""
+    wanted = {name: getattr(check, name) for name in ("batch", "workers", "learning_rate")}
+    return setting.initial_limit == check.initial_limit and all(
+        value is None or getattr(setting, name) == value for name, value in wanted.items()
     )
-    learning = (run.workload.optimizer.learning_rate, record.result.test_accuracy)
-    row = (setting, run.system.name, run.block, record, status, usable, oversubscribed)
-    return (*row, *learning, *setting)
-
-
-def _why_unusable(runs: pd.DataFrame) -> str:
-    if runs.empty:
-        return "no runs of"
-    if not any(record.ok for record in runs["record"]):
-        return "no successful run of"
-    if not runs["usable"].any():
-        status = runs["status"].min()
-        return f"{status}:" if status != "verified" else "no runs without a fault of"
-    return ""

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from math import isnan, nan, sqrt
 from typing import Any, Literal, get_args
 
-from horizont.analysis.claims.rules import Check
+from horizont.analysis.claims.evidence import Measured
+from horizont.analysis.claims.rules import EQUAL_WITHIN, Check
+from horizont.statistics.comparison import MIN_BLOCKS
 from horizont.statistics.intervals import Estimate
 
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not settled", "not testable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
-#: Two quantities whose ratio lies within this factor of one are equal.
-EQUAL_WITHIN = 1.1
 
 #: A part of a claim and its result, as in ``reports/claims.json``.
 Finding = dict[str, Any]
@@ -33,34 +32,40 @@ def threshold_for(published: float | None, threshold: float | None) -> float:
 
 
 def decide(
-    measured: Estimate, expect: str, threshold: float, neutral: float | None = 1.0
+    measured: Estimate,
+    expect: str,
+    threshold: float,
+    neutral: float | None = 1.0,
+    within: float = EQUAL_WITHIN,
 ) -> Verdict:
     """Compare an interval with what was claimed.
 
     Parameters
     ----------
     expect
-        ``above`` or ``below`` the threshold, or ``equal``: within `EQUAL_WITHIN` of one.
+        ``above`` or ``below`` the threshold, or ``equal``: within a factor of one.
     neutral
         The value that means no difference; if the interval lies beyond it, by more than
-        `EQUAL_WITHIN`, on the side that was not claimed, the claim is reversed. None where there
+        `within`, on the side that was not claimed, the claim is reversed. None where there
         is no such side.
+    within
+        The factor within which two quantities count as equal.
     """
     low, high = measured.low, measured.high
-    if measured.n < 2 or isnan(low):
+    if measured.n < MIN_BLOCKS or isnan(low):
         return "not settled"
-    is_equal = low > 1 / EQUAL_WITHIN and high < EQUAL_WITHIN
+    is_equal = low > 1 / within and high < within
     if expect == "equal":
         if is_equal:
             return "reproduced"
-        is_different = low > EQUAL_WITHIN or high < 1 / EQUAL_WITHIN
+        is_different = low > within or high < 1 / within
         return "not reproduced" if is_different else "not settled"
     if expect == "below":  # the reciprocal must lie above
         low, high, threshold = 1 / high, 1 / low, 1 / threshold
         neutral = 1 / neutral if neutral else None
     if low > threshold:
         return "reproduced"
-    if neutral is not None and high < neutral / EQUAL_WITHIN:
+    if neutral is not None and high < neutral / within:
         return "reversed"
     is_refuted = high < threshold or (threshold == neutral == 1.0 and is_equal)
     return "not reproduced" if is_refuted else "not settled"
@@ -88,38 +93,49 @@ def finding(
     workload: str,
     verdict: Verdict | None = None,
     *,
-    measured: Estimate = _NO_ESTIMATE,
+    measured: Measured | None = None,
     reason: str = "",
-    conditions: str = "",
-    records: Sequence[str] = (),
+    unit: str = "blocks",
 ) -> Finding:
     """Build a part of a claim; numbers have four significant digits, None where unknown.
 
-    The subject is the measured quantity in words, the records are the names of those with its runs.
-    By default the interval of the measured quantity decides the verdict.
+    The subject is the measured quantity in words; `unit` is what was counted. By default the
+    interval of the measured quantity decides the verdict.
     """
     threshold = threshold_for(check.published, check.threshold)
+    estimate = measured.estimate if measured else _NO_ESTIMATE
     if verdict is None:
         neutral = None if check.threshold not in (None, 1.0) else 1.0
-        verdict = decide(measured, check.expect, threshold, neutral)
-        reason = "one block gives no interval" if measured.n < 2 else ""
+        verdict = decide(estimate, check.expect, threshold, neutral, check.within)
+        reason = too_few(estimate.n, unit)
     has_threshold = bool(check.quantity) and check.expect != "equal"
     return {
         "subject": subject,
         "workload": workload,
         "expect": check.expect if check.quantity else "",
         "threshold": _rounded(threshold) if has_threshold else None,
+        "within": check.within if check.expect == "equal" else None,
         "published": _rounded(check.published),
-        "value": _rounded(measured.value),
-        "low": _rounded(measured.low),
-        "high": _rounded(measured.high),
-        "level": _rounded(measured.level) if measured.n > 1 else None,
-        "n": measured.n,
+        "value": _rounded(estimate.value),
+        "low": _rounded(estimate.low),
+        "high": _rounded(estimate.high),
+        "level": _rounded(estimate.level) if estimate.n > 1 else None,
+        "n": estimate.n,
+        "unit": unit,
         "verdict": verdict,
+        "decides": check.decides,
+        "evidence": measured.evidence if measured else "",
         "reason": reason,
-        "conditions": conditions,
-        "records": list(records),
+        "conditions": measured.conditions if measured else "",
+        "records": measured.records if measured else [],
     }
+
+
+def too_few(n: int, unit: str) -> str:
+    """Return the reason why so many blocks or runs settle nothing; empty if there are enough."""
+    if n >= MIN_BLOCKS:
+        return ""
+    return f"{n} {unit if n > 1 else unit.removesuffix('s')} of at least {MIN_BLOCKS}"
 
 
 def _rounded(value: float | None) -> float | None:

@@ -8,18 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from horizont.analysis.claims import checks
+from horizont.analysis.claims import checks, learning_checks
 from horizont.analysis.claims.evidence import Evidence
 from horizont.analysis.claims.findings import Finding, combine
-from horizont.analysis.claims.rules import (
-    AnyCheck,
+from horizont.analysis.claims.observations import Observation
+from horizont.analysis.claims.publications import (
     Claim,
-    Rules,
     published_times,
     read_claims,
-    read_rules,
     read_sources,
 )
+from horizont.analysis.claims.rules import AnyCheck, Rules, read_rules
 from horizont.analysis.runs import CertificateStatus, concat_tables, table_order
 from horizont.analysis.steps import phases
 from horizont.records.record import Record
@@ -40,18 +39,34 @@ def claim_verdicts(
     records: Sequence[Record],
     certificates: Mapping[str, CertificateStatus],
     rules: Rules | None = None,
+    predictions: Sequence[Observation] = (),
 ) -> list[dict[str, Any]]:
     """Compute the verdict on every published claim.
 
     One per claim, in the order of publication, as in ``reports/claims.json``: the claim as
-    published, ``kinds`` of its rule, ``verdict``, ``reason``, ``parts`` (each with verdict,
-    published value, measured ``value`` with ``low``, ``high``, ``level`` and ``n`` blocks,
-    conditions and records) and ``records``, the names of all runs it is based on.
+    published, ``kinds`` of its rule, ``verdict``, ``reason``; ``evidence``, the lowest of
+    `EVIDENCE_LEVELS` of its parts, and ``level``, the lowest of their intervals; ``parts`` (each
+    with verdict, evidence, published value, measured ``value`` with ``low``, ``high``, ``level``
+    and ``n`` blocks or runs, conditions and records; ``decides``, whether the verdict depends on
+    it) and ``records``, the names of all runs it is based on.
 
-    From the records of all available experiments and workloads, with the certificates by workload.
-    The rules are by default those of the project.
+    Parameters
+    ----------
+    records, certificates
+        Of all available experiments and workloads, and by workload.
+    rules
+        By default those of the project.
+    predictions
+        Of a model, for settings that were not run, see
+        :func:`horizont.analysis.claims.observations.predict`; one per block of the runs that it
+        was fitted to, so that the blocks give an interval.
+
+    Raises
+    ------
+    UserError
+        If two usable runs are of the same system, setting and block.
     """
-    evidence = Evidence(records, certificates)
+    evidence = Evidence(records, certificates, predictions)
     rules = read_rules() if rules is None else rules
     return [
         _judge_claim(claim, rules[claim.id], evidence)
@@ -60,14 +75,17 @@ def claim_verdicts(
     ]
 
 
-def _judge_claim(claim: Claim, parts: Sequence[AnyCheck], evidence: Evidence) -> dict[str, Any]:
-    findings = [finding for check in parts for finding in _findings(evidence, check)]
-    verdict = combine([finding["verdict"] for finding in findings])
+def _judge_claim(claim: Claim, rule: Sequence[AnyCheck], evidence: Evidence) -> dict[str, Any]:
+    findings = [finding for check in rule for finding in _findings(evidence, check)]
+    deciding = [finding for finding in findings if finding["decides"]]
+    verdict = combine([finding["verdict"] for finding in deciding])
     return {
         **claim.model_dump(),
-        "kinds": sorted({check.kind for check in parts}),
+        "kinds": sorted({check.kind for check in rule}),
         "verdict": verdict,
-        "reason": _reason(findings, verdict),
+        "evidence": max((finding["evidence"] for finding in deciding), default=""),
+        "level": min((f["level"] for f in deciding if f["level"]), default=None),
+        "reason": _reason(deciding, verdict),
         "parts": findings,
         "records": list(dict.fromkeys(chain.from_iterable(f["records"] for f in findings))),
     }
@@ -75,7 +93,8 @@ def _judge_claim(claim: Claim, parts: Sequence[AnyCheck], evidence: Evidence) ->
 
 def _findings(evidence: Evidence, check: AnyCheck) -> list[Finding]:
     """Run a check on every workload or, if any will do, on the first that can be tested."""
-    compute = getattr(checks, check.kind)
+    module = learning_checks if hasattr(learning_checks, check.kind) else checks
+    compute = getattr(module, check.kind)
     by_workload: list[list[Finding]] = [compute(evidence, check, w) for w in check.workloads]
     if not check.any_workload:
         return list(chain.from_iterable(by_workload))
@@ -84,16 +103,20 @@ def _findings(evidence: Evidence, check: AnyCheck) -> list[Finding]:
 
 
 def _reason(findings: Sequence[Finding], verdict: str) -> str:
-    """Return why a claim is undecided, from the first part that is."""
+    """Return how many parts hold, and why a claim is undecided, from the first part that is."""
     untested = [part["reason"] for part in findings if part["verdict"] == "not testable"]
     if verdict == "not testable":
         return str(untested[0])
-    if verdict != "not settled":
+    if verdict not in ("not settled", "not reproduced"):
         return ""
-    if untested:
-        return f"{len(untested)} of {len(findings)} parts could not be tested: {untested[0]}"
-    reasons = [part["reason"] for part in findings if part["verdict"] == "not settled"]
-    return reasons[0] or "the interval includes the threshold"
+    holding = sum(part["verdict"] == "reproduced" for part in findings)
+    reasons = [f"{holding} of {len(findings)} parts reproduced"] * (len(findings) > 1)
+    if verdict == "not settled" and untested:
+        reasons.append(f"{len(untested)} could not be tested: {untested[0]}")
+    elif verdict == "not settled":
+        first = next(part["reason"] for part in findings if part["verdict"] == "not settled")
+        reasons.append(first or "the interval includes the threshold")
+    return "; ".join(reasons)
 
 
 def published_vs_measured(workload: str, records: Sequence[Record]) -> pd.DataFrame:

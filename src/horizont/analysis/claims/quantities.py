@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import nan
+from math import isnan, nan
 
+import numpy as np
+
+from horizont.analysis.claims.publications import published_steps
 from horizont.analysis.learning import losses, smoothed
-from horizont.analysis.resources import resource_totals
-from horizont.analysis.runs import PHASES_AND_OTHER
+from horizont.analysis.runs import PHASES_AND_OTHER, samples_of, steps_of
 from horizont.analysis.steps import step_means
 from horizont.records.record import Record
 
@@ -53,19 +55,71 @@ def _network_s(record: Record) -> float:
     return float(means["communication"] + means.fillna(0.0)["waiting"])
 
 
-def _peak_memory_mib(record: Record) -> float:
-    totals = resource_totals(record)
-    return float(totals.loc[totals["name"].str.startswith("worker"), "memory_max"].max())
+def _host_memory_mib(record: Record) -> float:
+    """Compute the largest sum of the resident memory of all processes of one host, in training."""
+    steps, samples = steps_of(record), samples_of(record)
+    end_s = (steps["start_s"] + steps["step_s"]).max()
+    processes = samples[samples["scope"] == "process"]
+    processes = processes[processes["time_s"].between(steps["start_s"].min(), end_s)]
+    if processes.empty:
+        return nan
+    by_host = ["time_s", "host"] if "host" in processes else ["time_s"]
+    return float(processes.groupby(by_host)["rss_bytes"].sum().max() / 2**20)
+
+
+def _pipeline_s(record: Record) -> tuple[float, float, int]:
+    """Return the seconds of a batch from the pipeline alone, and the batches of an epoch.
+
+    In the first epoch and in later ones; NaN if it was not read alone.
+    """
+    batches = record.input_batches()
+    if batches is None:
+        return nan, nan, 0
+    table = batches.to_pandas()
+    is_first = table["epoch"] == 0
+    first_s, later_s = (float(table.loc[rows, "batch_s"].mean()) for rows in (is_first, ~is_first))
+    return first_s, later_s, int(is_first.sum())
+
+
+def _whole_set_load_ratio(record: Record) -> float:
+    """Compute how much longer a worker loads that caches the whole data set instead of its third.
+
+    Ten epochs of three workers, as published: either way a worker reads ten thirds of the data
+    set, of which what it has not read before is not in its cache.
+    """
+    first_s, later_s, epoch = _pipeline_s(record)
+    steps = 10 * epoch / 3
+    load_s = [cached * first_s + (steps - cached) * later_s for cached in (epoch, epoch / 3)]
+    return load_s[0] / load_s[1] if epoch else nan
 
 
 def _half_accuracy_fraction(record: Record) -> float:
-    """Compute the fraction of the run until test accuracy is a half; 1 if it never is."""
+    """Compute the fraction of the published training until test accuracy is a half.
+
+    1 if it never is; NaN if the run is shorter than that and ends before.
+    """
     evaluation = record.evaluation()
-    if evaluation is None or "test_accuracy" not in evaluation.column_names:
+    steps, run = record.run.steps, record.run
+    published = published_steps(run.workload_name, run.local_batch)
+    if evaluation is None or "test_accuracy" not in evaluation.column_names or isnan(published):
         return nan
     table = evaluation.to_pandas()
     reached = table[table["test_accuracy"] >= 0.5]
-    return float(reached["step"].min() / table["step"].max()) if len(reached) else 1.0
+    if len(reached):
+        return min(1.0, float(reached["step"].min() / published))
+    return 1.0 if steps.warmup + steps.timed >= published else nan
+
+
+def _final_accuracy(record: Record) -> float:
+    accuracy = record.result.test_accuracy
+    return nan if accuracy is None else accuracy
+
+
+def _best_accuracy(record: Record) -> float:
+    evaluation, best = record.evaluation(), _final_accuracy(record)
+    if evaluation is None or "test_accuracy" not in evaluation.column_names:
+        return best
+    return float(np.nanmax([*evaluation.column("test_accuracy").to_numpy(), best]))
 
 
 def _loss_at_updates(record: Record) -> float:
@@ -98,14 +152,30 @@ QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
         "fraction of communication and waiting in the step",
         lambda record: _network_s(record) / float(step_means(record)[list(PHASES_AND_OTHER)].sum()),
     ),
-    "peak_memory_mib": ("peak resident memory of a worker", _peak_memory_mib),
+    "host_memory_mib": ("peak resident memory of a host", _host_memory_mib),
+    "pipeline_s": (
+        "time of a batch from the pipeline alone, after the first epoch",
+        lambda record: _pipeline_s(record)[1],
+    ),
+    "whole_set_load_ratio": (
+        "load time with the whole data set cached over a third of it",
+        _whole_set_load_ratio,
+    ),
     "half_accuracy_fraction": (
-        "fraction of the run until test accuracy reaches one half",
+        "fraction of the published training until test accuracy reaches one half",
         _half_accuracy_fraction,
     ),
-    "final_accuracy": (
-        "final test accuracy",
-        lambda record: record.result.test_accuracy or nan,
-    ),
+    "final_accuracy": ("final test accuracy", _final_accuracy),
+    "best_accuracy": ("best test accuracy", _best_accuracy),
     "loss_at_100_updates": (f"loss after {COMPARED_UPDATES} updates", _loss_at_updates),
 }
+
+#: Quantities that depend on the updates and not on the speed of the machine.
+_LEARNING = frozenset(
+    {"half_accuracy_fraction", "final_accuracy", "best_accuracy", "loss_at_100_updates"}
+)
+
+
+def is_learning(quantity: str) -> bool:
+    """Whether a quantity does not depend on the speed of the machine."""
+    return quantity in _LEARNING

@@ -1,102 +1,67 @@
-"""Published claims, their sources, and the rules that decide them (data in ``published/``)."""
+"""The rules that decide published claims (data in ``published/rules.yaml``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
-from math import nan
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 import yaml
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
-from horizont.config.base import ConfigModel, parse_config
+from horizont.analysis.claims.publications import FOLDER, publication_of, read_claims
+from horizont.config.base import ConfigModel
+from horizont.config.input import InputPipeline
 
-_FOLDER = files("horizont.analysis").joinpath("published")
-
-
-class Claim(ConfigModel):
-    """A published claim that measurements can decide; `statistic` describes how."""
-
-    id: str
-    source: str
-    conditions: str
-    claim: str
-    published_value: str
-    statistic: str
-
-
-class Source(ConfigModel):
-    """A publication and its experimental setup.
-
-    Attributes
-    ----------
-    reference_system
-        The system to which its times are related in comparisons with measured ones.
-    """
-
-    author: str
-    title: str
-    kind: str
-    year: int
-    setup: str
-    reference_system: str = ""
-
-
-@cache
-def read_claims() -> tuple[Claim, ...]:
-    """Read the claims, in the order of their publications."""
-    with _FOLDER.joinpath("claims.csv").open(encoding="utf-8") as file:
-        rows = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict(orient="records")
-    return tuple(parse_config(Claim, row, f"claims.csv.{row['id']}") for row in rows)
-
-
-@cache
-def read_sources() -> dict[str, Source]:
-    """Read the publications, by the name that claims use."""
-    values = yaml.safe_load(_FOLDER.joinpath("sources.yaml").read_text(encoding="utf-8"))
-    return {name: parse_config(Source, value, f"sources.{name}") for name, value in values.items()}
-
-
-@cache
-def published_times() -> pd.DataFrame:
-    """Read the published times of the 2021 study.
-
-    One row per workload and distributed system: ``workload``, ``system`` in this project's names,
-    ``table``, and in seconds for ten epochs ``total_s, load_s, forward_s, backward_s, network_s``.
-    """
-    with _FOLDER.joinpath("ntua_2021_times.csv").open(encoding="utf-8") as file:
-        table = pd.read_csv(file, dtype={"table": str})
-    workload = table.pop("model") + "-" + table.pop("dataset")
-    system = table.pop("framework") + "/" + table.pop("sync") + "/" + table.pop("architecture")
-    table.insert(0, "workload", workload)
-    table.insert(1, "system", system)
-    return table
-
-
-def published_seconds(workload: str, system: str, quantity: str) -> float:
-    """Return a published time, NaN if there is none.
-
-    A single process has no row of its own: as in the study, its times are those of its
-    framework's synchronous row without the network.
-    """
-    times = published_times()
-    times = times[times["workload"] == workload]
-    times = times.assign(compute_s=times["forward_s"] + times["backward_s"])
-    if system.endswith("/local"):
-        single_process_s = times["load_s"] + times["forward_s"] + times["backward_s"]
-        times = times.assign(total_s=single_process_s, network_s=nan)
-        framework = system.removesuffix("/local")
-        rows = times[times["system"].str.startswith(f"{framework}/sync/")]
-    else:
-        rows = times[times["system"] == system]
-    return float(rows[quantity].iloc[0]) if len(rows) and quantity in rows else nan
-
+#: Two quantities whose ratio lies within this factor of one are equal.
+EQUAL_WITHIN = 1.1
 
 Expectation = Literal["above", "below", "equal"]
 Count = int | Literal["min", "max"]
+
+
+class Side(ConfigModel):
+    """A system in a rule, with its arrangement; in the file, a name alone is the system.
+
+    Attributes
+    ----------
+    servers
+        Acceptable numbers in order of preference, `each` for one per worker; empty for any.
+    placement
+        See :class:`horizont.config.topology.Topology`; None for any.
+    input
+        The input pipeline; by default the examples are in memory.
+    """
+
+    system: str
+    servers: tuple[int | Literal["each"], ...] = ()
+    placement: Literal["colocated", "dedicated"] | None = None
+    input: InputPipeline = InputPipeline()
+
+    @property
+    def pipeline(self) -> InputPipeline:
+        """The input pipeline with the name of its reader."""
+        if not self.input.from_files:
+            return self.input
+        reader = self.input.reader_of(self.system.partition("/")[0])
+        return self.input.model_copy(update={"reader": reader})
+
+    def label(self) -> str:
+        """Return the system, with the arrangement that the rule requires."""
+        parts: list[str] = []
+        if len(self.servers) == 1:
+            (count,) = self.servers
+            names = {"each": "a server per worker", 1: "1 server"}
+            parts.append(names.get(count, f"{count} servers"))
+        parts += [self.placement] if self.placement else []
+        if self.input.from_files:
+            parts.append(self.pipeline.label(self.system.partition("/")[0]))
+        return f"{self.system} with {', '.join(parts)}" if parts else self.system
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"system": value} if isinstance(value, str) else value
 
 
 class CurvePoint(ConfigModel):
@@ -123,19 +88,29 @@ class Check(ConfigModel):
 
     Attributes
     ----------
+    publication
+        The one that makes the claim, filled in by `parse_rules`.
+    decides
+        Whether the verdict on the claim depends on it; otherwise it explains the others.
     workloads
         All of them must support the claim; with ``any_workload`` the first that can be tested.
     experiments
-        Names of the experiments to search, in order of preference.
+        Names of the experiments to search, in order of preference; empty for all.
     batch
         Examples of a worker in a step.
+    initial_limit
+        Of uniform initial weights; by default the network's own initial weights.
     expect, threshold
         The side of the threshold on which the interval must lie; by default the square root of
         the published factor, or 1 where none was published.
+    within
+        The factor within which two quantities count as equal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
+    publication: str = ""
+    decides: bool = True
     quantity: str = ""
     workloads: tuple[str, ...] = ("",)
     any_workload: bool = False
@@ -143,17 +118,19 @@ class Check(ConfigModel):
     batch: int | None = None
     workers: int | None = None
     learning_rate: float | None = None
+    initial_limit: float | None = None
     published: float | None = None
     expect: Expectation = "above"
     threshold: float | None = None
+    within: float = EQUAL_WITHIN
 
 
 class Ratio(Check):
     """The ratio of two systems' quantities; with ``all_settings`` at every recorded setting."""
 
     kind: Literal["ratio"]
-    over: str
-    under: str
+    over: Side
+    under: Side
     all_settings: bool = False
 
 
@@ -161,16 +138,16 @@ class Ordering(Check):
     """The system with the ``lowest`` or the ``highest`` quantity."""
 
     kind: Literal["ordering"]
-    lowest: str = ""
-    highest: str = ""
-    others: tuple[str, ...]
+    lowest: Side | None = None
+    highest: Side | None = None
+    others: tuple[Side, ...]
 
 
 class Trend(Check):
     """The ratio of one system's quantity between two points; ``per_worker`` divides by workers."""
 
     kind: Literal["trend"]
-    system: str
+    system: Side
     start: CurvePoint = Field(alias="from")
     end: CurvePoint = Field(alias="to")
     per_worker: bool = False
@@ -180,8 +157,8 @@ class Growth(Check):
     """The factor by which a ratio of two systems grows from one point to another."""
 
     kind: Literal["growth"]
-    over: str
-    under: str
+    over: Side
+    under: Side
     start: CurvePoint = Field(alias="from")
     end: CurvePoint = Field(alias="to")
 
@@ -190,7 +167,15 @@ class Fraction(Check):
     """A fraction measured on one system, compared with a threshold."""
 
     kind: Literal["fraction"]
-    system: str
+    system: Side
+
+
+class HalfRate(Check):
+    """The link rate, in 10^6 bits per second, below which communication is half of the step."""
+
+    kind: Literal["half_rate"]
+    quantity: str = "network_fraction"
+    system: Side
 
 
 class SurvivesFault(Check):
@@ -198,17 +183,33 @@ class SurvivesFault(Check):
 
     kind: Literal["survives_fault"]
     completes: bool
-    systems: tuple[str, ...]
+    systems: tuple[Side, ...]
 
 
 class Learns(Check):
     """Whether a system learns: test accuracy above twice chance in most runs."""
 
     kind: Literal["learns"]
-    system: str
+    quantity: str = "final_accuracy"
+    system: Side
     learns: bool
     min_workers: int = 1
     max_workers: int = 10_000
+
+
+class LargestTrainable(Check):
+    """Whether the largest number of workers with which a system learns rises as the rate falls.
+
+    Attributes
+    ----------
+    learning_rates
+        From the largest to the smallest.
+    """
+
+    kind: Literal["largest_trainable"]
+    quantity: str = "final_accuracy"
+    system: Side
+    learning_rates: tuple[float, ...]
 
 
 class NotTestable(Check):
@@ -218,7 +219,18 @@ class NotTestable(Check):
     reason: str
 
 
-AnyCheck = Ratio | Ordering | Trend | Growth | Fraction | SurvivesFault | Learns | NotTestable
+AnyCheck = (
+    Ratio
+    | Ordering
+    | Trend
+    | Growth
+    | Fraction
+    | HalfRate
+    | SurvivesFault
+    | Learns
+    | LargestTrainable
+    | NotTestable
+)
 Rules = Mapping[str, tuple[AnyCheck, ...]]
 
 _RULES_ADAPTER: TypeAdapter[Any] = TypeAdapter(
@@ -231,10 +243,16 @@ def parse_rules(values: Mapping[str, Any]) -> Rules:
     rules: Rules = _RULES_ADAPTER.validate_python(
         {name: checks for name, checks in values.items() if not name.startswith("_")}
     )
-    return rules
+    publications = {claim.id: publication_of(claim.source) for claim in read_claims()}
+    return {
+        name: tuple(
+            check.model_copy(update={"publication": publications.get(name, "")}) for check in checks
+        )
+        for name, checks in rules.items()
+    }
 
 
 @cache
 def read_rules() -> Rules:
     """Read the rules of all claims."""
-    return parse_rules(yaml.safe_load(_FOLDER.joinpath("rules.yaml").read_text(encoding="utf-8")))
+    return parse_rules(yaml.safe_load(FOLDER.joinpath("rules.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,210 @@
+"""Checks of what is learned, and of what a lost worker causes: the counts of runs decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import inf, isinf
+
+from horizont.analysis.claims import rules
+from horizont.analysis.claims.evidence import Evidence, Measured
+from horizont.analysis.claims.findings import Finding, Verdict, finding, too_few
+from horizont.analysis.claims.observations import Observation
+from horizont.analysis.faults import OUTCOME_BY_END_REASON, kills_worker
+from horizont.statistics.comparison import MIN_BLOCKS
+from horizont.statistics.intervals import proportion_bounds
+
+#: Test accuracy beyond which a network of ten classes has learned something: twice chance.
+LEARNED_ACCURACY = 0.2
+
+#: What a finding has besides its verdict only where a number was measured.
+_NUMBERS = ("value", "low", "high", "level")
+
+
+def survives_fault(evidence: Evidence, check: rules.SurvivesFault, workload: str) -> list[Finding]:
+    """Test whether training completes when one of its workers is killed."""
+    return [_survival_finding(evidence, check, workload, side.system) for side in check.systems]
+
+
+def _survival_finding(
+    evidence: Evidence, check: rules.SurvivesFault, workload: str, system: str
+) -> Finding:
+    subject = f"{system} {'continues' if check.completes else 'stops'} when a worker is killed"
+    build = partial(finding, check, subject, workload, unit="runs")
+    items: list[Observation] = []
+    as_claimed = 0
+    for item in evidence.observations:
+        if item.record is None or (item.system, item.setting.workload) != (system, workload):
+            continue
+        report = item.record.fault_report()
+        if report and kills_worker(item.record.run):
+            items.append(item)
+            completes = OUTCOME_BY_END_REASON[report.end_reason] == "completes"
+            as_claimed += completes is check.completes
+    if not items:
+        reason = f"no runs of {system} on {workload} lost a worker"
+        return build("not testable", reason=reason)
+    verdict: Verdict = "not settled" if as_claimed else "reversed"
+    if as_claimed == len(items):
+        verdict = "reproduced"
+    few_runs = too_few(len(items), "runs")
+    # Neither speed nor the number of workers decides what a framework does without one of them.
+    measured = _count(evidence, check, as_claimed, items)._replace(evidence="A")
+    reason = ", ".join(filter(None, [f"as claimed in {as_claimed} of {len(items)} runs", few_runs]))
+    result = build("not settled" if few_runs else verdict, measured=measured, reason=reason)
+    return {**result, **dict.fromkeys(_NUMBERS)}
+
+
+def learns(evidence: Evidence, check: rules.Learns, workload: str) -> list[Finding]:
+    """Count the runs that learned anything, at each number of workers of the rule."""
+    verb = "learns" if check.learns else "fails to learn"
+    subject = f"{check.system.label()} {verb} at learning rate {check.learning_rate:g}"
+    groups = [
+        items
+        for workers, items in _by_workers(evidence, check, check.learning_rate, workload).items()
+        if check.min_workers <= workers <= check.max_workers
+    ]
+    if groups:
+        return [_learning_finding(evidence, check, subject, workload, items) for items in groups]
+    reason = f"no runs of {check.system.label()} on {workload} with {check.batch} examples per "
+    reason += f"worker, learning rate {check.learning_rate:g} and {_worker_range(check)}"
+    return [finding(check, subject, workload, "not testable", reason=reason, unit="runs")]
+
+
+def _learning_finding(
+    evidence: Evidence,
+    check: rules.Learns,
+    subject: str,
+    workload: str,
+    items: Sequence[Observation],
+) -> Finding:
+    """Estimate the fraction of runs that behaved as claimed; the claim is that most of them do."""
+    learned, failed, reason = _outcomes(items)
+    as_claimed, opposite = (learned, failed) if check.learns else (failed, learned)
+    measured = _count(evidence, check, as_claimed, items)
+    result = finding(
+        check,
+        subject,
+        workload,
+        _majority(as_claimed, opposite, items),
+        measured=measured,
+        reason=_too_few_seeds(items) or reason,
+        unit="runs",
+    )
+    return {**result, "expect": "above", "threshold": 0.5}
+
+
+def _outcomes(items: Sequence[Observation]) -> tuple[int, int, str]:
+    """Count the runs that learned, and those that never did; with a phrase.
+
+    A run whose accuracy exceeded the limit and fell below it again is neither.
+    """
+    learned = sum(item.read("final_accuracy") > LEARNED_ACCURACY for item in items)
+    failed = sum(not item.read("best_accuracy") > LEARNED_ACCURACY for item in items)
+    lost = len(items) - learned - failed
+    phrase = f"{learned} of {len(items)} runs learned"
+    return learned, failed, phrase + (f", {lost} more lost it again" if lost else "")
+
+
+def _majority(as_claimed: int, opposite: int, items: Sequence[Observation]) -> Verdict:
+    """Compare the fraction of runs that behave as claimed, and opposite, with one half."""
+    n = len(items)
+    if _too_few_seeds(items):
+        return "not settled"
+    if proportion_bounds(as_claimed, n).low > 0.5:
+        return "reproduced"
+    if proportion_bounds(opposite, n).low > 0.5:
+        return "reversed"
+    return "not reproduced" if proportion_bounds(as_claimed, n).high < 0.5 else "not settled"
+
+
+def _too_few_seeds(items: Sequence[Observation]) -> str:
+    """Return why runs are no sample; runs of one seed repeat one training."""
+    if reason := too_few(len(items), "runs"):
+        return reason
+    seeds = len({item.seed for item in items})
+    return f"{len(items)} runs of only {seeds} seeds" if seeds < MIN_BLOCKS else ""
+
+
+def _count(
+    evidence: Evidence, check: rules.Check, count: int, items: Sequence[Observation]
+) -> Measured:
+    conditions = items[0].setting.description() + _staleness_phrase(items)
+    return evidence.measured(check, proportion_bounds(count, len(items)), conditions, items)
+
+
+def _staleness_phrase(items: Sequence[Observation]) -> str:
+    """Return the mean staleness of all recorded updates as a phrase; empty without any."""
+    records = [item.record for item in items if item.record is not None]
+    recorded = [record.updates() for record in records if record.run.record_updates != "none"]
+    staleness = [value for table in recorded for value in table["staleness"].to_pylist()]
+    mean = sum(staleness) / len(staleness) if staleness else None
+    return "" if mean is None else f", mean staleness {mean:.2g}"
+
+
+def _by_workers(
+    evidence: Evidence, check: rules.Check, learning_rate: float | None, workload: str
+) -> dict[int, list[Observation]]:
+    """Group the runs of a learning rate by workers; of several settings the one with most runs."""
+    side = check.system  # type: ignore[attr-defined]
+    check = check.model_copy(update={"learning_rate": learning_rate})
+    groups: dict[int, list[Observation]] = {}
+    for setting in evidence.settings(check, side, rules.CurvePoint(workload=workload)):
+        items = [item for item, _ in evidence.by_block(check.quantity, side, setting).values()]
+        if len(items) > len(groups.get(setting.workers, [])):
+            groups[setting.workers] = items
+    return dict(sorted(groups.items()))
+
+
+def largest_trainable(
+    evidence: Evidence, check: rules.LargestTrainable, workload: str
+) -> list[Finding]:
+    """Compare the largest number of workers that learns with that at the largest learning rate."""
+    subject = f"largest number of workers with which {check.system.label()} learns"
+    groups = {rate: _by_workers(evidence, check, rate, workload) for rate in check.learning_rates}
+    missing = [f"{rate:g}" for rate, by_workers in groups.items() if not by_workers]
+    build = partial(finding, check, subject, workload, unit="runs")
+    if missing:
+        reason = f"no runs of {check.system.label()} on {workload} at learning rate {missing[0]}"
+        return [build("not testable", reason=reason)]
+    ranges = {rate: _trainable_range(by_workers) for rate, by_workers in groups.items()}
+    (least, most), *others = ranges.values()
+    verdict: Verdict = "not settled"
+    if all(low > most for low, _ in others):
+        verdict = "reproduced"
+    elif any(high <= least for _, high in others):
+        verdict = "not reproduced"
+    reason = ", ".join(f"{_range_label(*limits)} at {rate:g}" for rate, limits in ranges.items())
+    items = [item for runs in groups.values() for own in runs.values() for item in own]
+    measured = _count(evidence, check, 0, items)
+    conditions = f"{items[0].setting.experiment}, {check.batch} examples each"
+    result = build(verdict, measured=measured._replace(conditions=conditions), reason=reason)
+    return [{**result, **dict.fromkeys(_NUMBERS), "expect": "", "threshold": None}]
+
+
+def _trainable_range(by_workers: dict[int, list[Observation]]) -> tuple[int, float]:
+    """Return between which limits the largest number of workers lies that learns.
+
+    0 if none was seen to learn, infinity if no larger number was seen to fail.
+    """
+    verdicts = {
+        workers: _majority(*_outcomes(items)[:2], items) for workers, items in by_workers.items()
+    }
+    learning = [workers for workers, verdict in verdicts.items() if verdict == "reproduced"]
+    low = max(learning, default=0)
+    failing = [w for w, verdict in verdicts.items() if verdict in ("reversed", "not reproduced")]
+    return low, min((workers - 1 for workers in failing if workers > low), default=inf)
+
+
+def _range_label(low: int, high: float) -> str:
+    if isinf(high):
+        return f"at least {low}"
+    return f"{low}" if low == high else f"{low} to {high:g}"
+
+
+def _worker_range(check: rules.Learns) -> str:
+    if check.min_workers == check.max_workers:
+        return f"{check.min_workers} workers"
+    if check.min_workers > 1:
+        return f"at least {check.min_workers} workers"
+    return f"at most {check.max_workers} workers"

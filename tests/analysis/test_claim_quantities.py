@@ -1,0 +1,87 @@
+"""Quantities that only claims need: rates of links, memory of hosts, pipelines alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from claim_maker import PT, make_runs, only_part, verdict
+
+from horizont.analysis.claims.quantities import measure
+from horizont.records.files import write_table
+from horizont.records.record import Record
+
+#: Milliseconds of load, forward, backward, waiting, communication, update and other.
+LOCAL_MS = (1.0, 3.0, 5.0, 0.0)
+
+
+def linked(store: Path, rates: dict[float | None, float]) -> list[Record]:
+    """Write runs on links of these rates, whose communication takes so many milliseconds."""
+    records = []
+    for rate, communication_ms in rates.items():
+        topology = {"launcher": "emulated", "link": {"rate_mbit": rate}}
+        phases = (*LOCAL_MS, communication_ms, 0.5, 0.5)
+        records += make_runs(store, PT, [phases] * 4, topology=topology)
+    return records
+
+
+@pytest.mark.parametrize(
+    ("communication_ms", "threshold", "expected", "half"),
+    [
+        ({100: 20.0, 400: 5.0}, 100, "reproduced", 200),
+        ({100: 20.0, 400: 5.0, None: 0.1}, 1000, "not reproduced", 200),
+        ({100: 80.0, 400: 60.0}, 1000, "reproduced", 100_000),  # even without a limit
+        ({100: 2.0, 400: 2.0}, 50, "not reproduced", None),
+    ],
+)
+def test_half_rate(
+    tmp_path: Path,
+    communication_ms: dict[float | None, float],
+    threshold: float,
+    expected: str,
+    half: float | None,
+) -> None:
+    check = {"kind": "half_rate", "system": PT, "threshold": threshold}
+    claim = verdict(check, linked(tmp_path, communication_ms))
+    part = only_part(claim)
+    assert claim["verdict"] == expected
+    if half is not None:
+        assert part["value"] == pytest.approx(half, rel=0.2)  # instrumented steps are slower
+    assert "% at 100 Mbit/s" in part["conditions"]
+
+
+def test_one_rate_gives_no_half_rate(tmp_path: Path) -> None:
+    check = {"kind": "half_rate", "system": PT, "threshold": 100}
+    claim = verdict(check, linked(tmp_path, {100: 20.0, None: 1.0}))
+    assert claim["verdict"] == "not testable"
+    assert "at 1 limited link rate, two are needed" in claim["reason"]
+
+
+def test_the_memory_of_a_host_is_that_of_all_its_processes(tmp_path: Path) -> None:
+    (record,) = make_runs(tmp_path, PT, (1.0,))
+    start_s = record.steps().to_pandas()["start_s"].min()
+    rows = [
+        (start_s + after_s, host, name, mib * 2**20)
+        for after_s, scale in ((-1.0, 9.0), (0.1, 1.0), (0.2, 2.0))
+        for host, name, mib in (("a", "w0", 3), ("a", "server", 2), ("b", "w1", 4))
+        for mib in (mib * scale,)
+    ]
+    samples = pd.DataFrame(rows, columns=["time_s", "host", "name", "rss_bytes"])
+    table = pa.Table.from_pandas(samples.assign(scope="process"), preserve_index=False)
+    write_table(record.folder / "samples.parquet", table)
+    assert measure(record, "host_memory_mib") == 10.0
+
+
+def test_the_pipeline_alone(tmp_path: Path) -> None:
+    (record,) = make_runs(tmp_path, PT, (1.0,))
+    assert pd.isna(measure(record, "pipeline_s"))
+    epoch = [0] * 30 + [1] * 30
+    batch_s = [0.011] * 30 + [0.001] * 30
+    batches = pa.table({"batch": list(range(60)), "epoch": epoch, "batch_s": batch_s})
+    write_table(record.folder / "input_batches.parquet", batches)
+    assert measure(record, "pipeline_s") == pytest.approx(0.001)
+    # 100 batches, of which 30 or 10 are not in the cache.
+    expected = (30 * 11 + 70) / (10 * 11 + 90)
+    assert measure(record, "whole_set_load_ratio") == pytest.approx(expected)
