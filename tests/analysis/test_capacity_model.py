@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,20 @@ def test_small_numbers_predict_the_simulation_of_large_ones():
         assert model[number - 1] == pytest.approx(simulate(demands, number), rel=0.08)
 
 
+def test_the_cpu_time_of_an_idle_server_shows_where_it_will_be_busy():
+    demands, numbers = Demands(1.0, 0.03), np.array([1, 2, 5])
+    rates = throughput(demands, Arrangement(), 50)
+    measured = rates[numbers - 1] * [1.0, 0.99, 1.01]  # noise hides that the server saturates
+    alone, informed = (
+        throughput(fit(numbers, measured, Arrangement(), update_s), Arrangement(), 50)[-1]
+        for update_s in (math.nan, 0.031)
+    )
+    assert alone > 1.3 * rates[-1]
+    assert informed == pytest.approx(rates[-1], rel=0.05)
+    limited = fit(numbers, measured, Arrangement(1, 0.05, 0.0), 0.031)
+    assert limited.update_s == pytest.approx(0.05, rel=0.02)  # by the link
+
+
 def make_points(rate_of, workers=(1, 2, 5, 10, 16), blocks=6, noise=0.02, seed=0):
     """Generate points with noise, part of which the runs of a block share."""
     random = np.random.default_rng(seed)
@@ -127,7 +142,8 @@ def make_points(rate_of, workers=(1, 2, 5, 10, 16), blocks=6, noise=0.02, seed=0
         for number in workers:
             rate = rate_of(number) * np.exp(shared + noise * random.normal())
             rows.append((number, block, rate))
-    return pd.DataFrame(rows, columns=["workers", "block", "updates_per_s"])
+    points = pd.DataFrame(rows, columns=["workers", "block", "updates_per_s"])
+    return points.assign(update_s=math.nan)
 
 
 def test_held_out_points_are_predicted_with_their_interval():
@@ -153,11 +169,14 @@ def test_intervals_follow_the_noise():
     assert widths[1] > 5 * widths[0] > 0
 
 
-def make_records(store, rate_of, workers, blocks=3, **topology):
-    """Write records of workers with equal steps, whose throughput follows `rate_of` with noise."""
+def make_records(store, rate_of, workers, blocks=3, server_cpu_s=None, **topology):
+    """Write records of workers with equal steps, whose throughput follows `rate_of` with noise.
+
+    The CPU time of an update is `server_cpu_s` of the number of workers.
+    """
     records = []
     points = make_points(rate_of, workers, blocks, noise=0.004)
-    for number, block, rate in points.itertuples(index=False):
+    for number, block, rate, _ in points.itertuples(index=False):
         servers = {"servers": number} if topology.get("placement") == "colocated" else {}
         values = {"launcher": "emulated", "workers": number, "servers": 1, **topology, **servers}
         run = small_run(SYSTEM, topology=values, global_batch=8 * number, block=block)
@@ -169,6 +188,16 @@ def make_records(store, rate_of, workers, blocks=3, **topology):
         steps = steps.assign(kind="timed", step_s=step_s, loss=1.0, examples=run.local_batch)
         table = pa.Table.from_pandas(steps, preserve_index=False)
         write_table(writer.folder / "steps.parquet", table)
+        if server_cpu_s is not None:
+            times_s = np.array([-1.0, 10 * step_s])
+            used_s = server_cpu_s(number) * rate * times_s
+            rows = {"time_s": times_s, "scope": "process", "cpu_s": used_s}
+            samples = [
+                pd.DataFrame({**rows, "name": name, "pid": pid})
+                for pid, name in enumerate(("worker-0", "server-0"))
+            ]
+            table = pa.Table.from_pandas(pd.concat(samples), preserve_index=False)
+            write_table(writer.folder / "samples.parquet", table)
         result = RunResult(status="ok", parameters=25_000)
         records.append(read_record(writer.finish(result)))
     return records
@@ -208,6 +237,20 @@ def test_a_curve_that_the_model_cannot_have_is_refused(tmp_path):
     output = capacity_figure(records)
     assert f"not used, {found.unusable_reason}." in output.caption
     assert output.data["workers"].max() == 16
+
+
+def test_cpu_time_counts_at_the_speed_of_the_host(tmp_path):
+    records = make_records(
+        tmp_path,
+        lambda n: 20 * n,
+        (1, 2, 4, 6),
+        server_cpu_s=lambda n: 0.001 * (1 + 1 / n),
+        placement="dedicated",
+        cpus_per_host=0.25,
+    )
+    (found,) = extrapolation.extrapolations(records)
+    # That with most of the fitted workers, four, on a quarter of a core.
+    assert found.model.demands.update_s == pytest.approx(0.005, rel=0.05)
 
 
 def test_servers_on_all_hosts_are_one_curve(tmp_path):

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import pandas as pd
@@ -139,24 +140,32 @@ def _colocated(demands: Demands, arrangement: Arrangement, workers: int) -> floa
     return workers * float(brentq(excess, 0.0, highest)) if workers > 1 else highest
 
 
-def fit(workers: Array, rates: Array, arrangement: Arrangement) -> Demands:
+def fit(workers: Array, rates: Array, arrangement: Arrangement, update_s: float = nan) -> Demands:
     """Fit the times to measured throughput, by least squares on its logarithm.
 
-    `workers` and `rates` are numbers of workers and updates per second, shape (points,).
+    Parameters
+    ----------
+    workers, rates
+        Numbers of workers and updates per second, shape (points,).
+    update_s
+        The CPU time of the servers per update, as measured, which counts like a further point
+        (utilisation law; Lazowska et al., "Quantitative System Performance", 1984): as long as no
+        server is busy, the throughput hardly depends on it. NaN if unknown.
     """
     index, scale_s = workers.astype(int) - 1, float(np.max(workers / rates))
     least = max(_LEAST_TIME, arrangement.transfer_s / scale_s if arrangement.servers else 0.0)
     low, high = np.log([_LEAST_TIME, least]), np.log([1.0, max(1.0, 2.0 * least)])
 
+    measured = [max(update_s, scale_s * least)] if update_s > 0 else []
+
     def residuals(logs: Array) -> Array:
         demands = Demands(*(scale_s * np.exp(logs)))
         model = throughput(demands, arrangement, int(index.max()) + 1)[index]
-        logarithms: Array = np.log(model / rates)
-        return logarithms
+        return np.log([*model / rates, *(demands.update_s / known_s for known_s in measured)])
 
-    start = np.log([0.9, min(max(0.1, 1.1 * least), 1.5 * least + 0.1)])
-    worker_s, update_s = scale_s * np.exp(least_squares(residuals, start, bounds=(low, high)).x)
-    return Demands(float(worker_s), float(update_s))
+    start = np.log([0.9, 1.1 * max(0.1, least)])
+    fitted = least_squares(residuals, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high))
+    return Demands(*map(float, scale_s * np.exp(fitted.x)))
 
 
 @dataclass(frozen=True)
@@ -208,18 +217,21 @@ def calibrate(points: pd.DataFrame, arrangement: Arrangement) -> CapacityModel:
     Parameters
     ----------
     points
-        ``workers``, ``block`` and ``updates_per_s`` of all workers. Rows of more than
-        `MAX_FITTED_WORKERS` are not used.
+        ``workers``, ``block``, ``updates_per_s`` of all workers and ``update_s`` (see `fit`), of
+        which the values with most workers are used: an idle server takes longer for an update. Rows
+        of more than `MAX_FITTED_WORKERS` are not used.
     """
     fitted = points[points["workers"] <= MAX_FITTED_WORKERS]
-    table = fitted.pivot(index="workers", columns="block", values="updates_per_s")
-    workers, by_block = table.index.to_numpy(), np.log(table.to_numpy(float))
+    table = fitted.pivot(index="workers", columns="block", values=["updates_per_s", "update_s"])
+    workers, by_block = table.index.to_numpy(), np.log(table["updates_per_s"].to_numpy(float))
+    update_s = table["update_s"].iloc[-1]
     blocks = by_block.shape[1]
 
     def fit_blocks(sample: Sequence[int]) -> Demands:
         known = ~np.isnan(by_block[:, sample]).all(axis=1)
         logs = np.nanmedian(by_block[known][:, sample], axis=1)
-        return fit(workers[known], np.exp(logs), arrangement)
+        measured_s = float(update_s.iloc[list(sample)].median())
+        return fit(workers[known], np.exp(logs), arrangement, measured_s)
 
     demands = fit_blocks(range(blocks))
     model = np.log(throughput(demands, arrangement, workers.max())[workers - 1])

@@ -19,9 +19,15 @@ from horizont.analysis.capacity_model import (
     CapacityModel,
     calibrate,
 )
-from horizont.analysis.communication import NUMBER_BYTES, traffic
+from horizont.analysis.communication import (
+    NUMBER_BYTES,
+    interpolate_counter,
+    steps_in_window,
+    traffic,
+)
+from horizont.analysis.runs import samples_of, steps_of
 from horizont.analysis.scaling import is_oversubscribed
-from horizont.analysis.steps import step_means
+from horizont.analysis.steps import common_window, step_means
 from horizont.records.record import Record
 
 #: A curve with fewer numbers of workers to fit, or fewer blocks, has no model.
@@ -71,8 +77,11 @@ def extrapolations(records: Sequence[Record]) -> list[Extrapolation]:
     """
     found = []
     for (system, servers, local_batch, _), runs in _curves(records).items():
-        rates = [step_means(record)["examples_per_s"] / local_batch for record in runs]
-        points = _points(runs).assign(updates_per_s=rates).dropna(subset="updates_per_s")
+        points = _points(runs).assign(
+            updates_per_s=[step_means(record)["examples_per_s"] / local_batch for record in runs],
+            update_s=[_update_time(record) for record in runs],
+        )
+        points = points.dropna(subset="updates_per_s")
         if _is_sufficient(points):
             model, table = compare(points, _arrangement(runs, servers))
             found.append(Extrapolation(system, servers, local_batch, model, table))
@@ -147,3 +156,22 @@ def _arrangement(records: Sequence[Record], servers: int) -> Arrangement:
         for rate_mbit in (link.effective_uplink_mbit, link.rate_mbit)
     )
     return Arrangement(servers, uplink_s, downlink_s)
+
+
+def _update_time(record: Record) -> float:
+    """Compute the seconds of an update on the servers' hosts, from the CPU time that it takes.
+
+    That of servers, chief and scheduler in the common window of the workers, at the speed that a
+    host grants; NaN if it was not sampled.
+    """
+    steps, samples, topology = steps_of(record), samples_of(record), record.run.topology
+    begin_s, end_s = common_window(steps)
+    services = samples[(samples["scope"] == "process") & ~samples["name"].str.startswith("worker")]
+    used_s = [
+        interpolate_counter(process, "cpu_s", begin_s, end_s)
+        for _, process in services.groupby(["name", "pid"])
+    ]
+    updates = sum(steps_in_window(steps, begin_s, end_s))
+    if not used_s or not updates > 0:
+        return nan
+    return sum(used_s) / updates / (topology.cpus_per_host or topology.threads)
