@@ -11,7 +11,8 @@ JACM 27, 1980):
     R(n) = D (1 + Q(n - 1)),   X(n) = n / (Z + R(n)),   Q(n) = X(n) R(n)
 
 It is exact for processor sharing and for exponential service in order of arrival. Constant service
-times in order of arrival cause less waiting. Two approximations are added:
+times in order of arrival cause less waiting. Z and D are fitted to the throughput of few workers
+and to the CPU time of an update. Two approximations are added:
 
 * S servers hold equal slices and are visited at once: R(n) = D / S (H_S + Q(n - 1)), where
   H_S = 1 + 1/2 + ... + 1/S (Varki, "Mean value technique for closed fork-join networks",
