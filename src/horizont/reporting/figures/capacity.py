@@ -29,7 +29,7 @@ MOST_WORKERS = 50
 )
 def capacity_figure(records: Sequence[Record]) -> Drawing:
     """Updates per second of all workers together. Filled markers: measured, the model is fitted to
-    them; hollow markers: measured and held out; dashed: by the model, with its 90% interval.
+    them; hollow markers: measured and held out; lines: the model, with its 90% interval.
     {uses}.
     """
     found = extrapolations(records)
@@ -48,12 +48,14 @@ def capacity_figure(records: Sequence[Record]) -> Drawing:
     panels[0].set_ylabel("updates per second")
     curves = {(each.system, each.servers): each for each in found}.values()
     handles = [
-        style.system_legend_line(each.system, marker=True, style="--", suffix=_servers(each))
+        style.system_legend_line(
+            each.system, marker=True, style=_line_style(each), suffix=_servers(each)
+        )
         for each in curves
     ]
     held_out = Line2D([], [], color=style.MUTED, marker="o", linestyle="", label="held out")
     held_out.set_markerfacecolor(style.BACKGROUND)
-    style.legend_above(plot, [*handles, held_out], 2, handlelength=2.4)
+    style.legend_above(plot, [*handles, held_out], 1, handlelength=2.8)
     return Drawing(plot, pd.concat(data), {"uses": "; ".join(map(_use, found))})
 
 
@@ -61,6 +63,11 @@ def _servers(curve: Extrapolation) -> str:
     if not curve.servers:
         return ", a server per worker"
     return f", {curve.servers} server{'s' if curve.servers > 1 else ''}"
+
+
+def _line_style(curve: Extrapolation) -> style.LineStyle:
+    """Return the line style of a curve, by the hosts of its servers."""
+    return "--" if curve.servers else "-."
 
 
 def _use(curve: Extrapolation) -> str:
@@ -79,7 +86,8 @@ def _plot_model(axes: Axes, curve: Extrapolation) -> pd.DataFrame:
     numbers = range(1, (largest if curve.unusable_reason else max(largest, MOST_WORKERS)) + 1)
     estimates = [each.columns("predicted", "low", "high") for each in curve.model.predict(numbers)]
     model = pd.DataFrame(estimates).assign(workers=numbers)
-    axes.plot(model["workers"], model["predicted"], "--", color=colour, linewidth=1.2)
+    dashes = _line_style(curve)
+    axes.plot(model["workers"], model["predicted"], dashes, color=colour, linewidth=1.2)
     axes.fill_between(model["workers"], model["low"], model["high"], color=colour, alpha=0.15, lw=0)
     for is_held_out, own in points.groupby("held_out"):
         axes.plot(
