@@ -137,5 +137,6 @@ def test_a_decorated_function_can_be_called_directly(records):
 
 
 def test_all_names_have_titles_where_sections_need_them():
-    for name in ("hosts", "traffic", "distribution_cost", "time_to_loss", "links", "scaling"):
+    names = ("hosts", "traffic", "distribution_cost", "time_to_loss", "links", "scaling")
+    for name in (*names, "capacity"):
         assert find_entry(name).title
