@@ -14,6 +14,7 @@ from tests.conftest import small_run
 
 from horizont.analysis import extrapolation
 from horizont.analysis.capacity_model import Arrangement, Demands, calibrate, fit, throughput
+from horizont.analysis.claims import predictions
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter, read_record
 from horizont.records.results import RunResult
@@ -183,7 +184,8 @@ def make_records(store, rate_of, workers, blocks=3, server_cpu_s=None, **topolog
         values = {"launcher": "emulated", "workers": number, "servers": 1, **topology, **servers}
         run = small_run(SYSTEM, topology=values, global_batch=8 * number, block=block)
         writer = RecordWriter(store, f"{number}-{block}")
-        writer.start(run, {**ENVIRONMENT, "cpu": {"affinity": list(range(64))}})
+        machine = {"cpu": {"affinity": list(range(64))}, "capabilities": ["shared_clock"]}
+        writer.start(run, {**ENVIRONMENT, **machine})
         step_s = number / rate
         steps = pd.DataFrame({"step": np.arange(6), "start_s": np.arange(6) * step_s})
         steps = pd.concat([steps.assign(worker=n) for n in range(number)])
@@ -227,6 +229,30 @@ def test_a_curve_that_the_model_can_have_may_be_used(tmp_path):
         ([1, 2, 5], False),
         ([10], True),
     ]
+
+
+def test_claims_get_a_prediction_for_each_block(tmp_path):
+    rates = throughput(Demands(0.03, 0.009), Arrangement(), 50)
+    records = make_records(tmp_path, lambda n: rates[n - 1], (1, 2, 5, 10), placement="dedicated")
+    certificates = {"lenet5-cifar10": "verified"}
+    found = predictions.model_predictions(records, certificates)
+    workers = {item.setting.workers for item in found}
+    assert {15, 20, 25, 50} <= workers
+    assert min(workers) > 10
+    assert {item.block for item in found} == {0, 1, 2}
+    assert len(found) == 3 * len(workers)
+    (of_25,) = (item for item in found if (item.setting.workers, item.block) == (25, 1))
+    assert of_25.read("examples_per_s") == pytest.approx(8 * rates[24], rel=0.1)
+    assert of_25.read("step_s") == pytest.approx(25 / rates[24], rel=0.1)
+    assert of_25.record is None
+    assert of_25.records == ("10-1",)
+    # Without a certificate, and with a model that is wrong, there are none.
+    assert predictions.model_predictions(records, {}) == []
+    linear = make_records(
+        tmp_path / "other", lambda n: rates[0] * n if n > 5 else rates[n - 1], (1, 2, 5, 10),
+        placement="dedicated",
+    )  # fmt: skip
+    assert predictions.model_predictions(linear, certificates) == []
 
 
 def test_a_curve_that_the_model_cannot_have_is_refused(tmp_path):

@@ -50,6 +50,8 @@ class Extrapolation:
         One row per measured number of workers: ``workers``, whether it was ``held_out``,
         ``measured`` (the median) and ``predicted`` updates per second, ``low``, ``high``, ``error``
         (relative) and whether the measured value is ``inside`` the interval.
+    runs
+        One row per run: ``workers``, ``block``, ``updates_per_s``, ``update_s``.
     """
 
     system: str
@@ -57,6 +59,19 @@ class Extrapolation:
     local_batch: int
     model: CapacityModel
     points: pd.DataFrame
+    records: tuple[Record, ...]
+    runs: pd.DataFrame
+
+    def predict_by_block(self, workers: Sequence[int]) -> dict[int, list[float]]:
+        """Predict the updates per second with each number of workers, by block.
+
+        The model is fitted to each block alone.
+        """
+        predicted = {}
+        for block in sorted(map(int, self.runs["block"].unique())) if workers else ():
+            model = calibrate(self.runs[self.runs["block"] == block], self.model.arrangement)
+            predicted[block] = [estimate.value for estimate in model.predict(workers)]
+        return predicted
 
     @property
     def unusable_reason(self) -> str:
@@ -84,7 +99,8 @@ def extrapolations(records: Sequence[Record]) -> list[Extrapolation]:
         points = points.dropna(subset="updates_per_s")
         if _is_sufficient(points):
             model, table = compare(points, _arrangement(runs, servers))
-            found.append(Extrapolation(system, servers, local_batch, model, table))
+            curve = Extrapolation(system, servers, local_batch, model, table, tuple(runs), points)
+            found.append(curve)
     return found
 
 

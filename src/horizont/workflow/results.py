@@ -15,6 +15,7 @@ from rich.table import Table
 from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
 from horizont.analysis.claims.judge import claim_verdicts
 from horizont.analysis.claims.observations import EVIDENCE_LEVELS
+from horizont.analysis.claims.predictions import model_predictions
 from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.runs import CertificateStatus
 from horizont.analysis.throughput import format_summary, summary
@@ -153,7 +154,8 @@ def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
     """Judge every published claim, and write the verdicts to ``reports/claims.json``."""
     paths = paths or study_paths()
-    claims = claim_verdicts(*available_evidence(paths))
+    records, status = available_evidence(paths)
+    claims = claim_verdicts(records, status, predictions=model_predictions(records, status))
     paths.claims.parent.mkdir(parents=True, exist_ok=True)
     write_json(paths.claims, claims)
     return claims

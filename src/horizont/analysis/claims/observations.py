@@ -180,13 +180,13 @@ def _setting(run: Run) -> Setting:
         run.local_batch,
         topology.link,
         topology.cpus_per_host,
-        getattr(topology, "pin_hosts", False),
+        topology.pin_hosts,
         topology.threads,
         topology.device,
         topology.hosts,
         topology.sharding,
         run.workload.optimizer.learning_rate,
-        getattr(run.workload, "initial_limit", None),
+        run.workload.initial_limit,
     )
 
 
