@@ -257,6 +257,26 @@ def compare(
 
 
 @app.command()
+def pack(experiment: Experiment) -> None:
+    """Pack the records of an experiment into reports/reference."""
+    from horizont.workflow.reference import pack_experiment
+
+    print(pack_experiment(experiment, study_paths()))
+
+
+@app.command()
+def unpack(
+    experiment: Annotated[str, typer.Argument(help="an experiment of reports/reference")],
+    folder: Annotated[Path, typer.Argument(help="for the records, in a new folder there")],
+) -> None:
+    """Restore packed records to folders."""
+    from horizont.workflow.reference import unpack_experiment
+
+    number = unpack_experiment(experiment, folder, study_paths())
+    print(f"{folder / experiment}: {number} records, checked by SHA-256")
+
+
+@app.command()
 def recommend(  # noqa: PLR0917 - typer calls it by keyword
     network: Annotated[str, typer.Option(help="a name, such as resnet18")] = "",
     weights: Annotated[float, typer.Option(help="or a number of weights")] = float("nan"),

@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.analysis.all_quantities import assert_equal_quantities
 from tests.conftest import ROOT, horizont_processes
 
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, SYSTEMS, installed_version
 from horizont.launchers.base import unavailable_reason
+from horizont.records.pack import PackContext, write_pack
+from horizont.records.packed_record import Pack
+from horizont.workflow.compare import read_folder
 from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.pipeline
@@ -108,6 +112,15 @@ def test_every_planned_run_has_its_record(copy: Path) -> None:
         skipped = missing() or unavailable_reason(study.experiment(experiment).topology)
         expected = {"ok"} | ({"skipped"} if skipped else set())
         assert {record["status"] for record in records} <= expected
+
+
+@pytest.mark.usefixtures("done")
+def test_packed_records_give_the_same_numbers(copy: Path, tmp_path: Path) -> None:
+    paths = Paths(copy)
+    for experiment in read_study(paths.params).experiments:
+        originals = read_folder(paths.all_records / experiment)
+        write_pack(tmp_path / experiment, originals, PackContext("", "", {}, {}))
+        assert_equal_quantities(Pack(tmp_path / experiment).records(), originals)
 
 
 def missing() -> list[str]:

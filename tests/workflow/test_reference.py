@@ -1,0 +1,100 @@
+"""Packed records of a study: what is packed, what is refused, and how it is restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.analysis.record_maker import make_record
+
+from horizont.cli import main
+from horizont.config.study import read_study
+from horizont.data.preparation import prepare
+from horizont.records.files import read_json, write_json
+from horizont.records.packed_record import Pack
+from horizont.workflow.compare import read_folder
+from horizont.workflow.paths import Paths
+
+WORKLOAD = "lenet5-cifar10"
+
+
+@pytest.fixture
+def measured(study_folder: Paths) -> Paths:
+    """Give the experiment `local` of the tiny profile its data and synthetic records."""
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["experiments"]["local"]["systems"] = ["tensorflow/local", "pytorch/local", "mxnet/local"]
+    study_folder.params.write_text(yaml.safe_dump(values))
+    prepare(
+        "cifar10",
+        "synthetic",
+        study_folder.raw,
+        study_folder.prepared_sets,
+        train_examples=64,
+        test_examples=16,
+    )
+    for number, run in enumerate(read_study(study_folder.params).runs("local", WORKLOAD)):
+        make_record(study_folder.records("local", WORKLOAD), number, run)
+    return study_folder
+
+
+def test_an_experiment_is_packed_and_restored(
+    measured: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", "local"]) == 0
+    assert "3 runs (3 ok)" in capsys.readouterr().out
+    pack = Pack(measured.pack("local"))
+    assert pack.manifest.machine == ""
+    assert pack.manifest.datasets["cifar10"]["source"] == "synthetic"
+    assert pack.read("params.yaml") == measured.params.read_bytes()
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 0
+    assert "3 records" in capsys.readouterr().out
+    names = [
+        sorted(record.folder.name for record in read_folder(folder))
+        for folder in (tmp_path / "restored", measured.all_records, measured.reference)
+    ]
+    assert names[0] == names[1] == names[2]
+    assert main(["compare", str(measured.all_records), str(measured.reference)]) == 0
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 2
+    assert "does not exist yet" in capsys.readouterr().err
+
+
+def test_a_changed_pack_restores_nothing(
+    measured: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", "local"]) == 0
+    with (measured.pack("local") / "steps.parquet").open("ab") as file:
+        file.write(b"0")
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "error: SHA-256 of" in line
+    assert not (tmp_path / "restored").exists()
+
+
+def test_missing_records_are_counted(measured: Paths, capsys: pytest.CaptureFixture[str]) -> None:
+    store = measured.records("local", WORKLOAD)
+    next(store.iterdir()).rename(store / ".interrupted.1.tmp")
+    assert main(["pack", "local"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "records of local: '1 of 3 runs on lenet5-cifar10 have none'" in line
+    assert not measured.reference.exists()
+
+
+def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:
+    store = measured.records("local", WORKLOAD)
+    old = next(record for record in read_folder(store) if record.run.system.framework == "mxnet")
+    new = old.folder.rename(old.folder.with_name("a-new-one"))
+    make_record(store, 9, old.run)
+    events = (new / "events.jsonl").read_text()
+    (new / "events.jsonl").write_text(events.replace('"time_unix_s": ', '"time_unix_s": 1'))
+    other = {**read_json(new / "spec.json"), "seed": 1}
+    (store / "of-another-study").mkdir()
+    for path in new.glob("*.json"):
+        write_json(store / "of-another-study" / path.name, read_json(path))
+    write_json(store / "of-another-study" / "spec.json", other)
+    assert main(["pack", "local"]) == 0
+    names = [record.folder.name for record in Pack(measured.pack("local")).records()]
+    assert len(names) == 3
+    assert "a-new-one" in names
+    assert old.folder.name not in names
+    assert "of-another-study" not in names
