@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.analysis.record_maker import make_record
+from tests.conftest import ROOT
 
 from horizont.cli import main
 from horizont.config.study import read_study
 from horizont.data.preparation import prepare
 from horizont.records.files import read_json, write_json
+from horizont.records.pack import MANIFEST
 from horizont.records.packed_record import Pack
 from horizont.workflow.compare import read_folder
 from horizont.workflow.paths import Paths
 
 WORKLOAD = "lenet5-cifar10"
+
+#: Of all packs and their pages in git.
+LARGEST_BYTES = 40 * 2**20
 
 
 @pytest.fixture
@@ -98,3 +103,16 @@ def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:
     assert "a-new-one" in names
     assert old.folder.name not in names
     assert "of-another-study" not in names
+
+
+def test_the_packs_of_the_project_are_intact_and_small() -> None:
+    """DVC would accept a changed file of a frozen stage."""
+    folder = ROOT / "reports" / "reference"
+    packs = [Pack(manifest.parent) for manifest in sorted(folder.glob(f"*/{MANIFEST}"))]
+    for pack in packs:
+        pack.check()
+        assert len(pack.records()) == pack.manifest.runs
+    (listed,) = yaml.safe_load((ROOT / "dvc.yaml").read_text())["vars"]
+    assert {pack.folder.name for pack in packs} == set(listed["reference"])
+    sizes = (path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert sum(sizes) <= LARGEST_BYTES

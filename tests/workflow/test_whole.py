@@ -123,6 +123,25 @@ def test_packed_records_give_the_same_numbers(copy: Path, tmp_path: Path) -> Non
         assert_equal_quantities(Pack(tmp_path / experiment).records(), originals)
 
 
+@pytest.mark.usefixtures("done")
+def test_a_clone_with_packs_does_not_measure_them_again(copy: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(copy, "clone", "-q", str(copy), str(clone))
+    assert horizont(copy, "pack", "local").returncode == 0
+    shutil.move(copy / "reports" / "reference", clone / "reports" / "reference")
+    pipeline = (clone / "dvc.yaml").read_text()
+    (clone / "dvc.yaml").write_text(pipeline.replace("reference: []", "reference: [local]"))
+    command = (sys.executable, "-m", "dvc", "repro", "--single-item", "reference@local")
+    for words in ("Verifying outputs in frozen stage", "didn't change"):
+        ran = run(clone, *command)
+        assert ran.returncode == 0, ran.stderr
+        assert words in ran.stdout
+        with (clone / "src" / "horizont" / "training" / "loop.py").open("a") as code:
+            code.write("CHANGED = True\n")
+    Pack(clone / "reports" / "reference" / "local").check()
+    assert not (clone / "records").exists()
+
+
 def missing() -> list[str]:
     return [name for name in FRAMEWORKS if installed_version(name) is None]
 
