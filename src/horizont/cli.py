@@ -277,6 +277,14 @@ def unpack(
 
 
 @app.command()
+def reproduce() -> int:
+    """Compare the study with the reference; exit 0 if all is the same, 2 if nothing compares."""
+    from horizont.workflow.reproduce import show_reproduction
+
+    return show_reproduction(study_paths())
+
+
+@app.command()
 def recommend(  # noqa: PLR0917 - typer calls it by keyword
     network: Annotated[str, typer.Option(help="a name, such as resnet18")] = "",
     weights: Annotated[float, typer.Option(help="or a number of weights")] = float("nan"),

@@ -12,11 +12,14 @@ from tests.conftest import ROOT
 from horizont.cli import main
 from horizont.config.study import read_study
 from horizont.data.preparation import prepare
+from horizont.data.prepared import read_description
 from horizont.records.files import read_json, write_json
 from horizont.records.pack import MANIFEST
 from horizont.records.packed_record import Pack
+from horizont.records.provenance import run_key
 from horizont.workflow.compare import read_folder
 from horizont.workflow.paths import Paths
+from horizont.workflow.provenance import run_provenance
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -103,6 +106,25 @@ def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:
     assert "a-new-one" in names
     assert old.folder.name not in names
     assert "of-another-study" not in names
+
+
+def _rename_as_measured(paths: Paths) -> None:
+    """Give synthetic records the names of those of the current code and machine."""
+    for record in read_folder(paths.all_records):
+        dataset = read_description(paths.prepared(record.run.workload.dataset))
+        key = run_key(record.run, run_provenance(record.run, dataset))
+        record.folder.rename(record.folder.with_name(key))
+
+
+def test_the_exit_status_is_that_of_the_comparison(
+    measured: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce"]) == 2
+    assert "no runs with the settings" in capsys.readouterr().out
+    _rename_as_measured(measured)
+    assert main(["pack", "local"]) == 0
+    assert main(["reproduce"]) == 1  # one block decides nothing
+    assert " other." in capsys.readouterr().out
 
 
 def test_the_packs_of_the_project_are_intact_and_small() -> None:

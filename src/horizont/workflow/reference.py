@@ -7,15 +7,18 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
+from horizont.analysis.reproduction import Results
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
 from horizont.errors import UserError
-from horizont.records.pack import PackContext, write_pack
+from horizont.records.pack import MANIFEST, PackContext, write_pack
 from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.workflow.check import with_local_fallback
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
+
+VERIFIED = "verified"
 
 
 def pack_experiment(name: str, paths: Paths) -> str:
@@ -93,3 +96,23 @@ def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
         shutil.rmtree(target, ignore_errors=True)
         raise
     return len(records)
+
+
+def open_reference(paths: Paths) -> Results:
+    """Open the records of all packs of the reference, with the status of their certificates.
+
+    Raises
+    ------
+    UserError
+        If a pack was changed or has another format.
+    """
+    packs = [Pack(path.parent) for path in sorted(paths.reference.glob(f"*/{MANIFEST}"))]
+    certificates: dict[str, dict[str, str]] = {}
+    for pack in packs:
+        for workload, status in pack.manifest.certificates.items():
+            known = certificates.setdefault(workload, {})
+            # Experiments may be packed at different times: a status other than verified counts.
+            known |= {
+                name: text for name, text in status.items() if known.get(name, VERIFIED) == VERIFIED
+            }
+    return Results([record for pack in packs for record in pack.records()], certificates)
