@@ -158,11 +158,16 @@ def verify(
 
 
 @app.command()
-def experiment(name: Experiment) -> None:
+def experiment(
+    name: Experiment,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="only the notebooks, on its packed records")
+    ] = False,
+) -> None:
     """Execute the missing runs of an experiment, and its notebooks."""
-    from horizont.workflow.experiment import execute_experiment
+    from horizont.workflow.experiment import execute_experiment, execute_reference_pages
 
-    execute_experiment(name)
+    (execute_reference_pages if reference else execute_experiment)(name)
 
 
 @app.command()
@@ -277,11 +282,13 @@ def unpack(
 
 
 @app.command()
-def reproduce() -> int:
+def reproduce(
+    experiments: Annotated[list[str] | None, typer.Argument(help="only these")] = None,
+) -> int:
     """Compare the study with the reference; exit 0 if all is the same, 2 if nothing compares."""
     from horizont.workflow.reproduce import show_reproduction
 
-    return show_reproduction(study_paths())
+    return show_reproduction(study_paths(), experiments or ())
 
 
 @app.command()

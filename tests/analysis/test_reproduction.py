@@ -97,4 +97,4 @@ def test_every_quantity_is_a_row_with_both_intervals(reference: list[Record]) ->
     assert rate["expected"] == rate["obtained"]
     assert " to " in rate["expected"]
     assert rate["outcome"] == "same"
-    assert reproduction_summary(table) == f"Of {len(table)} quantities: {len(table)} same."
+    assert reproduction_summary(table).text == f"Of {len(table)} quantities: {len(table)} same."

@@ -16,7 +16,19 @@ from horizont.reporting.registry import find_entry
 FOLDER = Path(__file__).parents[2] / "notebooks"
 #: Without those that only try a framework in its own kernel.
 NOTEBOOKS = sorted(path for path in FOLDER.rglob("*.ipynb") if path.parent.name != "kernels")
-SUBJECTS = ("data", "equivalence", "overview", "decision", "claims", "frameworks", "start")
+SUBJECTS = (
+    *("data", "equivalence", "overview", "decision", "claims", "frameworks", "start"),
+    "your-run",
+)
+    "data",
+    "equivalence",
+    "overview",
+    "decision",
+    "claims",
+    "frameworks",
+    "start",
+    "your-run",
+)
 
 
 def test_every_kind_view_and_subject_has_a_notebook():

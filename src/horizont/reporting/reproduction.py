@@ -54,11 +54,14 @@ def _with_interval(row: Mapping[Any, Any], name: str, scale: float) -> str:
     return format_number(value, form) + ("" if interval == "–" else f" [{interval}]")
 
 
-def reproduction_summary(comparison: pd.DataFrame) -> str:
+@table("reproduction_summary")
+def reproduction_summary(comparison: pd.DataFrame) -> Message:
     """Return how many quantities had each outcome, as a sentence."""
+    if comparison.empty:
+        return Message(NOTHING_COMPARABLE)
     counts = comparison["outcome"].value_counts()
     found = [f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if outcome in counts]
-    return f"Of {len(comparison)} quantities: {', '.join(found)}."
+    return Message(f"Of {len(comparison)} quantities: {', '.join(found)}.")
 
 
 @table("changed_verdicts", title="Verdicts that would change")
@@ -77,7 +80,11 @@ MACHINES_TITLE = "What differs between the machines and their software"
 def machine_table(machines: pd.DataFrame) -> TableOutput | Message:
     """Build the table of the facts of both machines that differ."""
     facts = changed_facts(machines)
-    return text_table(facts) if len(facts) else Message("Machines and software are equal.")
+    if facts.empty:
+        return Message("Machines and software are equal.")
+    if facts["reference"].eq("–").all() or facts["this study"].eq("–").all():
+        return Message(NOTHING_COMPARABLE)
+    return text_table(facts)
 
 
 def changed_facts(machines: pd.DataFrame) -> pd.DataFrame:

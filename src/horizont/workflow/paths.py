@@ -62,6 +62,11 @@ class Paths:
         """Return the folder of an experiment's packed records."""
         return self.reference / experiment
 
+    def reference_page(self, experiment: str, workload: str, view: str = "") -> Path:
+        """Return the executed notebook of packed records, of an experiment or of a view of it."""
+        name = "-".join(filter(None, ["reference", view, experiment, workload]))
+        return self.reference / "notebooks" / experiment / f"{name}.ipynb"
+
     def experiment_page(self, experiment: str, workload: str) -> Path:
         """Return the executed notebook of an experiment on a workload."""
         return self.executed_notebooks / experiment / f"{experiment}-{workload}.ipynb"

@@ -11,7 +11,7 @@ from horizont.analysis.reproduction import Results
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
 from horizont.errors import UserError
-from horizont.records.pack import MANIFEST, PackContext, write_pack
+from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
 from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.workflow.check import with_local_fallback
@@ -98,6 +98,24 @@ def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
     return len(records)
 
 
+def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
+    """Open the pack of an experiment, and the settings of the study that it is from.
+
+    Raises
+    ------
+    UserError
+        If there is no pack, its settings were changed, or it has another format.
+    """
+    pack = Pack(paths.pack(name))
+    pack.read(PARAMS)
+    return pack, read_study(pack.folder / PARAMS)
+
+
+def packed_experiments(paths: Paths) -> list[str]:
+    """List the experiments that have a pack."""
+    return sorted(path.parent.name for path in paths.reference.glob(f"*/{MANIFEST}"))
+
+
 def open_reference(paths: Paths) -> Results:
     """Open the records of all packs of the reference, with the status of their certificates.
 
@@ -106,7 +124,7 @@ def open_reference(paths: Paths) -> Results:
     UserError
         If a pack was changed or has another format.
     """
-    packs = [Pack(path.parent) for path in sorted(paths.reference.glob(f"*/{MANIFEST}"))]
+    packs = [Pack(paths.pack(name)) for name in packed_experiments(paths)]
     certificates: dict[str, dict[str, str]] = {}
     for pack in packs:
         for workload, status in pack.manifest.certificates.items():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from horizont.analysis.changes import compare_machines
 from horizont.analysis.reproduction import Results, changed_verdicts, compare_with_reference
+from horizont.records.record import Record
 from horizont.reporting.reproduction import (
     MACHINES_TITLE,
     NO_VERDICT_CHANGES,
@@ -21,8 +24,15 @@ from horizont.workflow.results import available_evidence, open_console, print_ta
 SAME, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
 
 
-def both_results(paths: Paths | None = None) -> tuple[Results, Results]:
+def both_results(
+    experiments: Collection[str] = (), paths: Paths | None = None
+) -> tuple[Results, Results]:
     """Open the records of the reference and of the study, as far as there are any.
+
+    Parameters
+    ----------
+    experiments
+        Only these; by default all.
 
     Raises
     ------
@@ -30,10 +40,18 @@ def both_results(paths: Paths | None = None) -> tuple[Results, Results]:
         If a pack was changed or has another format.
     """
     paths = paths or study_paths()
-    return open_reference(paths), Results(*available_evidence(paths))
+    reference, own = (
+        results._replace(records=[r for r in results.records if _is_selected(r, experiments)])
+        for results in (open_reference(paths), Results(*available_evidence(paths)))
+    )
+    return reference, own
 
 
-def show_reproduction(paths: Paths) -> int:
+def _is_selected(record: Record, experiments: Collection[str]) -> bool:
+    return not experiments or record.run.experiment in experiments
+
+
+def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
     """Print what was expected and what was obtained, and the verdicts that would change.
 
     Returns
@@ -47,7 +65,7 @@ def show_reproduction(paths: Paths) -> int:
     UserError
         If a pack was changed or has another format.
     """
-    reference, own = both_results(paths)
+    reference, own = both_results(experiments, paths)
     comparison = compare_with_reference(reference.records, own.records)
     console = open_console()
     if comparison.empty:
@@ -67,5 +85,5 @@ def show_reproduction(paths: Paths) -> int:
     else:
         columns = list(changes.columns)
         print_table(console, changes, "Changed verdicts", text=columns, wrapped=columns)
-    console.print(reproduction_summary(comparison))
+    console.print(reproduction_summary(comparison).text)
     return SAME if set(comparison["outcome"]) == {"same"} else DIFFERENT
