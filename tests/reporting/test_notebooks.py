@@ -20,15 +20,6 @@ SUBJECTS = (
     *("data", "equivalence", "overview", "decision", "claims", "frameworks", "start"),
     "your-run",
 )
-    "data",
-    "equivalence",
-    "overview",
-    "decision",
-    "claims",
-    "frameworks",
-    "start",
-    "your-run",
-)
 
 
 def test_every_kind_view_and_subject_has_a_notebook():
