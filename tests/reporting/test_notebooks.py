@@ -28,6 +28,13 @@ def test_every_kind_view_and_subject_has_a_notebook():
     assert names >= {*get_args(Kind), *views, *SUBJECTS}
 
 
+@pytest.mark.parametrize("name", [*get_args(Kind), *(f"views/{view}" for view in get_args(View))])
+def test_every_kind_and_view_reports_the_reference_too(name):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    assert "reference = False" in cells[1].source
+    assert "(experiment, workload, reference=reference)" in cells[2].source
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_shows_only_registered_names(path):
     code = "\n".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from horizont.records.files import read_json, write_json
 from horizont.records.pack import MANIFEST
 from horizont.records.packed_record import Pack
 from horizont.records.provenance import run_key
+from horizont.workflow.book import page_sources, planned_pages
 from horizont.workflow.compare import read_folder
+from horizont.workflow.pages import open_page
 from horizont.workflow.paths import Paths
 from horizont.workflow.provenance import run_provenance
+from horizont.workflow.publish import NO_CERTIFICATE
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -125,6 +129,27 @@ def test_the_exit_status_is_that_of_the_comparison(
     assert main(["pack", "local"]) == 0
     assert main(["reproduce"]) == 1  # one block decides nothing
     assert " other." in capsys.readouterr().out
+
+
+def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    measured.params.write_text(measured.params.read_text().replace("seed: ", "seed: 1"))
+    shutil.rmtree(measured.all_records)
+    shutil.rmtree(measured.prepared_sets)
+    page = open_page("local", WORKLOAD, reference=True)
+    assert [record.run.seed for record in page.records] == [page.study.seed] * 3
+    assert page.dataset.source == "synthetic"
+    assert set(page.certificate.values()) == {NO_CERTIFICATE}
+    page.publish()
+    assert not measured.metrics("local").exists()
+    study = read_study(measured.params)
+    pages = [path for _, path in planned_pages(study, measured)]
+    own = measured.reference_page("local", WORKLOAD)
+    assert pages.index(measured.executed_notebooks / "your-run.ipynb") < pages.index(own)
+    assert measured.reference_page("local", WORKLOAD, "verdicts") in pages
+    assert page_sources(study, measured)[own.stem] == "reports/reference/local"
+    shutil.rmtree(measured.reference)
+    assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
 
 
 def test_the_packs_of_the_project_are_intact_and_small() -> None:
