@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 from tests.analysis.record_maker import make_record
@@ -33,7 +34,7 @@ LARGEST_BYTES = 40 * 2**20
 
 @pytest.fixture
 def measured(study_folder: Paths) -> Paths:
-    """Give the experiment `local` of the tiny profile its data and synthetic records."""
+    """Write data and synthetic records for the experiment `local` of the tiny profile."""
     values = yaml.safe_load(study_folder.params.read_text())
     values["experiments"]["local"]["systems"] = ["tensorflow/local", "pytorch/local", "mxnet/local"]
     study_folder.params.write_text(yaml.safe_dump(values))
@@ -113,7 +114,7 @@ def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:
 
 
 def _rename_as_measured(paths: Paths) -> None:
-    """Give synthetic records the names of those of the current code and machine."""
+    """Rename synthetic records: they get the names of those of the current code and machine."""
     for record in read_folder(paths.all_records):
         dataset = read_description(paths.prepared(record.run.workload.dataset))
         key = run_key(record.run, run_provenance(record.run, dataset))
@@ -150,6 +151,24 @@ def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
     assert page_sources(study, measured)[own.stem] == "reports/reference/local"
     shutil.rmtree(measured.reference)
     assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
+
+
+def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
+    values = yaml.safe_load(measured.params.read_text())
+    values["experiments"]["local"]["views"] = []
+    measured.params.write_text(yaml.safe_dump(values))
+    assert main(["pack", "local"]) == 0
+    shutil.rmtree(measured.all_records)
+    path = measured.notebooks / "training.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = notebook.cells[:3]  # the parameters, and the page with its title
+    nbformat.write(notebook, path)
+    assert main(["experiment", "local", "--reference"]) == 0
+    (executed,) = (measured.reference / "notebooks").rglob("*.ipynb")
+    assert executed == measured.reference_page("local", WORKLOAD)
+    assert "LeNet-5 on CIFAR-10 (synthetic stand-in)" in executed.read_text()
+    assert not measured.all_records.exists()
+    assert not measured.executed_notebooks.exists()
 
 
 def test_the_packs_of_the_project_are_intact_and_small() -> None:

@@ -128,7 +128,7 @@ def test_a_clone_with_packs_does_not_measure_them_again(copy: Path, tmp_path: Pa
     clone = tmp_path / "clone"
     git(copy, "clone", "-q", str(copy), str(clone))
     assert horizont(copy, "pack", "local").returncode == 0
-    shutil.move(copy / "reports" / "reference", clone / "reports" / "reference")
+    shutil.move(Paths(copy).pack("local"), Paths(clone).pack("local"))
     pipeline = (clone / "dvc.yaml").read_text()
     (clone / "dvc.yaml").write_text(pipeline.replace("reference: []", "reference: [local]"))
     command = (sys.executable, "-m", "dvc", "repro", "--single-item", "reference@local")
@@ -138,7 +138,7 @@ def test_a_clone_with_packs_does_not_measure_them_again(copy: Path, tmp_path: Pa
         assert words in ran.stdout
         with (clone / "src" / "horizont" / "training" / "loop.py").open("a") as code:
             code.write("CHANGED = True\n")
-    Pack(clone / "reports" / "reference" / "local").check()
+    Pack(Paths(clone).pack("local")).check()
     assert not (clone / "records").exists()
 
 
