@@ -55,6 +55,9 @@ def test_everything_else_is_unchanged(pack: Pack, originals: list[Record]) -> No
         assert record.environment == original.environment
         assert record.events() == original.events()
         assert record.start_time_s == original.start_time_s
+        assert original.location == "records/distributed/lenet5-cifar10"
+        assert record.location == "reports/reference/distributed/runs.parquet"
+        assert f"lenet5-cifar10/{record.folder.name}" in pack.rows
     assert pack.manifest.certificates == CONTEXT.certificates
     assert pack.read("params.yaml").decode() == CONTEXT.params
 

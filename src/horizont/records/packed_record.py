@@ -105,6 +105,11 @@ class PackedRecord(Record):
     pack: Pack = field(compare=False, kw_only=True, repr=False)
     row: dict[str, Any] = field(compare=False, kw_only=True, repr=False)
 
+    @property
+    def location(self) -> str:
+        """Where a page refers the reader to: the table of runs in the reference."""
+        return f"reports/reference/{self.run.experiment}/{RUNS}"
+
     @cached_property
     def _columns(self) -> dict[str, list[str]]:
         """The columns of each of the run's tables."""

@@ -156,6 +156,11 @@ class Record:
         return self.has_file("operators.parquet")
 
     @property
+    def location(self) -> str:
+        """Where a page refers the reader to: the folder of records in a study."""
+        return f"records/{self.run.experiment}/{self.run.workload_name}"
+
+    @property
     def start_time_s(self) -> float:
         """The start of the run in Unix time; NaN if it was not logged."""
         return next((float(event["time_unix_s"]) for event in self.events()), nan)
