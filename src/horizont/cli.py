@@ -168,11 +168,16 @@ def verify(
 
 
 @app.command()
-def experiment(name: Experiment) -> None:
+def experiment(
+    name: Experiment,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="only the notebooks, on its packed records")
+    ] = False,
+) -> None:
     """Execute the missing runs of an experiment, and its notebooks."""
-    from horizont.workflow.experiment import execute_experiment
+    from horizont.workflow.experiment import execute_experiment, execute_reference_pages
 
-    execute_experiment(name)
+    (execute_reference_pages if reference else execute_experiment)(name)
 
 
 @app.command()
@@ -264,6 +269,36 @@ def compare(
     from horizont.workflow.compare import compare_records
 
     return compare_records(before, after, fail_above)
+
+
+@app.command()
+def pack(experiment: Experiment) -> None:
+    """Pack the records of an experiment into reports/reference."""
+    from horizont.workflow.reference import pack_experiment
+
+    print(pack_experiment(experiment, study_paths()))
+
+
+@app.command()
+def unpack(
+    experiment: Annotated[str, typer.Argument(help="an experiment of reports/reference")],
+    folder: Annotated[Path, typer.Argument(help="for the records, in a new folder there")],
+) -> None:
+    """Restore packed records to folders."""
+    from horizont.workflow.reference import unpack_experiment
+
+    number = unpack_experiment(experiment, folder, study_paths())
+    print(f"{folder / experiment}: {number} records, checked by SHA-256")
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[list[str] | None, typer.Argument(help="only these")] = None,
+) -> int:
+    """Compare the study with the reference; exit 0 if all is the same, 2 if nothing compares."""
+    from horizont.workflow.reproduce import show_reproduction
+
+    return show_reproduction(study_paths(), experiments or ())
 
 
 @app.command()

@@ -14,7 +14,6 @@ from horizont.data.prepared import ImageData, load
 from horizont.errors import MissingFramework, UserError
 from horizont.networks.catalogue import network_for
 from horizont.networks.weights import initial_weights
-from horizont.records.files import read_table
 from horizont.records.record import Record
 from horizont.workflow.measure import execute_runs
 from horizont.workflow.paths import Paths, study_paths
@@ -59,7 +58,7 @@ def train_first_layer(steps: int) -> FirstLayer:
         after = weights["conv1.weight"]
     pixels = np.asarray(images.test_images[0], dtype=np.float64) / 255
     mean, deviation = (np.array(v)[:, None, None] for v in (about.mean, about.std))
-    losses = np.array(read_table(record.folder / "steps.parquet")["loss"].to_pylist())
+    losses = np.array(record.steps()["loss"].to_pylist())
     return FirstLayer(before, after, (pixels - mean) / deviation, losses)
 
 

@@ -109,8 +109,8 @@ Extend Extract Fetch Fill Filter Finalize Find Finish Fit Flatten Flush Format F
 Generate Group Handle Hash Hide Highlight Identify Import Indent Inject Insert Install Integrate
 Interpolate Interrupt Invert Join Judge Keep Kill Label Launch Leave Limit Link List Listen Load
 Locate Lock Log Make Map Mark Mask Match Measure Merge Migrate Minimise Mirror Monitor Move Multiply
-Name Normalise Number Open Order Overlay Pad Pair Parse Pause Permute Perturb Pick Place Plan Plot
-Poll Pool Predict Prefix Prepare Print Process Profile Propagate Publish Push Query Queue Quote
+Name Normalise Number Open Order Overlay Pack Pad Pair Parse Pause Permute Perturb Pick Place Plan
+Plot Poll Pool Predict Prefix Prepare Print Process Profile Propagate Publish Push Query Queue Quote
 Raise Randomise Rank Read Receive Recommend Reconnect Record Reduce Refer Refuse Register Release
 Remove Rename Render Reorder Repeat Replace Report Request Reserve Reset Reshape Resolve Restore
 Resume Return Reverse Rotate Round Run Sample Save Scale Scatter Schedule Score Search Seed Select

@@ -16,13 +16,23 @@ from horizont.reporting.registry import find_entry
 FOLDER = Path(__file__).parents[2] / "notebooks"
 #: Without those that only try a framework in its own kernel.
 NOTEBOOKS = sorted(path for path in FOLDER.rglob("*.ipynb") if path.parent.name != "kernels")
-SUBJECTS = ("data", "equivalence", "overview", "decision", "claims", "frameworks", "start")
+SUBJECTS = (
+    *("data", "equivalence", "overview", "decision", "claims", "frameworks", "start"),
+    "your-run",
+)
 
 
 def test_every_kind_view_and_subject_has_a_notebook():
     names = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in NOTEBOOKS}
     views = {f"views/{view}" for view in get_args(View)}
     assert names >= {*get_args(Kind), *views, *SUBJECTS}
+
+
+@pytest.mark.parametrize("name", [*get_args(Kind), *(f"views/{view}" for view in get_args(View))])
+def test_every_kind_and_view_reports_the_reference_too(name):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    assert "reference = False" in cells[1].source
+    assert "(experiment, workload, reference=reference)" in cells[2].source
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -44,6 +44,11 @@ def test_the_executed_copy_has_no_times(paths: Paths) -> None:
     assert (paths.notebooks / "demo.ipynb").read_text() == source
 
 
+def test_equal_outputs_make_equal_files(paths: Paths) -> None:
+    contents = {run_notebook("demo", {"number": 3}, paths).read_bytes() for _ in range(2)}
+    assert len(contents) == 1
+
+
 def test_links_of_the_executed_copy_are_valid(paths: Paths) -> None:
     out = run_notebook("demo", {}, paths)
     text = nbformat.read(out, as_version=4).cells[-1].source

@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.analysis.all_quantities import assert_equal_quantities
 from tests.conftest import ROOT, horizont_processes
 
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, SYSTEMS, installed_version
 from horizont.launchers.base import unavailable_reason
+from horizont.records.pack import PackContext, write_pack
+from horizont.records.packed_record import Pack
+from horizont.workflow.compare import read_folder
 from horizont.workflow.paths import Paths
 
 pytestmark = pytest.mark.pipeline
@@ -108,6 +112,34 @@ def test_every_planned_run_has_its_record(copy: Path) -> None:
         skipped = missing() or unavailable_reason(study.experiment(experiment).topology)
         expected = {"ok"} | ({"skipped"} if skipped else set())
         assert {record["status"] for record in records} <= expected
+
+
+@pytest.mark.usefixtures("done")
+def test_packed_records_give_the_same_numbers(copy: Path, tmp_path: Path) -> None:
+    paths = Paths(copy)
+    for experiment in read_study(paths.params).experiments:
+        originals = read_folder(paths.all_records / experiment)
+        write_pack(tmp_path / experiment, originals, PackContext("", "", {}, {}))
+        assert_equal_quantities(Pack(tmp_path / experiment).records(), originals)
+
+
+@pytest.mark.usefixtures("done")
+def test_a_clone_with_packs_does_not_measure_them_again(copy: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(copy, "clone", "-q", str(copy), str(clone))
+    assert horizont(copy, "pack", "local").returncode == 0
+    shutil.move(Paths(copy).pack("local"), Paths(clone).pack("local"))
+    pipeline = (clone / "dvc.yaml").read_text()
+    (clone / "dvc.yaml").write_text(pipeline.replace("reference: []", "reference: [local]"))
+    command = (sys.executable, "-m", "dvc", "repro", "--single-item", "reference@local")
+    for words in ("Verifying outputs in frozen stage", "didn't change"):
+        ran = run(clone, *command)
+        assert ran.returncode == 0, ran.stderr
+        assert words in ran.stdout
+        with (clone / "src" / "horizont" / "training" / "loop.py").open("a") as code:
+            code.write("CHANGED = True\n")
+    Pack(Paths(clone).pack("local")).check()
+    assert not (clone / "records").exists()
 
 
 def missing() -> list[str]:

@@ -16,7 +16,13 @@ from horizont.analysis.runs import resources_label, table_order
 from horizont.analysis.steps import means_by_run
 from horizont.records.record import Record
 from horizont.records.schema import PHASES
-from horizont.statistics.intervals import LEVEL, RESAMPLES, Estimate, attainable_level
+from horizont.statistics.intervals import (
+    LEVEL,
+    RESAMPLES,
+    Estimate,
+    attainable_level,
+    median_interval,
+)
 
 #: Ratios within this factor of one count as no change.
 SAME_WITHIN = 1.1
@@ -58,9 +64,10 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
     the phases of one worker's instrumented step.
 
     One row per work and quantity: ``experiment, workload, system, point, quantity``, medians
-    ``before`` and ``after``, ``ratio`` of after to before with ``low``, ``high`` and ``level``,
-    ``n_before``, ``n_after``, and ``change``: ``worse`` or ``better`` if the interval lies wholly
-    on one side of 1, ``same`` if it lies within `SAME_WITHIN`, ``inconclusive`` otherwise.
+    ``before`` and ``after`` with ``before_low``, ``before_high``, ``after_low``, ``after_high``,
+    ``ratio`` of after to before with ``low``, ``high`` and ``level``, ``n_before``, ``n_after``,
+    and ``change``: ``worse`` or ``better`` if the interval lies wholly on one side of 1, ``same``
+    if it lies within `SAME_WITHIN`, ``inconclusive`` otherwise.
     Quantities that a side did not measure have no row.
     """
     first, second = group_by_work(before, after)
@@ -80,15 +87,16 @@ def compare_quantities(before: Sequence[Record], after: Sequence[Record]) -> pd.
                     "system": key.system,
                     "point": key.label(),
                     "quantity": name,
-                    "before": known_before.median(),
-                    "after": known_after.median(),
+                    **median_interval(known_before).columns("before", "before_low", "before_high"),
+                    **median_interval(known_after).columns("after", "after_low", "after_high"),
                     **ratio.columns("ratio", "low", "high", "level"),
                     "n_before": len(known_before),
                     "n_after": len(known_after),
                     "change": _classify_change(ratio, more_is_worse=name != "examples_per_s"),
                 }
             )
-    columns = ["experiment", "workload", "system", "point", "quantity", "before", "after"]
+    columns = ["experiment", "workload", "system", "point", "quantity"]
+    columns += ["before", "before_low", "before_high", "after", "after_low", "after_high"]
     columns += ["ratio", "low", "high", "level", "n_before", "n_after", "change"]
     table = pd.DataFrame(rows, columns=columns)
     order = ["experiment", "workload", "system"]

@@ -53,7 +53,7 @@ def resources_label(run: Run) -> str:
 
 def steps_of(record: Record) -> pd.DataFrame:
     """Read the steps of a record; empty if the run wrote none."""
-    if not (record.folder / "steps.parquet").exists():
+    if not record.has_file("steps.parquet"):
         return pd.DataFrame(columns=["step", "worker", "kind", "examples", "start_s", "step_s"])
     frame: pd.DataFrame = record.steps().to_pandas()
     return frame
@@ -61,7 +61,7 @@ def steps_of(record: Record) -> pd.DataFrame:
 
 def samples_of(record: Record) -> pd.DataFrame:
     """Read the resource samples of a record; empty if the sampler did not run."""
-    if not (record.folder / "samples.parquet").exists():
+    if not record.has_file("samples.parquet"):
         return pd.DataFrame(columns=["time_s", "scope", "name", "pid"])
     frame: pd.DataFrame = record.samples().to_pandas()
     return frame

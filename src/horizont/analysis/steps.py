@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import nan
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from horizont.analysis.runs import PHASES_AND_OTHER, by_system, concat_tables, steps_of
 from horizont.config.system import parse_system
-from horizont.records.record import Record, read_record
+from horizont.records.record import Record
 from horizont.records.schema import PHASES
 from horizont.statistics.intervals import median_interval, paired_ratio
 
@@ -46,13 +45,12 @@ def _reduced_steps(record: Record) -> tuple[pd.Series, pd.DataFrame]:
     A finished record does not change and the tables of a book read each one many times, so the
     result is cached.
     """
-    path = record.folder / "steps.parquet"
-    return _reduce_steps(record.folder, path.stat().st_mtime_ns if path.exists() else 0)
+    return _reduce_steps(record, record.file_version("steps.parquet"))
 
 
 @lru_cache(maxsize=4096)
-def _reduce_steps(folder: Path, _modified_ns: int) -> tuple[pd.Series, pd.DataFrame]:
-    steps = steps_of(read_record(folder))
+def _reduce_steps(record: Record, _version: object) -> tuple[pd.Series, pd.DataFrame]:
+    steps = steps_of(record)
     breakdown = phase_breakdown(steps)
     by_kind = steps.groupby("kind")["step_s"].mean()
     step_s = {f"{kind}_s": by_kind.get(kind, nan) for kind in ("timed", "instrumented")}

@@ -19,7 +19,6 @@ from horizont.analysis.runs import (
 from horizont.analysis.steps import step_means
 from horizont.analysis.throughput import throughput_by_run
 from horizont.errors import UserError
-from horizont.records.files import read_events
 from horizont.records.record import Record
 from horizont.statistics.comparison import ALPHA, MARGIN, SPREAD_WARNING, drift, spread, verdict
 from horizont.statistics.self_comparison import SelfComparison, compare_with_itself
@@ -162,7 +161,7 @@ def stability(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     for system, runs in by_system(records).items():
         rates = throughput_by_run(runs)["examples_per_s"]
-        correlation, p = drift([_start_time_s(record) for record in runs], rates)
+        correlation, p = drift([record.start_time_s for record in runs], rates)
         relative_spread, disturbed = spread(rates), sum(r.result.disturbed for r in runs)
         warnings = {
             "spread": relative_spread > SPREAD_WARNING,
@@ -181,13 +180,3 @@ def stability(records: Sequence[Record]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def _start_time_s(record: Record) -> float:
-    """Return the start of a run in Unix time; NaN if it was not logged.
-
-    The clock of the steps restarts with the machine, and a study may be interrupted.
-    """
-    path = record.folder / "events.jsonl"
-    events = read_events(path) if path.exists() else []
-    return float(events[0].get("time_unix_s", nan)) if events else nan

@@ -28,7 +28,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from horizont.config.base import parse_config
 from horizont.config.run import Run
 from horizont.errors import UserError
 from horizont.records import format1
-from horizont.records.files import append_event, read_json, read_table, write_json
+from horizont.records.files import append_event, read_events, read_json, read_table, write_json
 from horizont.records.results import FaultReport, RunResult
 
 FORMAT = 2
@@ -122,13 +123,17 @@ def writer_alive(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Record:
-    """A complete record, opened for reading."""
+    """A complete record, opened for reading; two of the same folder are equal.
+
+    Everything else reads a record by these methods, because the files of one from a pack do not
+    exist (:class:`horizont.records.pack.PackedRecord`). The methods name files as in format 2.
+    """
 
     folder: Path
-    run: Run
-    environment: dict[str, Any]
-    result: RunResult
-    format: int = FORMAT
+    run: Run = field(compare=False)
+    environment: dict[str, Any] = field(compare=False)
+    result: RunResult = field(compare=False)
+    format: int = field(default=FORMAT, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -138,7 +143,7 @@ class Record:
     @property
     def is_final(self) -> bool:
         """Whether the run need not be repeated: it succeeded, or failed because of its fault."""
-        return self.ok or self.path("fault_report.json").exists()
+        return self.ok or self.has_file("fault_report.json")
 
     @property
     def failed_unexpectedly(self) -> bool:
@@ -148,7 +153,17 @@ class Record:
     @property
     def is_profiled(self) -> bool:
         """Whether the record has a profile of operators."""
-        return self.path("operators.parquet").exists()
+        return self.has_file("operators.parquet")
+
+    @property
+    def location(self) -> str:
+        """Where a page refers the reader to: the folder of records in a study."""
+        return f"records/{self.run.experiment}/{self.run.workload_name}"
+
+    @property
+    def start_time_s(self) -> float:
+        """The start of the run in Unix time; NaN if it was not logged."""
+        return next((float(event["time_unix_s"]) for event in self.events()), nan)
 
     def has(self, capability: str) -> bool:
         """Whether the launcher of the run had a capability, for example `byte_counters`."""
@@ -156,21 +171,24 @@ class Record:
 
     def fault_report(self) -> FaultReport | None:
         """Read the consequences of the injected fault; None if no fault was injected."""
-        path = self.path("fault_report.json")
-        if not path.exists():
+        if not self.has_file("fault_report.json"):
             return None
-        values = read_json(path)
+        values = self.read_json("fault_report.json")
         if self.format == 1:
             values = format1.convert_fault_report(values)
-        return parse_config(FaultReport, values, path.name)
+        return parse_config(FaultReport, values, "fault_report.json")
+
+    def events(self) -> list[dict[str, Any]]:
+        """Read the event log; empty if there is none."""
+        return read_events(self.path("events.jsonl"))
 
     def steps(self) -> pa.Table:
         """Read the steps, a row per step and worker."""
-        return self._read("steps.parquet")
+        return self.read_table("steps.parquet")
 
     def samples(self) -> pa.Table:
         """Read the resource samples, a row per sample and process."""
-        return self._read("samples.parquet")
+        return self.read_table("samples.parquet")
 
     def evaluation(self) -> pa.Table | None:
         """Read the evaluations: ``step``, ``time_s``, ``test_accuracy`` or ``test_perplexity``.
@@ -189,18 +207,31 @@ class Record:
 
     def updates(self) -> pa.Table:
         """Read the updates that the servers applied, in their order."""
-        return self._read("updates.parquet")
+        return self.read_table("updates.parquet")
 
     def path(self, name: str) -> Path:
-        """Return the path of a file, by its name in format 2."""
+        """Return the path of a file."""
         return self.folder / (format1.FILES.get(name, name) if self.format == 1 else name)
 
-    def _read(self, name: str) -> pa.Table:
+    def has_file(self, name: str) -> bool:
+        """Whether the record has a file."""
+        return self.path(name).exists()
+
+    def file_version(self, name: str) -> object:
+        """Return a value that changes with the content of a file; None if there is no file."""
+        return self.path(name).stat().st_mtime_ns if self.has_file(name) else None
+
+    def read_json(self, name: str) -> Any:
+        """Read a JSON file as it was written."""
+        return read_json(self.path(name))
+
+    def read_table(self, name: str) -> pa.Table:
+        """Read a Parquet file, with the columns of format 2."""
         table = read_table(self.path(name))
         return format1.convert_table(table) if self.format == 1 else table
 
     def _read_optional(self, name: str) -> pa.Table | None:
-        return self._read(name) if self.path(name).exists() else None
+        return self.read_table(name) if self.has_file(name) else None
 
 
 def read_record(folder: Path) -> Record:
@@ -234,10 +265,25 @@ def read_run(folder: Path) -> tuple[Run, int]:
     UserError
         If the file is missing or damaged, or the format is unknown.
     """
-    spec = read_json(folder / "spec.json")
+    return parse_spec(read_json(folder / "spec.json"), folder / "spec.json")
+
+
+def parse_spec(spec: dict[str, Any], path: Path) -> tuple[Run, int]:
+    """Parse the content of ``spec.json``: the run, and the number of the record's format.
+
+    Parameters
+    ----------
+    path
+        Where it is from, for messages.
+
+    Raises
+    ------
+    UserError
+        If a value is wrong or the format is unknown.
+    """
     number = spec.pop("format", None)
     if number not in (1, FORMAT):
-        raise UserError(f"{folder / 'spec.json'}: format", number, f"1 or {FORMAT}")
+        raise UserError(f"{path}: format", number, f"1 or {FORMAT}")
     if number == 1:
         spec = format1.convert_run(spec)
     return parse_config(Run, spec, "spec.json"), number

@@ -133,8 +133,7 @@ def explain_verdict(
     `row` is of the table of verdicts, `names` are the labels of the systems.
     """
     a, b = names[row["a"]], names[row["b"]]
-    run = drilldown.pair.records_a[0].run
-    folder = f"records/{run.experiment}/{run.workload_name}"
+    folder = drilldown.pair.records_a[0].location
     if row["outcome"] == NOT_COMPARABLE:
         text = f"{a} and {b} are not compared: {shorten(row['reason'])}."
         return TracedSentence((text,), folder)

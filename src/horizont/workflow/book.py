@@ -8,6 +8,7 @@ from horizont.config.study import Study, read_study
 from horizont.errors import UserError
 from horizont.reporting.book import PDF_NAME, build_book, external_resources
 from horizont.workflow.paths import Paths
+from horizont.workflow.reference import open_pack, packed_experiments
 from horizont.workflow.results import check_claims
 
 
@@ -28,7 +29,7 @@ def assemble_book(paths: Paths) -> Path:
     check_claims(paths)
     study = read_study(paths.params)
     front = build_book(
-        planned_pages(study, paths), paths.docs / "book", paths.book, page_sources(study)
+        planned_pages(study, paths), paths.docs / "book", paths.book, page_sources(study, paths)
     )
     # Only the PDF is committed: the site is built from what is.
     (paths.book / PDF_NAME).replace(paths.reports / PDF_NAME)
@@ -78,6 +79,7 @@ def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
         ("Decision", executed / "decision.ipynb"),
         ("Published and measured", executed / "claims.ipynb"),
         *_view_pages(study, paths, "resources"),
+        *_reference_pages(paths),
         ("Bibliography", documents / "bibliography.md"),
     ]
 
@@ -91,9 +93,30 @@ def _view_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]
     ]
 
 
-def page_sources(study: Study) -> dict[str, str]:
+def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
+    """List the pages of the packed records, a chapter per experiment, after *Your run*."""
+    pages = []
+    for name in packed_experiments(paths):
+        _, study = open_pack(name, paths)
+        experiment = study.experiment(name)
+        chapter = f"Reference: {study.experiment_title(name)}"
+        pages += [
+            (chapter, paths.reference_page(name, workload, view))
+            for workload in experiment.workloads
+            for view in ("", *experiment.views)
+        ]
+    return [("Your run", paths.executed_notebooks / "your-run.ipynb"), *pages] if pages else []
+
+
+def page_sources(study: Study, paths: Paths) -> dict[str, str]:
     """Return where the values of each page come from, by the name of its notebook."""
-    sources = {"claims": "reports/claims.json", "overview": "reports/metrics"}
+    reference = {
+        path.stem: f"reports/reference/{path.parent.name}"
+        for chapter, path in _reference_pages(paths)
+        if path.is_relative_to(paths.reference)
+    }
+    sources = {"your-run": "reports/reference and records", **reference} if reference else {}
+    sources |= {"claims": "reports/claims.json", "overview": "reports/metrics"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
             for prefix in ("", *(f"{view}-" for view in experiment.views)):

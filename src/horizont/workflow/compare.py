@@ -9,6 +9,8 @@ from rich.console import Console
 
 from horizont.analysis.changes import compare_machines, compare_quantities, unmatched_work
 from horizont.errors import UserError
+from horizont.records.pack import MANIFEST
+from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.workflow.blocks import ANCHORS_FOLDER, SUPERSEDED_FOLDER
 from horizont.workflow.results import open_console, print_table
@@ -56,7 +58,7 @@ def compare_records(before: Path, after: Path, fail_above: float | None = None) 
 
 
 def read_folder(folder: Path) -> list[Record]:
-    """Open all records below a folder.
+    """Open all records below a folder, packed or not.
 
     Raises
     ------
@@ -70,6 +72,8 @@ def read_folder(folder: Path) -> list[Record]:
     found = [path for path in found if path.parent.name not in beside]
     finished = (path for path in found if "/." not in f"/{path.relative_to(folder)}")
     records = [read_record(path) for path in finished]
+    for manifest in sorted(folder.rglob(MANIFEST)):
+        records += Pack(manifest.parent).records()
     if not records:
         raise UserError("folder of records", str(folder), "a folder with records")
     return records

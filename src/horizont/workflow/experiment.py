@@ -12,6 +12,7 @@ from horizont.workflow.check import load_study, with_local_fallback
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.reference import open_pack
 
 
 def execute_experiment(name: str, paths: Paths | None = None) -> list[Path]:
@@ -54,6 +55,36 @@ def execute_views(name: str, paths: Paths | None = None) -> list[Path]:
         _execute(f"views/{view}", name, workload, paths, paths.view_page(name, workload, view))
         for view in experiment.views
         for workload in experiment.workloads
+    ]
+
+
+def execute_reference_pages(name: str, paths: Paths | None = None) -> list[Path]:
+    """Execute the notebooks of an experiment and of its views on its packed records.
+
+    Raises
+    ------
+    UserError
+        If there is no intact pack.
+    NotebookFailed
+        If a cell raises.
+    """
+    paths = paths or study_paths()
+    _, study = open_pack(name, paths)
+    experiment = study.experiment(name)
+    notebooks = [
+        ("", str(experiment.kind)),
+        *((view, f"views/{view}") for view in experiment.views),
+    ]
+    shutil.rmtree(paths.reference / "notebooks" / name, ignore_errors=True)
+    return [
+        run_notebook(
+            notebook,
+            {"experiment": name, "workload": workload, "reference": True},
+            paths,
+            paths.reference_page(name, workload, view),
+        )
+        for workload in experiment.workloads
+        for view, notebook in notebooks
     ]
 
 

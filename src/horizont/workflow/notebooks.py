@@ -16,6 +16,9 @@ from horizont.workflow.progress import forwarded_progress
 
 KERNEL_NAME = "python3"
 
+#: Papermill's tag of the cell that it inserts with the given parameters.
+INJECTED_TAG = "injected-parameters"
+
 #: Time for an interrupted kernel to end the processes of a run; it is interrupted again after
 #: half of it, and killed at the end. A run takes some seconds to end.
 SHUTDOWN_TIMEOUT_S = 60.0
@@ -111,7 +114,7 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
 
 
 def _clean_copy(path: Path, source_folder: Path) -> None:
-    """Remove papermill's times and paths, which differ in every execution, and rebase links.
+    """Remove papermill's times, paths and names, which differ in every execution; rebase links.
 
     Those that lead out of the folder of the notebook would not be valid in that of the copy.
     """
@@ -125,6 +128,8 @@ def _clean_copy(path: Path, source_folder: Path) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
+        if INJECTED_TAG in cell.metadata.get("tags", ()):
+            cell.id = INJECTED_TAG
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\]\((\.\./[^)#\s]+)", rebased, cell.source)
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

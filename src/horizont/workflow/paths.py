@@ -27,6 +27,7 @@ class Paths:
         self.executed_notebooks = self.reports / "notebooks"
         self.views = self.reports / "views"  # executed notebooks, too
         self.book = self.reports / "book"
+        self.reference = self.reports / "reference"  # packed records, and their pages
 
     @property
     def quick_comparison(self) -> Paths:
@@ -56,6 +57,15 @@ class Paths:
     def plots(self, experiment: str) -> Path:
         """Return the file of an experiment's loss curves, for ``dvc plots``."""
         return self.reports / "plots" / f"{experiment}.json"
+
+    def pack(self, experiment: str) -> Path:
+        """Return the folder of an experiment's packed records."""
+        return self.reference / experiment
+
+    def reference_page(self, experiment: str, workload: str, view: str = "") -> Path:
+        """Return the executed notebook of packed records, of an experiment or of a view of it."""
+        name = "-".join(filter(None, ["reference", view, experiment, workload]))
+        return self.reference / "notebooks" / experiment / f"{name}.ipynb"
 
     def experiment_page(self, experiment: str, workload: str) -> Path:
         """Return the executed notebook of an experiment on a workload."""

@@ -45,7 +45,10 @@ def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, s
     if not paths.certificate(workload).exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
     settings = study.workload(workload)
-    dataset = read_description(paths.prepared(settings.dataset))
+    try:
+        dataset = read_description(paths.prepared(settings.dataset))
+    except UserError:
+        return dict.fromkeys(trainers, f"not comparable: {settings.dataset} is not prepared")
     status = status_from_certificate(paths.certificate(workload), settings, dataset, trainers)
     return status | _diverging_runs(study, workload, dataset, paths)
 

@@ -47,9 +47,9 @@ def resource_figures(records: Sequence[Record]) -> Stack:
 @table("other_resources", title="Resources of the other runs")
 def other_resource_figures(records: Sequence[Record]) -> Stack:
     """Plot the resources of all other runs that were sampled, including failed ones."""
-    shown = {record.folder for record in first_successful_runs(records)}
+    shown = first_successful_runs(records)
     order = systems_of(records)
-    others = [record for record in records if record.folder not in shown]
+    others = [record for record in records if record not in shown]
     others.sort(key=lambda record: order.index(record.run.system.name))
     sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(

@@ -1,0 +1,137 @@
+"""A study beside the reference: which speeds are the same, and which verdicts would change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from horizont.analysis.changes import compare_quantities
+from horizont.analysis.claims.judge import claim_verdicts
+from horizont.analysis.runs import CertificateStatus, resources_label
+from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
+from horizont.config.run import Run
+from horizont.errors import UserError
+from horizont.records.record import Record
+
+#: The outcomes, in the order in which they are counted. ``other``: the interval neither lies within
+#: 10% of the expected value nor excludes it.
+OUTCOMES = ("same", "faster", "slower", "other")
+
+_OUTCOME_OF_CHANGE = {"same": "same", "better": "faster", "worse": "slower"}
+
+#: Fields of a run that decide its speed, except those of its topology that are only addresses.
+_SETTINGS = frozenset(
+    {
+        *("experiment", "workload_name", "workload", "system", "topology", "global_batch"),
+        *("gradient_exchange", "input", "fault", "record_updates"),
+    }
+)
+_ADDRESSES = frozenset({"addresses", "base_port"})
+
+#: Verdicts of a claim that decide nothing, so that a change of them is none of the outcome.
+_UNDECIDED = frozenset({"not settled", "not testable"})
+
+
+class Results(NamedTuple):
+    """Records, and the certificate status of each workload."""
+
+    records: Sequence[Record]
+    certificates: Mapping[str, CertificateStatus]
+
+
+def compare_with_reference(reference: Sequence[Record], own: Sequence[Record]) -> pd.DataFrame:
+    """Compare throughput and phases of all runs whose settings the reference has, too.
+
+    Numbers of steps, blocks and seeds may differ.
+
+    One row per point and quantity: ``experiment, workload, system, point, quantity``; the medians
+    ``expected`` of the reference and ``obtained``, each with ``_low`` and ``_high``; ``ratio`` of
+    obtained to expected with ``low`` and ``high``; ``outcome``, one of `OUTCOMES`; ``records``, the
+    names of those of the reference.
+    """
+    expected, obtained = (_by_settings(records) for records in (reference, own))
+    tables = []
+    for settings in [key for key in expected if key in obtained]:
+        both = expected[settings], obtained[settings]
+        names = ", ".join(record.folder.name for record in both[0])
+        point = f"; {resources_label(both[0][0].run)}"
+        table = compare_quantities(*both)
+        tables.append(table.assign(records=names, point=table["point"] + point))
+    if not tables:
+        return pd.DataFrame(columns=["experiment", "outcome"])
+    table = pd.concat(tables, ignore_index=True)
+    renamed = {
+        f"{old}{end}": f"{new}{end}"
+        for old, new in (("before", "expected"), ("after", "obtained"))
+        for end in ("", "_low", "_high")
+    }
+    outcomes = table.pop("change").map(_OUTCOME_OF_CHANGE).fillna("other")
+    return table.rename(columns=renamed).assign(outcome=outcomes)
+
+
+def _by_settings(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Group the successful runs without a fault by their settings, in the order of the records."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record.ok and record.run.fault is None:
+            groups.setdefault(_settings(record.run), []).append(record)
+    return groups
+
+
+def _settings(run: Run) -> str:
+    values = run.model_dump(mode="json", include=set(_SETTINGS))
+    for name in _ADDRESSES:
+        del values["topology"][name]
+    return json.dumps(values, sort_keys=True)
+
+
+def changed_verdicts(reference: Results, own: Results) -> pd.DataFrame:
+    """List the verdicts on pairs of systems and on claims that differ from the reference.
+
+    Of the pairs that both compared under equal conditions, and of the claims that the own records
+    decide. One row each: ``subject``, ``expected`` and ``obtained``.
+    """
+    rows = [*_changed_pairs(reference, own), *_changed_claims(reference, own)]
+    return pd.DataFrame(rows, columns=["subject", "expected", "obtained"])
+
+
+def _changed_pairs(reference: Results, own: Results) -> list[tuple[str, str, str]]:
+    expected, obtained = _pair_outcomes(reference), _pair_outcomes(own)
+    return [
+        (f"{key[0]}, {key[1]}, {key[2]} workers: {a} and {b}", outcome, obtained[key, a, b])
+        for (key, a, b), outcome in expected.items()
+        if obtained.get((key, a, b), outcome) != outcome
+    ]
+
+
+_PairKey = tuple[tuple[object, ...], str, str]
+
+
+def _pair_outcomes(results: Results) -> dict[_PairKey, str]:
+    """Return the verdict on each pair of systems by its conditions."""
+    groups: dict[tuple[object, ...], list[Record]] = {}
+    for record in results.records:
+        if record.run.fault is None:
+            groups.setdefault(comparison_key(record), []).append(record)
+    outcomes = {}
+    for key, records in groups.items():
+        status = results.certificates.get(records[0].run.workload_name, {})
+        try:
+            table = pairwise_verdicts(records, status)
+        except UserError:  # a sweep over something else than the systems has no pairs
+            continue
+        for row in table.to_dict("records"):
+            outcomes[key, row["a"], row["b"]] = str(row["outcome"])
+    return outcomes
+
+
+def _changed_claims(reference: Results, own: Results) -> list[tuple[str, str, str]]:
+    expected = {claim["id"]: claim["verdict"] for claim in claim_verdicts(*reference)}
+    return [
+        (f"claim {claim['id']}", expected[claim["id"]], claim["verdict"])
+        for claim in claim_verdicts(*own)
+        if claim["verdict"] not in _UNDECIDED and claim["verdict"] != expected[claim["id"]]
+    ]

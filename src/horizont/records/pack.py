@@ -1,0 +1,208 @@
+"""A pack: the records of an experiment in a few Parquet files, small enough for git.
+
+Layout, format 1::
+
+    manifest.json    the format, the machine, what the records were compared under, and size and
+                     SHA-256 of each other file
+    params.yaml      the settings of the study
+    runs.parquet     a row per run: the JSON files, the event log and, if it failed, the ends of
+                     the logs of its processes
+    steps.parquet    the tables of all runs, see :mod:`horizont.records.pack_tables`; likewise
+    ...              all others that a run has
+
+Weights, gradients and traces are not packed. Equal records make equal bytes. Packs are read by
+:mod:`horizont.records.packed_record`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from horizont.config.base import ConfigModel
+from horizont.errors import UserError
+from horizont.records.files import write_atomically, write_json
+from horizont.records.pack_tables import TABLES, thin_samples, write_packed, write_parquet
+from horizont.records.record import FORMAT as RECORD_FORMAT
+from horizont.records.record import Record
+
+FORMAT = 1
+
+MANIFEST, RUNS, PARAMS = "manifest.json", "runs.parquet", "params.yaml"
+
+#: Characters of the end of a process's log.
+LOG_TAIL = 4000
+
+#: Files of a record -> the columns of the table of runs that have their content.
+FILE_COLUMNS = {
+    "spec.json": "spec",
+    "environment.json": "environment",
+    "result.json": "result",
+    "fault_report.json": "fault_report",
+    "samples.json": "sampler_report",
+    "events.jsonl": "events",
+}
+
+
+class FileFacts(ConfigModel):
+    """Size and SHA-256 of a file of a pack."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(ConfigModel):
+    """What a pack contains, and how its files are checked.
+
+    Attributes
+    ----------
+    version
+        Of Horizont, which wrote the pack.
+    machine
+        On which all runs were executed; empty if no record says so.
+    datasets
+        The descriptions of the data sets, by name.
+    certificates
+        Whether times were comparable when the records were packed: by workload, the status of
+        each framework and variant.
+    """
+
+    format: int
+    experiment: str
+    version: str
+    machine: str
+    runs: int
+    files: dict[str, FileFacts]
+    datasets: dict[str, dict[str, Any]]
+    certificates: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class PackContext:
+    """What the records of an experiment are read with: fields of `Manifest`, and the settings."""
+
+    params: str
+    version: str
+    datasets: dict[str, dict[str, Any]]
+    certificates: dict[str, dict[str, str]]
+
+
+def write_pack(folder: Path, records: Sequence[Record], context: PackContext) -> Manifest:
+    """Write the records of an experiment as a pack, in place of an earlier one.
+
+    Samples of all blocks but the first are thinned.
+
+    Raises
+    ------
+    UserError
+        If the records are from several machines, or the folder cannot be written.
+    """
+    machine = _common_machine(records)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (MANIFEST, *TABLES):
+        (folder / name).unlink(missing_ok=True)
+    columns: list[dict[str, list[str]]] = [{} for _ in records]
+    for name in TABLES:
+        tables = {}
+        for record, own_columns in zip(records, columns, strict=True):
+            if record.has_file(name):
+                tables[run_name(record)] = table = _table(record, name)
+                own_columns[name] = table.column_names
+        if tables:
+            write_packed(folder / name, tables)
+    rows = [_row(record, own) for record, own in zip(records, columns, strict=True)]
+    write_parquet(folder / RUNS, pa.Table.from_pylist(rows, schema=_RUN_SCHEMA))
+    write_atomically(folder / PARAMS, lambda path: path.write_text(context.params, "utf-8"))
+    packed = [name for name in (PARAMS, RUNS, *TABLES) if (folder / name).exists()]
+    manifest = Manifest(
+        format=FORMAT,
+        experiment=records[0].run.experiment,
+        version=context.version,
+        machine=machine,
+        runs=len(records),
+        files={name: file_facts((folder / name).read_bytes()) for name in packed},
+        datasets=context.datasets,
+        certificates=context.certificates,
+    )
+    write_json(folder / MANIFEST, manifest.model_dump(mode="json"))
+    return manifest
+
+
+def run_name(record: Record) -> str:
+    """Return the name of a run in its experiment: workload and key."""
+    return f"{record.run.workload_name}/{record.folder.name}"
+
+
+def _common_machine(records: Sequence[Record]) -> str:
+    """Return the machine of all records; refuse several."""
+    provenances = [record.environment.get("provenance", {}) for record in records]
+    machines = sorted({facts["machine"] for facts in provenances if "machine" in facts})
+    if len(machines) > 1:
+        experiment = records[0].run.experiment
+        allowed = "runs of one machine; measure the others again on it"
+        raise UserError(f"machines of {experiment}", " and ".join(machines), allowed)
+    return machines[0] if machines else ""
+
+
+def _table(record: Record, name: str) -> pa.Table:
+    table = record.read_table(name)
+    if name != "samples.parquet" or record.run.block == 0:
+        return table
+    return thin_samples(table, record.steps() if record.has_file("steps.parquet") else None)
+
+
+#: Columns of the table of runs. The first ones are for readers of the file only.
+_RUN_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run", "workload", "system")),
+        ("block", pa.int64()),
+        *((name, pa.string()) for name in ("status", *FILE_COLUMNS.values(), "logs", "columns")),
+    ]
+)
+
+
+def _row(record: Record, columns: dict[str, list[str]]) -> dict[str, Any]:
+    """Return the row of a run; `columns` are those of each of its tables."""
+    report = record.fault_report()
+    contents = {
+        "spec": {"format": RECORD_FORMAT, **record.run.model_dump(mode="json")},
+        "environment": record.environment,
+        "result": record.result.model_dump(mode="json"),
+        "fault_report": None if report is None else report.model_dump(mode="json"),
+        "sampler_report": (
+            record.read_json("samples.json") if record.has_file("samples.json") else None
+        ),
+        "logs": None if record.ok else _log_ends(record),
+        "columns": columns,
+    }
+    return {
+        "run": run_name(record),
+        "workload": record.run.workload_name,
+        "system": record.run.system.name,
+        "block": record.run.block,
+        "status": record.result.status,
+        "events": "".join(json.dumps(event) + "\n" for event in record.events()) or None,
+        **{
+            name: None if value is None else json.dumps(value, sort_keys=True)
+            for name, value in contents.items()
+        },
+    }
+
+
+def _log_ends(record: Record) -> dict[str, str]:
+    """Read the end of the log of each process, by the name of the file."""
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+        for path in sorted(record.path("logs").glob("*.log"))
+    }
+
+
+def file_facts(content: bytes) -> FileFacts:
+    """Return size and SHA-256 of the content of a file."""
+    return FileFacts(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())

@@ -1,0 +1,136 @@
+"""The reference: records of a whole study in packs, which a clone reports without measuring."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+
+from horizont.analysis.reproduction import Results
+from horizont.config.study import Study, read_study
+from horizont.data.prepared import read_description
+from horizont.errors import UserError
+from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
+from horizont.records.packed_record import Pack
+from horizont.records.record import Record, read_record
+from horizont.workflow.check import with_local_fallback
+from horizont.workflow.paths import Paths
+from horizont.workflow.publish import certificate_status
+
+VERIFIED = "verified"
+
+
+def pack_experiment(name: str, paths: Paths) -> str:
+    """Pack the records of an experiment's planned runs, and describe the pack in a line.
+
+    Of several records of a run, the newest is packed, whatever code it was measured with.
+
+    Raises
+    ------
+    UserError
+        If the study has no such experiment, a planned run has no record, or the records are from
+        several machines.
+    """
+    study = read_study(paths.params)
+    workloads = study.experiment(name).workloads
+    records = [
+        record for workload in workloads for record in _newest_records(study, name, workload, paths)
+    ]
+    datasets = {study.workload(workload).dataset for workload in workloads}
+    context = PackContext(
+        params=paths.params.read_text(encoding="utf-8"),
+        version=version("horizont"),
+        datasets={
+            dataset: read_description(paths.prepared(dataset)).model_dump(mode="json")
+            for dataset in sorted(datasets)
+        },
+        certificates={workload: certificate_status(workload, paths) for workload in workloads},
+    )
+    manifest = write_pack(paths.pack(name), records, context)
+    counts = Counter(record.result.status for record in records)
+    runs = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    size_mib = sum(facts.bytes for facts in manifest.files.values()) / 2**20
+    return f"{paths.pack(name)}: {manifest.runs} runs ({runs}), {size_mib:.2f} MiB"
+
+
+def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) -> list[Record]:
+    """Open the newest record of each planned run, in the order of the plan.
+
+    Unlike :func:`horizont.workflow.measure.find_planned_records`, without regard to the code and
+    the machine of the records.
+    """
+    found: dict[str, Record] = {}
+    for folder in sorted(paths.records(experiment, workload).glob("[!.]*")):
+        record = read_record(folder)
+        identity = record.run.model_dump_json()
+        if identity not in found or found[identity].start_time_s < record.start_time_s:
+            found[identity] = record
+    planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
+    records = [found.get(run.model_dump_json()) for run in planned]
+    if missing := records.count(None):
+        value = f"{missing} of {len(planned)} runs on {workload} have none"
+        allowed = f"all of them; run `horizont run {experiment} {workload}` first"
+        raise UserError(f"records of {experiment}", value, allowed)
+    return [record for record in records if record is not None]
+
+
+def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
+    """Restore the records of a pack to folders, and return their number.
+
+    Raises
+    ------
+    UserError
+        If there is no such pack, a file of it was changed, or the folder exists already.
+    """
+    pack = Pack(paths.pack(name))
+    pack.check()
+    target = folder / name
+    if target.exists():
+        raise UserError("folder", str(target), "a folder that does not exist yet")
+    records = pack.records()
+    try:
+        for record in records:
+            record.restore(target / record.row["run"])
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    return len(records)
+
+
+def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
+    """Open the pack of an experiment, and the settings of the study that it is from.
+
+    Raises
+    ------
+    UserError
+        If there is no pack, its settings were changed, or it has another format.
+    """
+    pack = Pack(paths.pack(name))
+    pack.read(PARAMS)
+    return pack, read_study(pack.folder / PARAMS)
+
+
+def packed_experiments(paths: Paths) -> list[str]:
+    """List the experiments that have a pack."""
+    return sorted(path.parent.name for path in paths.reference.glob(f"*/{MANIFEST}"))
+
+
+def open_reference(paths: Paths) -> Results:
+    """Open the records of all packs of the reference, with the status of their certificates.
+
+    Raises
+    ------
+    UserError
+        If a pack was changed or has another format.
+    """
+    packs = [Pack(paths.pack(name)) for name in packed_experiments(paths)]
+    certificates: dict[str, dict[str, str]] = {}
+    for pack in packs:
+        for workload, status in pack.manifest.certificates.items():
+            known = certificates.setdefault(workload, {})
+            # Experiments may be packed at different times: a status other than verified counts.
+            known |= {
+                name: text for name, text in status.items() if known.get(name, VERIFIED) == VERIFIED
+            }
+    return Results([record for pack in packs for record in pack.records()], certificates)

@@ -1,0 +1,89 @@
+"""A study beside the reference: in the terminal, and for the chapter *Your run*."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from horizont.analysis.changes import compare_machines
+from horizont.analysis.reproduction import Results, changed_verdicts, compare_with_reference
+from horizont.records.record import Record
+from horizont.reporting.reproduction import (
+    MACHINES_TITLE,
+    NO_VERDICT_CHANGES,
+    NOTHING_COMPARABLE,
+    NUMBERS,
+    changed_facts,
+    reproduction_rows,
+    reproduction_summary,
+)
+from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.reference import open_reference
+from horizont.workflow.results import available_evidence, open_console, print_table
+
+#: Exit statuses of `horizont reproduce`.
+SAME, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
+
+
+def both_results(
+    experiments: Collection[str] = (), paths: Paths | None = None
+) -> tuple[Results, Results]:
+    """Open the records of the reference and of the study, as far as there are any.
+
+    Parameters
+    ----------
+    experiments
+        Only these; by default all.
+
+    Raises
+    ------
+    UserError
+        If a pack was changed or has another format.
+    """
+    paths = paths or study_paths()
+    reference, own = (
+        results._replace(records=[r for r in results.records if _is_selected(r, experiments)])
+        for results in (open_reference(paths), Results(*available_evidence(paths)))
+    )
+    return reference, own
+
+
+def _is_selected(record: Record, experiments: Collection[str]) -> bool:
+    return not experiments or record.run.experiment in experiments
+
+
+def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
+    """Print what was expected and what was obtained, and the verdicts that would change.
+
+    Returns
+    -------
+    int
+        0 if all quantities are the same, 1 if one is not or is undecided, 2 if the reference has
+        no runs with the settings of the study.
+
+    Raises
+    ------
+    UserError
+        If a pack was changed or has another format.
+    """
+    reference, own = both_results(experiments, paths)
+    comparison = compare_with_reference(reference.records, own.records)
+    console = open_console()
+    if comparison.empty:
+        console.print(NOTHING_COMPARABLE)
+        return NOT_COMPARABLE
+    machines = changed_facts(compare_machines(reference.records, own.records))
+    if len(machines):
+        columns = list(machines.columns)
+        print_table(console, machines, MACHINES_TITLE, text=columns, wrapped=columns)
+    cells = reproduction_rows(comparison)
+    cells["work"] = cells["work"].mask(cells["work"] == cells["work"].shift(), "")
+    text = set(cells.columns) - NUMBERS
+    print_table(console, cells, "Expected and obtained", text=text, wrapped=["work"])
+    changes = changed_verdicts(reference, own)
+    if changes.empty:
+        console.print(NO_VERDICT_CHANGES)
+    else:
+        columns = list(changes.columns)
+        print_table(console, changes, "Changed verdicts", text=columns, wrapped=columns)
+    console.print(reproduction_summary(comparison).text)
+    return SAME if set(comparison["outcome"]) == {"same"} else DIFFERENT

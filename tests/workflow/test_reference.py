@@ -1,0 +1,184 @@
+"""Packed records of a study: what is packed, what is refused, and how it is restored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from tests.analysis.record_maker import make_record
+from tests.conftest import ROOT
+
+from horizont.cli import main
+from horizont.config.study import read_study
+from horizont.data.preparation import prepare
+from horizont.data.prepared import read_description
+from horizont.records.files import read_json, write_json
+from horizont.records.pack import MANIFEST
+from horizont.records.packed_record import Pack
+from horizont.records.provenance import run_key
+from horizont.workflow.book import page_sources, planned_pages
+from horizont.workflow.compare import read_folder
+from horizont.workflow.pages import open_page
+from horizont.workflow.paths import Paths
+from horizont.workflow.provenance import run_provenance
+from horizont.workflow.publish import NO_CERTIFICATE
+
+WORKLOAD = "lenet5-cifar10"
+
+#: Of all packs and their pages in git.
+LARGEST_BYTES = 40 * 2**20
+
+
+@pytest.fixture
+def measured(study_folder: Paths) -> Paths:
+    """Write data and synthetic records for the experiment `local` of the tiny profile."""
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["experiments"]["local"]["systems"] = ["tensorflow/local", "pytorch/local", "mxnet/local"]
+    study_folder.params.write_text(yaml.safe_dump(values))
+    prepare(
+        "cifar10",
+        "synthetic",
+        study_folder.raw,
+        study_folder.prepared_sets,
+        train_examples=64,
+        test_examples=16,
+    )
+    for number, run in enumerate(read_study(study_folder.params).runs("local", WORKLOAD)):
+        make_record(study_folder.records("local", WORKLOAD), number, run)
+    return study_folder
+
+
+def test_an_experiment_is_packed_and_restored(
+    measured: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", "local"]) == 0
+    assert "3 runs (3 ok)" in capsys.readouterr().out
+    pack = Pack(measured.pack("local"))
+    assert pack.manifest.machine == ""
+    assert pack.manifest.datasets["cifar10"]["source"] == "synthetic"
+    assert pack.read("params.yaml") == measured.params.read_bytes()
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 0
+    assert "3 records" in capsys.readouterr().out
+    names = [
+        sorted(record.folder.name for record in read_folder(folder))
+        for folder in (tmp_path / "restored", measured.all_records, measured.reference)
+    ]
+    assert names[0] == names[1] == names[2]
+    assert main(["compare", str(measured.all_records), str(measured.reference)]) == 0
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 2
+    assert "does not exist yet" in capsys.readouterr().err
+
+
+def test_a_changed_pack_restores_nothing(
+    measured: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pack", "local"]) == 0
+    with (measured.pack("local") / "steps.parquet").open("ab") as file:
+        file.write(b"0")
+    assert main(["unpack", "local", str(tmp_path / "restored")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "error: SHA-256 of" in line
+    assert not (tmp_path / "restored").exists()
+
+
+def test_missing_records_are_counted(measured: Paths, capsys: pytest.CaptureFixture[str]) -> None:
+    store = measured.records("local", WORKLOAD)
+    next(store.iterdir()).rename(store / ".interrupted.1.tmp")
+    assert main(["pack", "local"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "records of local: '1 of 3 runs on lenet5-cifar10 have none'" in line
+    assert not measured.reference.exists()
+
+
+def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:
+    store = measured.records("local", WORKLOAD)
+    old = next(record for record in read_folder(store) if record.run.system.framework == "mxnet")
+    new = old.folder.rename(old.folder.with_name("a-new-one"))
+    make_record(store, 9, old.run)
+    events = (new / "events.jsonl").read_text()
+    (new / "events.jsonl").write_text(events.replace('"time_unix_s": ', '"time_unix_s": 1'))
+    other = {**read_json(new / "spec.json"), "seed": 1}
+    (store / "of-another-study").mkdir()
+    for path in new.glob("*.json"):
+        write_json(store / "of-another-study" / path.name, read_json(path))
+    write_json(store / "of-another-study" / "spec.json", other)
+    assert main(["pack", "local"]) == 0
+    names = [record.folder.name for record in Pack(measured.pack("local")).records()]
+    assert len(names) == 3
+    assert "a-new-one" in names
+    assert old.folder.name not in names
+    assert "of-another-study" not in names
+
+
+def _rename_as_measured(paths: Paths) -> None:
+    """Rename synthetic records: they get the names of those of the current code and machine."""
+    for record in read_folder(paths.all_records):
+        dataset = read_description(paths.prepared(record.run.workload.dataset))
+        key = run_key(record.run, run_provenance(record.run, dataset))
+        record.folder.rename(record.folder.with_name(key))
+
+
+def test_the_exit_status_is_that_of_the_comparison(
+    measured: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce"]) == 2
+    assert "no runs with the settings" in capsys.readouterr().out
+    _rename_as_measured(measured)
+    assert main(["pack", "local"]) == 0
+    assert main(["reproduce"]) == 1  # one block decides nothing
+    assert " other." in capsys.readouterr().out
+
+
+def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    measured.params.write_text(measured.params.read_text().replace("seed: ", "seed: 1"))
+    shutil.rmtree(measured.all_records)
+    shutil.rmtree(measured.prepared_sets)
+    page = open_page("local", WORKLOAD, reference=True)
+    assert [record.run.seed for record in page.records] == [page.study.seed] * 3
+    assert page.dataset.source == "synthetic"
+    assert set(page.certificate.values()) == {NO_CERTIFICATE}
+    page.publish()
+    assert not measured.metrics("local").exists()
+    study = read_study(measured.params)
+    pages = [path for _, path in planned_pages(study, measured)]
+    own = measured.reference_page("local", WORKLOAD)
+    assert pages.index(measured.executed_notebooks / "your-run.ipynb") < pages.index(own)
+    assert measured.reference_page("local", WORKLOAD, "verdicts") in pages
+    assert page_sources(study, measured)[own.stem] == "reports/reference/local"
+    shutil.rmtree(measured.reference)
+    assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
+
+
+def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
+    values = yaml.safe_load(measured.params.read_text())
+    values["experiments"]["local"]["views"] = []
+    measured.params.write_text(yaml.safe_dump(values))
+    assert main(["pack", "local"]) == 0
+    shutil.rmtree(measured.all_records)
+    path = measured.notebooks / "training.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = notebook.cells[:3]  # the parameters, and the page with its title
+    nbformat.write(notebook, path)
+    assert main(["experiment", "local", "--reference"]) == 0
+    (executed,) = (measured.reference / "notebooks").rglob("*.ipynb")
+    assert executed == measured.reference_page("local", WORKLOAD)
+    assert "LeNet-5 on CIFAR-10 (synthetic stand-in)" in executed.read_text()
+    assert not measured.all_records.exists()
+    assert not measured.executed_notebooks.exists()
+
+
+def test_the_packs_of_the_project_are_intact_and_small() -> None:
+    """DVC would accept a changed file of a frozen stage."""
+    folder = ROOT / "reports" / "reference"
+    packs = [Pack(manifest.parent) for manifest in sorted(folder.glob(f"*/{MANIFEST}"))]
+    for pack in packs:
+        pack.check()
+        assert len(pack.records()) == pack.manifest.runs
+    (listed,) = yaml.safe_load((ROOT / "dvc.yaml").read_text())["vars"]
+    assert {pack.folder.name for pack in packs} == set(listed["reference"])
+    sizes = (path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert sum(sizes) <= LARGEST_BYTES
