@@ -13,7 +13,6 @@ import pandas as pd
 from horizont.analysis.runs import HOST_INTERFACE, concat_tables, samples_of, steps_of
 from horizont.analysis.steps import common_window
 from horizont.monitoring.samples import rate_of_change, read_samples
-from horizont.records.files import read_events
 from horizont.records.record import Record
 
 #: The segments of a run in the order in which they usually follow each other.
@@ -60,8 +59,7 @@ def segments(record: Record) -> pd.DataFrame:
         spans = {"start-up": (samples["time_s"].min(), zero_s), **spans}
     trained_s = [end_s for kind, (_, end_s) in spans.items() if kind != "profiled"]
     if record.run.evaluation.examples and trained_s:
-        events = read_events(record.folder / "events.jsonl")
-        closed_s = [line["time_s"] for line in events if line["event"] == "closed"]
+        closed_s = [line["time_s"] for line in record.events() if line["event"] == "closed"]
         start_s = max(trained_s)
         end_s = spans["profiled"][0] if "profiled" in spans else max(closed_s, default=start_s)
         if end_s > start_s:
