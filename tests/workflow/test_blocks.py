@@ -12,6 +12,7 @@ import yaml
 
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
+from horizont.workflow.reference import pack_experiment
 
 pytestmark = pytest.mark.framework("pytorch")
 
@@ -53,6 +54,7 @@ def test_a_block_that_drifts_is_repeated_once(study_folder: Paths) -> None:
     (record,) = run_experiment("local", "lenet5-cifar10", study_folder)
     assert record.ok
     assert folders(store) == {"lenet5-cifar10": 1, "anchors": 2, "superseded": 1}
+    assert "1 runs (1 ok)" in pack_experiment("local", study_folder)
     anchors = {path: path.stat().st_mtime_ns for path in store.rglob("result.json")}
     run_experiment("local", "lenet5-cifar10", study_folder)
     assert {path: path.stat().st_mtime_ns for path in store.rglob("result.json")} == anchors

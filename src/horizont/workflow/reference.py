@@ -61,8 +61,8 @@ def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) 
     the machine of the records.
     """
     found: dict[str, Record] = {}
-    for folder in sorted(paths.records(experiment, workload).glob("[!.]*")):
-        record = read_record(folder)
+    for path in sorted(paths.records(experiment, workload).glob("[!.]*/result.json")):
+        record = read_record(path.parent)
         identity = record.run.model_dump_json()
         if identity not in found or found[identity].start_time_s < record.start_time_s:
             found[identity] = record
