@@ -74,20 +74,9 @@ def _quantities(records: Sequence[Record]) -> Iterator[tuple[str, Any]]:
     workloads = {record.run.workload_name for record in records}
     yield "claims", claim_verdicts(records, dict.fromkeys(workloads, "verified"))
     for record in records:
-        yield f"segments of {record.folder.name}", _rows(_timed_segments(record))
-        yield f"resources of {record.folder.name}", _rows(_resources(record))
+        yield f"segments of {record.folder.name}", _rows(resources.segments(record))
+        yield f"resources of {record.folder.name}", _rows(resources.resource_totals(record))
     yield "machines", _rows(compare_machines(records, records))
-
-
-def _timed_segments(record: Record) -> pd.DataFrame:
-    table = resources.segments(record)
-    return table[table["kind"] != "evaluation"]
-
-
-def _resources(record: Record) -> pd.DataFrame:
-    """Return the totals that do not depend on how often the resources were sampled."""
-    totals = resources.resource_totals(record)
-    return totals if record.run.block == 0 else totals.drop(columns="cpu_mean")
 
 
 def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
