@@ -209,7 +209,8 @@ class Evidence:
     ) -> list[tuple[Setting, Setting]]:
         """Pair the settings of two points that differ only in what the rule varies.
 
-        Another workload has a learning rate of its own.
+        Another workload has a learning rate of its own. What is learned does not depend on the
+        experiment, and the number of steps often does.
         """
         start, end = (
             point if point.workload else point.model_copy(update={"workload": workload})
@@ -225,6 +226,8 @@ class Evidence:
                 )
                 if early.workload != late.workload:
                     moved = moved._replace(learning_rate=late.learning_rate)
+                if is_learning(check.quantity):
+                    moved = moved._replace(experiment=late.experiment)
                 if early != late == moved:
                     pairs.append((early, late))
         return pairs
