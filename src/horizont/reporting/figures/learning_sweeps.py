@@ -55,12 +55,13 @@ def learning_by_workers_figure(records: Sequence[Record]) -> Drawing:
     """
     curves = _scaled_evaluations(records)
     rows = curves[["system", "learning_rate"]].drop_duplicates().to_numpy()
+    names = labels.short_labels(list(curves["system"]))
     plot = style.new_figure(0.8 + 1.9 * len(rows))
     panels = plot.subplots(len(rows), 2, squeeze=False, sharex="col", sharey=True)
     series = _series_styles(sorted(curves["workers"].unique()))
     for (left, right), (system, rate) in zip(panels, rows, strict=True):
         own = curves[(curves["system"] == system) & (curves["learning_rate"] == rate)]
-        left.set_title(f"{labels.framework_label(labels.framework_of(system))}, rate {rate:g}")
+        left.set_title(f"{names[system]}, rate {rate:g}")
         for axes, x in ((left, "step"), (right, "time_s")):
             _plot_runs(axes, own, x, "workers", series)
         left.set_ylabel(curves["label"].iloc[0])
@@ -81,15 +82,13 @@ def learning_by_initial_weights_figure(records: Sequence[Record]) -> Drawing:
     or uniform between limits. One line per run.
     """
     curves = _scaled_evaluations(records).fillna({"initial_limit": 0.0})
-    systems = list(curves["system"].unique())
-    plot = style.new_figure(2.9)
-    panels = plot.subplots(1, len(systems), squeeze=False, sharex=True, sharey=True)[0]
+    plot, panels = _system_panels(curves["system"], 2.3)
     series = _series_styles(sorted(curves["initial_limit"].unique()))
-    for axes, system in zip(panels, systems, strict=True):
-        axes.set_title(labels.framework_label(labels.framework_of(system)))
+    for system, axes in panels.items():
         _plot_runs(axes, curves[curves["system"] == system], "step", "initial_limit", series)
         axes.set_xlabel("steps of a worker")
-    panels[0].set_ylabel(curves["label"].iloc[0])
+        axes.label_outer()
+    plot.supylabel(curves["label"].iloc[0], fontsize=9.5)
     names = {limit: f"uniform within ±{limit:g}" if limit else "of the network" for limit in series}
     _add_series_legend(plot, series, names)
     return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
@@ -109,6 +108,21 @@ def _scaled_evaluations(records: Sequence[Record]) -> pd.DataFrame:
     in_training = curves["train_value"].notna().all()
     values, kind = (curves["train_value"], "training") if in_training else (curves["value"], "test")
     return curves.assign(scaled=100 * values, label=f"{kind} accuracy, %")
+
+
+def _system_panels(systems: pd.Series, height: float) -> tuple[Figure, dict[str, Axes]]:
+    """Create a figure with a panel per system, two in a row; the height of a row is in inches."""
+    names = labels.short_labels(list(systems))
+    columns = min(len(names), 2)
+    rows = -(-len(names) // columns)
+    plot = style.new_figure(0.6 + height * rows)
+    grid = plot.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    panels = dict(zip(names, grid.flat, strict=False))
+    for system, axes in panels.items():
+        axes.set_title(names[system].replace(" (", "\n("))
+    return plot, panels
 
 
 def _series_styles(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
@@ -161,13 +175,10 @@ def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
     its test accuracy exceeds {limit} after the last step.
     """
     outcomes = _outcomes(records)
-    systems = list(outcomes["system"].unique())
     rates = sorted(outcomes["learning_rate"].unique())
     workers = sorted(outcomes["workers"].unique())
-    plot = style.new_figure(1.2 + 0.45 * len(rates))
-    panels = plot.subplots(1, len(systems), squeeze=False, sharex=True, sharey=True)[0]
-    for axes, system in zip(panels, systems, strict=True):
-        axes.set_title(labels.framework_label(labels.framework_of(system)))
+    plot, panels = _system_panels(outcomes["system"], 0.6 + 0.45 * len(rates))
+    for system, axes in panels.items():
         own = outcomes[outcomes["system"] == system]
         for (rate, number), cell in own.groupby(["learning_rate", "workers"]):
             centre = workers.index(number)
@@ -181,7 +192,8 @@ def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
         axes.set_ylim(-0.6, len(rates) - 0.4)
         axes.set_xlabel("workers")
         style.grid_axis(axes, "y")
-    panels[0].set_ylabel("learning rate")
+        axes.label_outer()
+    plot.supylabel("learning rate", fontsize=9.5)
     handles = [
         Line2D([], [], label=label, **_outcome_marker(outcome, style.FOREGROUND))
         for outcome, (_, label) in _OUTCOMES.items()
