@@ -34,15 +34,15 @@ _IDEAL: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (1, 2))}
 
 
 def _is_sweep_over_workers(records: Sequence[Record]) -> bool:
-    """Whether some system ran with several numbers of workers, and in no other settings.
-
-    The batch and the servers, which are a part of a scaling curve, may vary, too.
-    """
+    """Whether some system ran with several numbers of workers, and in no other settings."""
     topologies = {(record.run.system.name, record.run.topology.workers) for record in records}
     return len(topologies) > len({name for name, _ in topologies}) and _is_one_setting(records)
 
 
 def _is_one_setting(records: Sequence[Record]) -> bool:
+    """Whether records differ in parts of a scaling curve only, and none was slowed by recording."""
+    if any(record.run.record_updates != "none" for record in records):
+        return False
     settings = {
         (
             *(record.run.workload.model_dump_json(), record.run.input, topology.link),
@@ -56,33 +56,37 @@ def _is_one_setting(records: Sequence[Record]) -> bool:
 
 @figure("scaling", title="Throughput and speedup", needs=_is_sweep_over_workers)
 def scaling_figure(records: Sequence[Record]) -> Drawing:
-    """Batches per second of all workers together (above) and speedup over one worker (below).
-    Dotted: ideal scaling from one worker. {intervals}.
+    """Batches per second of all workers together (above) and, where one was measured, speedup over
+    a single worker (below). Dotted: ideal scaling from one worker. {intervals}.
     """
     points = scaling(records)
     if points["batches_per_s"].isna().all():
         return Drawing(style.message_figure("no run succeeded"), points)
     kind = "global batch" if is_strong_scaling([r.run for r in records]) else "batch per worker"
     batches = sorted(points["batch"].unique())
-    plot = style.new_figure(5.4)
-    panels = plot.subplots(2, len(batches), squeeze=False, sharex=True, sharey="row")
-    for (upper, lower), batch in zip(panels.T, batches, strict=True):
+    rows = 2 if points["speedup"].notna().any() else 1
+    plot = style.new_figure(0.6 + 2.4 * rows)
+    panels = plot.subplots(rows, len(batches), squeeze=False, sharex=True, sharey="row")
+    for (upper, *lower), batch in zip(panels.T, batches, strict=True):
         own = points[points["batch"] == batch]
         upper.set_title(f"{kind}: {batch:,}")
         ideal = np.geomspace(own["workers"].min(), own["workers"].max())
         for _, alone in own[own["workers"] == 1].iterrows():
             line = {"color": style.system_colour(alone["system"]), **_IDEAL}
             upper.plot(ideal, alone["batches_per_s"] * ideal, **line)
-        lower.plot(ideal, ideal, color=style.FOREGROUND, **_IDEAL)
         _plot_curves(upper, own, "workers", ("batches_per_s", "low", "high"))
-        _plot_curves(lower, own, "workers", ("speedup", "speedup_low", "speedup_high"))
-        lower.set_xlabel("workers")
+        for axes in lower:
+            axes.plot(ideal, ideal, color=style.FOREGROUND, **_IDEAL)
+            _plot_curves(axes, own, "workers", ("speedup", "speedup_low", "speedup_high"))
+            axes.set_ylim(0, 1.1 * points[["workers", "speedup"]].max().max())
+    for axes in panels[-1]:
+        axes.set_xlabel("workers")
     for axes in panels.flat:
         _set_log2_axis(axes, sorted(points["workers"].unique()))
     style.set_log_scale(panels[0, 0], "y")
     panels[0, 0].set_ylabel("batches per second")
-    panels[1, 0].set_ylabel("speedup")
-    panels[1, 0].set_ylim(0, 1.1 * points[["workers", "speedup"]].max().max())
+    if rows == 2:
+        panels[1, 0].set_ylabel("speedup")
     _add_legend(plot, points)
     return Drawing(plot, points, {"intervals": _INTERVALS})
 
