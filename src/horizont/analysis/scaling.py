@@ -35,8 +35,8 @@ _IDLE_ROLES = frozenset({"scheduler"})
 def scaling(records: Sequence[Record]) -> pd.DataFrame:
     """Compute throughput and speed-up of every system over the number of workers.
 
-    One row per system, ``layout``, ``batch`` and number of ``workers``: ``batches_per_s`` of all
-    workers (a worker's batch counts as one) with ``low`` and ``high``, ``examples_per_s``;
+    One row per system, ``layout``, ``batch`` and number of ``workers``: batches of this size per
+    second of all workers, ``batches_per_s`` with ``low`` and ``high``; ``examples_per_s``;
     ``speedup`` over one worker of the same curve, paired by block, ``speedup_low``,
     ``speedup_high`` and ``efficiency`` = speedup / workers; ``oversubscribed``, see
     `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first without a throughput.
