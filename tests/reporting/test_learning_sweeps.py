@@ -44,7 +44,7 @@ def test_each_run_has_a_line_in_the_colour_of_its_workers(learning):
     ]
     assert steps.lines[0].get_xdata().tolist() == [100, 200]
     assert steps.lines[0].get_ydata() == pytest.approx([30, 80])
-    assert steps.get_title(loc="left") == "MXNet, rate 0.1"
+    assert steps.get_title(loc="left") == "MXNet, learning rate 0.1"
     assert [find_entry(name).needs(records) for name in NAMES] == [True, True, False]
 
 

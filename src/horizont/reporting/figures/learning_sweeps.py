@@ -61,7 +61,7 @@ def learning_by_workers_figure(records: Sequence[Record]) -> Drawing:
     series = _series_styles(sorted(curves["workers"].unique()))
     for (left, right), (system, rate) in zip(panels, rows, strict=True):
         own = curves[(curves["system"] == system) & (curves["learning_rate"] == rate)]
-        left.set_title(f"{names[system]}, rate {rate:g}")
+        left.set_title(f"{names[system]}, learning rate {rate:g}")
         for axes, x in ((left, "step"), (right, "time_s")):
             _plot_runs(axes, own, x, "workers", series)
         left.set_ylabel(curves["label"].iloc[0])
