@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from claim_maker import make_runs, with_accuracy
 
+from horizont.records.files import write_table
 from horizont.reporting import style
 from horizont.reporting.figures import learning_sweeps
 from horizont.reporting.registry import find_entry
@@ -88,3 +90,15 @@ def test_curves_are_distinguished_by_the_initial_weights(learning):
 
 def test_runs_without_evaluations_in_training_have_no_learning_figures(records):
     assert not any(find_entry(name).needs(records) for name in NAMES)
+
+
+def test_the_perplexity_of_a_language_model_has_a_logarithmic_axis(learning):
+    records = learning({(1, 0.1): [LEARNS], (2, 0.1): [LEARNS]})
+    columns = {"step": [100, 200], "time_s": [0.0, 1.0], "test_perplexity": [900.0, 300.0]}
+    for record in records:
+        write_table(record.folder / "evaluation.parquet", pa.table(columns))
+    output = learning_sweeps.learning_by_workers_figure(records)
+    axes = output.figure.axes[0]
+    assert axes.get_yscale() == "log"
+    assert axes.lines[0].get_ydata().tolist() == [900.0, 300.0]
+    assert [find_entry(name).needs(records) for name in NAMES] == [True, False, False]
