@@ -1,4 +1,4 @@
-"""Traffic in theory and from counters, scaling, cost of distribution, time to loss."""
+"""Traffic in theory and from counters, cost of distribution, time to loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from record_maker import ENVIRONMENT, make_records
 from tests.conftest import small_run
 
-from horizont.analysis import communication, learning, scaling
+from horizont.analysis import communication, learning
 from horizont.analysis.communication import interpolate_counter, steps_in_window
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter, read_record
@@ -176,62 +176,6 @@ def test_the_step_is_compared_with_the_wire_time(wired):
 
 def test_runs_without_byte_counters_have_no_traffic(tmp_path):
     assert communication.traffic(make_records(tmp_path, blocks=1)).empty
-
-
-def scaled(tmp_path, steps_per_s, *, local_batch=None):
-    """Write records with given steps per second, by number of workers and block."""
-    records = []
-    for workers, by_block in steps_per_s.items():
-        for block, rate in enumerate(by_block):
-            batch = local_batch * workers if local_batch else 48
-            topology = {
-                "launcher": "emulated",
-                "workers": workers,
-                "servers": 1,
-                "cpus_per_host": 0.5,
-            }
-            run = small_run("pytorch/async/parameter_server", topology=topology, global_batch=batch)
-            run = run.model_copy(update={"block": block})
-            writer = RecordWriter(tmp_path, f"{workers}-{block}")
-            environment = {**ENVIRONMENT, "cpu": {**ENVIRONMENT["cpu"], "affinity": [0, 1]}}
-            environment["capabilities"] = ["shared_clock"]
-            writer.start(run, environment)
-            steps = pd.DataFrame({"step": np.arange(10), "kind": "timed", "loss": 1.0})
-            steps = steps.assign(start_s=np.arange(10) / rate, step_s=1 / rate)
-            steps = pd.concat([steps.assign(worker=n) for n in range(workers)])
-            steps = steps.assign(examples=run.local_batch)
-            table = pa.Table.from_pandas(steps, preserve_index=False)
-            write_table(writer.folder / "steps.parquet", table)
-            records.append(read_record(writer.finish(RunResult(status="ok"))))
-    return records
-
-
-def test_weak_scaling_has_a_constant_local_batch(tmp_path):
-    records = scaled(tmp_path, {1: [10, 20], 2: [8, 16], 8: [2, 4]}, local_batch=12)
-    table = scaling.scaling(records).set_index("workers")
-    assert not scaling.is_strong_scaling([record.run for record in records])
-    assert table["batch"].tolist() == [12, 12, 12]
-    # Paired by block: in each, two workers are 1.6 times as fast as one.
-    assert table["speedup"].tolist() == pytest.approx([1.0, 1.6, 1.6])
-    assert table["efficiency"].tolist() == pytest.approx([1.0, 0.8, 0.2])
-    assert table["batches_per_s"].tolist() == pytest.approx([15, 24, 24])
-    assert table["oversubscribed"].tolist() == [False, False, True]
-
-
-def test_a_point_with_a_failed_run_uses_the_others(tmp_path):
-    first, *others = scaled(tmp_path, {1: [10, 20]}, local_batch=12)
-    failed = dataclasses.replace(first, result=RunResult(status="failed", reason="why"))
-    (row,) = scaling.scaling([failed, *others]).to_dict("records")
-    assert (row["ok"], row["planned"], row["reason"]) == (1, 2, "why")
-    assert row["batches_per_s"] == pytest.approx(20)
-
-
-def test_strong_scaling_has_a_constant_global_batch(tmp_path):
-    records = scaled(tmp_path, {1: [10], 2: [15], 4: [20]})
-    table = scaling.scaling(records)
-    assert scaling.is_strong_scaling([record.run for record in records])
-    assert table["batch"].tolist() == [48, 48, 48]
-    assert table["speedup"].tolist() == pytest.approx([1.0, 1.5, 2.0])
 
 
 def test_the_cost_of_distribution_is_measured_and_subtracted(tmp_path):

@@ -21,7 +21,7 @@ from horizont.networks.catalogue import build_network
 from horizont.networks.network import summary
 from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
-from horizont.reporting.figures import communication, throughput
+from horizont.reporting.figures import communication, scaling
 from horizont.reporting.figures.equivalence import (
     check_table,
     distance_figure,
@@ -114,12 +114,12 @@ def test_oversubscribed_points_are_hollow(monkeypatch):
         for servers in (1, 2)
         for workers, busy in ((1, False), (8, True))
     ]
-    columns = ["system", "servers", "batch", "workers", "examples_per_s", "speedup"]
+    columns = ["system", "layout", "batch", "workers", "batches_per_s", "speedup"]
     table = pd.DataFrame(rows, columns=[*columns, "oversubscribed"])
-    table = table.assign(low=table["examples_per_s"], high=table["examples_per_s"])
+    table = table.assign(low=table["batches_per_s"], high=table["batches_per_s"])
     table = table.assign(speedup_low=table["speedup"], speedup_high=table["speedup"])
-    monkeypatch.setattr(throughput, "scaling", lambda records: table)
-    output = throughput.scaling_figure([])
+    monkeypatch.setattr(scaling, "scaling", lambda records: table)
+    output = scaling.scaling_figure([])
     markers = [line for line in output.figure.axes[0].lines if line.get_marker() == "D"]
     hollow = [line.get_markerfacecolor() == style.BACKGROUND for line in markers]
     assert hollow == [False, True] * 2
@@ -171,8 +171,9 @@ def test_perplexities_have_a_logarithmic_scale():
 
 
 def test_staleness_is_plotted_by_system(monkeypatch):
-    rows = [("pytorch/async/parameter_server", value, 4, 0.5) for value in (0, 1)]
-    counts = pd.DataFrame(rows, columns=["system", "staleness", "updates", "fraction"])
+    rows = [("pytorch/async/parameter_server", 2, value, 4, 0.5) for value in (0, 1)]
+    columns = ["system", "workers", "staleness", "updates", "fraction"]
+    counts = pd.DataFrame(rows, columns=columns)
     monkeypatch.setattr(communication, "staleness", lambda records: counts)
     output = communication.staleness_figure([])
     assert [round(bar.get_height(), 3) for bar in output.figure.axes[0].patches] == [0.5, 0.5]

@@ -262,19 +262,23 @@ def staleness(records: Iterable[Record]) -> pd.DataFrame:
     since its worker pulled it: 0 for every update of a single worker, about the number of workers
     less one where they are equally fast.
 
-    ``system``, ``staleness``, ``updates`` and ``fraction`` of the system's updates, one row for
-    every staleness up to the largest.
+    ``system``, ``workers``, ``staleness``, ``updates`` and ``fraction`` of the updates of the
+    system with so many workers, one row for every staleness up to their largest.
     """
+    keys = ["system", "workers"]
     updates = [
-        record.updates().to_pandas().assign(system=record.run.system.name)
+        record.updates()
+        .to_pandas()
+        .assign(system=record.run.system.name, workers=record.run.topology.workers)
         for record in records
         if record.ok and record.run.record_updates != "none"
     ]
     tables = []
-    for system, own in concat_tables(updates, ["system"]).groupby("system", sort=False):
+    for _, own in concat_tables(updates, keys).groupby(keys, sort=False):
         counts = own["staleness"].value_counts()
         counts = counts.reindex(range(int(counts.index.max()) + 1), fill_value=0)
         table = counts.rename("updates").rename_axis("staleness").reset_index()
-        tables.append(table.assign(fraction=table["updates"] / len(own), system=system))
-    columns = ["system", "staleness", "updates", "fraction"]
+        table = table.assign(fraction=table["updates"] / len(own))
+        tables.append(table.merge(own[keys].head(1), how="cross"))
+    columns = [*keys, "staleness", "updates", "fraction"]
     return concat_tables(tables, columns)[columns]

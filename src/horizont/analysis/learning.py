@@ -15,7 +15,8 @@ from horizont.statistics.intervals import median, median_interval
 EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
 
 _EVALUATION_COLUMNS = [
-    *("system", "block", "metric", "value", "train_value", "examples", "time_s"),
+    *("system", "block", "metric", "value", "train_value", "step", "examples", "time_s"),
+    *("workers", "learning_rate", "initial_limit"),
 ]
 
 
@@ -93,8 +94,9 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     """List the evaluations of checkpoints during training, of all runs that made any.
 
     One row per checkpoint: ``system, block, metric, value``, and ``train_value`` on training
-    images, NaN where unmeasured; ``examples`` seen by the run if its workers advance at the same
-    rate; ``time_s`` of training, see `losses`.
+    images, NaN where unmeasured; ``step`` of the evaluating worker; ``examples`` seen by the run if
+    its workers advance at the same rate; ``time_s`` of training, see `losses`; and the settings
+    ``workers``, ``learning_rate`` and ``initial_limit``, NaN for that of the network.
     """
     tables = []
     for record in _successful(records):
@@ -107,10 +109,18 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
         values = {
             "value": table[EVALUATION_METRICS[metric]],
             "train_value": table.get("train_accuracy", nan),
+            "step": table["step"],
             "examples": table["step"] * record.run.global_batch,
             "time_s": _training_time_s(steps_of(record), evaluator, table["time_s"]),
         }
-        tables.append(pd.DataFrame(values).assign(metric=metric, **run_columns(record)))
+        workload = record.run.workload
+        settings = {
+            "workers": record.run.topology.workers,
+            "learning_rate": workload.optimizer.learning_rate,
+            "initial_limit": nan if workload.initial_limit is None else workload.initial_limit,
+        }
+        columns = {"metric": metric, **run_columns(record), **settings}
+        tables.append(pd.DataFrame(values).assign(**columns))
     return concat_tables(tables, _EVALUATION_COLUMNS)
 
 

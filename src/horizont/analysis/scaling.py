@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, pairwise
+from math import isnan, nan
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from horizont.analysis.claims.publications import published_steps
 from horizont.analysis.runs import table_order
+from horizont.analysis.steps import step_means
 from horizont.analysis.throughput import throughput_by_run
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
-from horizont.statistics.intervals import median_interval, paired_ratio
+from horizont.statistics.intervals import (
+    Estimate,
+    interval_at_level,
+    log_ratios,
+    paired_ratio,
+)
 
 #: The columns that identify a scaling curve.
-_CURVE_COLUMNS = ["system", "servers", "batch"]
+_CURVE_COLUMNS = ["system", "layout", "batch"]
 
 #: Roles that only exchange addresses while a run starts.
 _IDLE_ROLES = frozenset({"scheduler"})
@@ -23,39 +35,35 @@ _IDLE_ROLES = frozenset({"scheduler"})
 def scaling(records: Sequence[Record]) -> pd.DataFrame:
     """Compute throughput and speed-up of every system over the number of workers.
 
-    One row per system, number of servers, ``batch`` and number of ``workers``: ``batches_per_s`` of
-    all workers (a worker's batch counts as one) and ``examples_per_s``, medians over the runs, with
-    ``low`` and ``high`` of the latter; ``speedup`` over one worker of the same curve, paired by
-    block, ``speedup_low``, ``speedup_high`` and ``efficiency`` = speedup / workers;
-    ``oversubscribed``, see `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first
-    without a throughput. ``batch`` is that of each worker (weak scaling) or, if it is the same for
-    all numbers of workers, the global one (strong).
+    One row per system, ``layout``, ``batch`` and number of ``workers``: batches of this size per
+    second of all workers, ``batches_per_s`` with ``low`` and ``high``; ``examples_per_s``;
+    ``speedup`` over one worker of the same curve, paired by block, ``speedup_low``,
+    ``speedup_high`` and ``efficiency`` = speedup / workers; ``oversubscribed``, see
+    `is_oversubscribed`; ``ok`` of ``planned`` runs; ``reason`` of the first without a throughput.
+    Intervals at 95 % of the geometric mean over the blocks, of the median from six on. ``batch`` is
+    that of each worker (weak scaling) or, if it is the same for all numbers of workers, the global
+    one (strong). ``layout`` is the number of ``servers`` where a system has several numbers of them
+    at the same number of workers, else 0.
     """
     if not records:
         return pd.DataFrame()
-    runs = [record.run for record in records]
-    strong = is_strong_scaling(runs)
-    table = throughput_by_run(records).assign(
-        workers=[run.topology.workers for run in runs],
-        servers=[run.topology.servers for run in runs],
-        oversubscribed=[is_oversubscribed(record) for record in records],
-        batch=[run.global_batch if strong else run.local_batch for run in runs],
-        local_batch=[run.local_batch for run in runs],
-    )
+    table = _rates_by_run(records)
     rows = []
     for _, curve in table.groupby(_CURVE_COLUMNS, sort=False):
-        single_worker = curve.loc[curve["workers"] == 1, ["block", "examples_per_s"]]
+        single_worker = curve.loc[curve["workers"] == 1, ["block", "batches_per_s"]]
         for workers, point in curve.groupby("workers"):
             first = point.iloc[0].to_dict()
-            rate = median_interval(point["examples_per_s"])
+            rate = _estimate_positive(point["batches_per_s"])
             both = point.merge(single_worker, on="block", suffixes=("", "_alone"))
-            speedup = paired_ratio(both["examples_per_s"], both["examples_per_s_alone"])
+            rates = both["batches_per_s"], both["batches_per_s_alone"]
+            speedup = paired_ratio(*rates, interval_at_level)
             rows.append(
                 {
                     **{name: first[name] for name in _CURVE_COLUMNS},
                     "workers": workers,
-                    "batches_per_s": rate.value / first["local_batch"],
-                    **rate.columns("examples_per_s", "low", "high"),
+                    "servers": first["servers"],
+                    **rate.columns("batches_per_s", "low", "high"),
+                    "examples_per_s": rate.value * first["batch"],
                     **speedup.columns("speedup", "speedup_low", "speedup_high"),
                     "efficiency": speedup.value / first["workers"],
                     "oversubscribed": first["oversubscribed"],
@@ -64,8 +72,113 @@ def scaling(records: Sequence[Record]) -> pd.DataFrame:
                     "reason": next(filter(None, point["reason"]), ""),
                 }
             )
-    order = ["system", "servers", "batch", "workers"]
+    order = ["system", "layout", "batch", "workers"]
     return pd.DataFrame(rows).sort_values(order, key=table_order, ignore_index=True)
+
+
+def _rates_by_run(records: Sequence[Record]) -> pd.DataFrame:
+    """Compute the throughput of every run in batches, with the curve and point it belongs to."""
+    runs = [record.run for record in records]
+    strong = is_strong_scaling(runs)
+    table = throughput_by_run(records).assign(
+        workers=[run.topology.workers for run in runs],
+        servers=[run.topology.servers for run in runs],
+        oversubscribed=[is_oversubscribed(record) for record in records],
+        batch=[run.global_batch if strong else run.local_batch for run in runs],
+    )
+    # A server per worker is one layout, although its number of servers varies.
+    counts = table.groupby(["system", "batch", "workers"])["servers"].transform("nunique")
+    varies = counts.groupby(table["system"]).transform("max") > 1
+    return table.assign(
+        layout=table["servers"].where(varies, 0),
+        batches_per_s=table["examples_per_s"] / table["batch"],
+    )
+
+
+def _estimate_positive(values: pd.Series) -> Estimate:
+    """Estimate a positive quantity at 95 %, on a logarithmic scale."""
+    return paired_ratio(values, np.ones(len(values)), interval_at_level)
+
+
+def crossovers(records: Sequence[Record]) -> pd.DataFrame:
+    """Find the numbers of workers at which two systems have the same throughput.
+
+    One row per pair of scaling curves of the same batch whose first crossing lies between measured
+    numbers of workers: ``batch``, ``system`` (the faster one before it), ``other_system``,
+    ``crossover`` with ``crossover_low`` and ``crossover_high``. The log ratio of the two, paired by
+    block, is interpolated linearly over the logarithm of the workers; the limits are where those of
+    its 95 % interval are zero, NaN where that is beyond the measured numbers.
+    """
+    columns = ["batch", "system", "other_system"]
+    columns += ["crossover", "crossover_low", "crossover_high"]
+    rows: list[dict[str, Any]] = []
+    if not records:
+        return pd.DataFrame(rows, columns=columns)
+    for batch, own in _rates_by_run(records).groupby("batch"):
+        curves = own.groupby(["system", "layout"], sort=False)
+        for ((system, _), one), ((other, _), another) in combinations(curves, 2):
+            workers, logs = _log_ratio_curve(one, another)
+            sign = np.sign(logs[0, 0]) if len(logs) else nan
+            value, *limits = (_first_fall(workers, sign * column) for column in logs.T)
+            if not isnan(value):
+                names = (system, other) if sign > 0 else (other, system)
+                row = (batch, *names, value, *limits[:: int(sign)])
+                rows.append(dict(zip(columns, row, strict=True)))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _log_ratio_curve(
+    one: pd.DataFrame, other: pd.DataFrame
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Estimate the log ratio of two curves by number of workers.
+
+    From tables of `_rates_by_run`, n numbers of workers and the values, lower and upper limits of
+    shape (n, 3).
+    """
+    both = one.merge(other, on=["workers", "block"], suffixes=("", "_other")).dropna(
+        subset=["batches_per_s", "batches_per_s_other"]
+    )
+    workers, logs = [], []
+    for number, point in both.groupby("workers"):
+        rates = point["batches_per_s"], point["batches_per_s_other"]
+        estimate = interval_at_level(log_ratios(*rates))
+        workers.append(number)
+        logs.append((estimate.value, estimate.low, estimate.high))
+    return np.array(workers, dtype=np.float64), np.array(logs, dtype=np.float64).reshape(-1, 3)
+
+
+def _first_fall(workers: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """Find where values first fall to zero, interpolated over log workers; NaN if nowhere."""
+    points = zip(np.log(workers), values, strict=True)
+    for (log, value), (next_log, next_value) in pairwise(points):
+        if value > 0 >= next_value:
+            return float(np.exp(log + (next_log - log) * value / (value - next_value)))
+    return nan
+
+
+def published_training_times(records: Sequence[Record]) -> pd.DataFrame:
+    """Compute the training time of the published epochs, without start-up.
+
+    One row per system, ``layout``, ``local_batch`` and number of ``workers``: ``steps`` of a worker
+    in the published training of the workload; in seconds, their number times the mean timed step,
+    ``training_s``, with ``low`` and ``high`` at 95 % over the blocks; ``oversubscribed``, see
+    `is_oversubscribed`. No row for a batch that was not published.
+    """
+    columns = ["system", "layout", "local_batch", "workers", "steps", "oversubscribed"]
+    rows = []
+    if records:
+        runs = [record.run for record in records]
+        table = _rates_by_run(records).assign(
+            local_batch=[run.local_batch for run in runs],
+            steps=[published_steps(run.workload_name, run.local_batch) for run in runs],
+            step_s=[step_means(record)["timed_s"] if record.ok else nan for record in records],
+        )
+        for key, point in table.dropna(subset=["steps", "step_s"]).groupby(columns):
+            training = _estimate_positive(point["steps"] * point["step_s"])
+            times = training.columns("training_s", "low", "high")
+            rows.append({**dict(zip(columns, key, strict=True)), **times})
+    result = pd.DataFrame(rows, columns=[*columns, "training_s", "low", "high"])
+    return result.sort_values(columns[:4], key=table_order, ignore_index=True)
 
 
 def is_strong_scaling(runs: Sequence[Run]) -> bool:

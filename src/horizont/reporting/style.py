@@ -73,6 +73,9 @@ STARTUP_COLOURS = ("#c9d3de", "#7cc0e8", "#d9c25c", "#3b78b4", "#3f9c7c", "#efa5
 PAIR_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#6b7280")
 PAIR_MARKERS = ("o", "s", "D", "^", "v", "P")
 
+#: Of a few ordered values, from small to large.
+ORDINAL_COLOURS = ("#2a7fba", "#3f9c7c", "#d0a414", "#e0701a", "#b2387c", "#7a5fc0")
+
 _SERIES_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5")
 PROCESS_COLOURS = {
     "worker": _SERIES_COLOURS,

@@ -51,6 +51,7 @@ def _milliseconds(value_s: float) -> str:
 #: Column of text -> heading and format of its values.
 _TEXT_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "system": ("system", lambda name: labels.system_label(str(name))),
+    "other_system": ("then faster", lambda name: labels.system_label(str(name))),
     "status": ("status", "{}"),
     "reason": ("reason", shorten),
     "comparable": ("comparable", "{}"),
@@ -124,10 +125,15 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "exchange_s": ("exchange, ms", _milliseconds),
     "overlap_s": ("overlap with backward, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),
+    "batches_low": ("from", "{:,.1f}"),
+    "batches_high": ("to", "{:,.1f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),
     "speedup_high": ("to", "{:.2f}"),
     "efficiency": ("efficiency", "{:.0%}"),
+    "crossover": ("crossover, workers", "{:.1f}"),
+    "crossover_low": ("from", "{:.1f}"),
+    "crossover_high": ("to", "{:.1f}"),
     "target_loss": ("loss", "{:.3f}"),
     "time_s": ("time to this loss, s", "{:.2f}"),
     "time_low_s": ("from", "{:.2f}"),

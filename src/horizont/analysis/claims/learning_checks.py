@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, isinf
+from typing import Literal
 
 from horizont.analysis.claims import rules
 from horizont.analysis.claims.evidence import Evidence, Measured
@@ -16,6 +18,8 @@ from horizont.statistics.intervals import proportion_bounds
 
 #: Test accuracy beyond which a network of ten classes has learned something: twice chance.
 LEARNED_ACCURACY = 0.2
+
+LearningOutcome = Literal["learned", "lost", "failed"]
 
 #: What a finding has besides its verdict only where a number was measured.
 _NUMBERS = ("value", "low", "high", "level")
@@ -99,11 +103,21 @@ def _outcomes(items: Sequence[Observation]) -> tuple[int, int, str]:
 
     A run whose accuracy exceeded the limit and fell below it again is neither.
     """
-    learned = sum(item.read("final_accuracy") > LEARNED_ACCURACY for item in items)
-    failed = sum(not item.read("best_accuracy") > LEARNED_ACCURACY for item in items)
-    lost = len(items) - learned - failed
+    counts = Counter(learning_outcome(item.read) for item in items)
+    learned, lost, failed = counts["learned"], counts["lost"], counts["failed"]
     phrase = f"{learned} of {len(items)} runs learned"
     return learned, failed, phrase + (f", {lost} more lost it again" if lost else "")
+
+
+def learning_outcome(read: Callable[[str], float]) -> LearningOutcome:
+    """Return whether a run learned, by its quantities.
+
+    It ``learned``, ``lost`` it again (its best accuracy exceeds the limit, but not its last), or
+    ``failed`` to learn.
+    """
+    if read("final_accuracy") > LEARNED_ACCURACY:
+        return "learned"
+    return "lost" if read("best_accuracy") > LEARNED_ACCURACY else "failed"
 
 
 def _majority(as_claimed: int, opposite: int, items: Sequence[Observation]) -> Verdict:

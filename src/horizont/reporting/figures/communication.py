@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from horizont.analysis.communication import (
     distribution_cost,
@@ -160,10 +160,15 @@ def link_table(records: Sequence[Record]) -> TableOutput:
     return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
 
 
-@figure("staleness", title="Staleness")
+def _records_updates(records: Sequence[Record]) -> bool:
+    return any(record.ok and record.run.record_updates != "none" for record in records)
+
+
+@figure("staleness", title="Staleness", needs=_records_updates)
 def staleness_figure(records: Sequence[Record]) -> Drawing:
     """Staleness of each gradient when a server applied it, of all runs whose updates were
-    recorded. A server that holds several tensors (MXNet) counts each of them separately. Recording
+    recorded. Dotted: the number of the other workers, the mean staleness if all workers are equally
+    fast. A server that holds several tensors (MXNet) counts each of them separately. Recording
     slows the steps, so that the distribution at full speed may differ.
     """
     import seaborn as sns
@@ -172,25 +177,30 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
     if counts.empty:
         return Drawing(style.message_figure("no updates were recorded"), counts)
     colours = {name: style.system_colour(name) for name in dict.fromkeys(counts["system"])}
-    plot = style.new_figure(2.6)
-    axes = plot.subplots()
-    style.grid_axis(axes, "y")
-    sns.barplot(
-        counts,
-        x="staleness",
-        y="fraction",
-        hue="system",
-        hue_order=list(colours),
-        order=range(int(counts["staleness"].max()) + 1),
-        palette=colours,
-        saturation=1,
-        edgecolor=style.BACKGROUND,
-        legend=False,
-        ax=axes,
-    )
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.set_xlabel("staleness: updates by other workers since the worker read the weights")
-    axes.set_ylabel("updates")
+    numbers = sorted(counts["workers"].unique())
+    plot = style.new_figure(1.0 + 1.6 * len(numbers))
+    panels = plot.subplots(len(numbers), 1, squeeze=False, sharex=True)[:, 0]
+    for axes, workers in zip(panels, numbers, strict=True):
+        style.grid_axis(axes, "y")
+        sns.barplot(
+            counts[counts["workers"] == workers],
+            x="staleness",
+            y="fraction",
+            hue="system",
+            hue_order=list(colours),
+            order=range(int(counts["staleness"].max()) + 1),
+            palette=colours,
+            saturation=1,
+            edgecolor=style.BACKGROUND,
+            legend=False,
+            ax=axes,
+        )
+        axes.axvline(workers - 1, color=style.FOREGROUND, linewidth=1, linestyle=":")
+        axes.set_title(f"{workers} worker{'s' if workers > 1 else ''}")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+        axes.set_ylabel("updates")
+    panels[-1].set_xlabel("staleness: updates by other workers since the worker read the weights")
     handles = [
         Patch(color=colour, label=labels.system_label(name)) for name, colour in colours.items()
     ]

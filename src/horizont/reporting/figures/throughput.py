@@ -1,21 +1,17 @@
-"""Throughput by system, and by number of workers."""
+"""Throughput by system."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
 
-from horizont.analysis.scaling import is_strong_scaling, scaling
 from horizont.analysis.throughput import throughput_by_run, throughput_by_system
 from horizont.records.record import Record
 from horizont.reporting import style
-from horizont.reporting.output import TableOutput
-from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import format_table
+from horizont.reporting.registry import Drawing, figure
 
 
 @figure("throughput", title="Throughput")
@@ -72,104 +68,3 @@ def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
     axes.plot(interval, [row, row], color=style.FOREGROUND, linewidth=1.8)
     axes.plot(rate, row, markeredgewidth=1.8, markersize=8, **style.marker_style(system))
     style.annotate(axes, f"{rate:,.0f}", (rate, row), (0, 7), ha="center", va="bottom")
-
-
-def _varies_in_workers(records: Sequence[Record]) -> bool:
-    """Whether some system ran with several numbers of workers."""
-    topologies = {(record.run.system.name, record.run.topology.workers) for record in records}
-    return len(topologies) > len({system for system, _ in topologies})
-
-
-@figure("scaling", title="Throughput and speedup", needs=_varies_in_workers)
-def scaling_figure(records: Sequence[Record]) -> Drawing:
-    """Throughput of all workers together (above) and speedup over one worker (below; dotted: the
-    ideal), medians over the runs with their intervals. A hollow marker: the hosts together request
-    more CPU time than the machine has, so that they compete for it.
-    """
-    points = scaling(records)
-    if points.empty:
-        return Drawing(style.message_figure("no run succeeded"), points)
-    is_strong = is_strong_scaling([record.run for record in records])
-    curves = list(zip(points["system"], points["servers"], strict=True))
-    points = points.assign(curve=pd.Series(curves, points.index))
-    # Line styles stand for the number of servers if it varies, else for the system.
-    servers_vary = points.loc[points["servers"] > 0, "servers"].nunique() > 1
-    styles: dict[tuple[str, int], style.LineStyle] = {
-        (system, servers): ("-" if servers <= 1 else "--")
-        if servers_vary
-        else style.line_style(system)
-        for system, servers in dict.fromkeys(curves)
-    }
-    batches, workers = sorted(points["batch"].unique()), sorted(points["workers"].unique())
-    plot = style.new_figure(5.0)
-    panels = plot.subplots(2, len(batches), squeeze=False, sharex=True, sharey="row")
-    for (upper, lower), batch in zip(panels.T, batches, strict=True):
-        own = points[points["batch"] == batch]
-        upper.set_title(f"{'global batch' if is_strong else 'batch per worker'}: {batch:,}")
-        _plot_scaling_curves(upper, own, styles, ("examples_per_s", "low", "high"))
-        _plot_scaling_curves(lower, own, styles, ("speedup", "speedup_low", "speedup_high"))
-        ideal = np.sort(own["workers"].unique())
-        lower.plot(ideal, ideal, color=style.FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)))
-        lower.set_xlabel("workers")
-    panels[0, 0].set_ylabel("examples per second")
-    panels[0, 0].yaxis.set_major_formatter("{x:,.0f}")
-    panels[1, 0].set_ylabel("speedup")
-    for axes in panels.flat:
-        style.grid_axis(axes, "y")
-        axes.set_ylim(bottom=0)
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(workers))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter("{x:.0f}")
-    handles = []
-    for (system, servers), line in styles.items():
-        count = f", {servers} server{'s' if servers > 1 else ''}"
-        suffix = count if servers_vary and servers > 0 else ""
-        handles.append(style.system_legend_line(system, marker=True, style=line, suffix=suffix))
-    style.legend_above(plot, handles, 2, handlelength=2.4)
-    return Drawing(plot, points.drop(columns="curve"))
-
-
-@table("scaling_table", title="Scaling", needs=_varies_in_workers)
-def scaling_table(records: Sequence[Record]) -> TableOutput:
-    """Build the table of throughput, speedup and efficiency by number of workers."""
-    columns = ["system", "servers", "batch", "workers", "batches_per_s", "examples_per_s"]
-    columns += ["low", "high", "speedup", "efficiency", "oversubscribed", "reason"]
-    return format_table(scaling(records), columns)
-
-
-def _plot_scaling_curves(
-    axes: Axes,
-    points: pd.DataFrame,
-    styles: Mapping[tuple[str, int], style.LineStyle],
-    columns: tuple[str, str, str],
-) -> None:
-    """Plot a quantity, of which the columns are the value and the ends of its interval."""
-    import seaborn as sns
-
-    value, low, high = columns
-    colours = {curve: style.system_colour(curve[0]) for curve in styles}
-    sns.lineplot(
-        points,
-        x="workers",
-        y=value,
-        hue="curve",
-        style="curve",
-        palette=colours,
-        dashes={curve: style.DASHES[line] for curve, line in styles.items()},
-        errorbar=None,
-        linewidth=1.2,
-        legend=False,
-        ax=axes,
-    )
-    for _, point in points.iterrows():
-        workers, colour = point["workers"], colours[point["curve"]]
-        axes.vlines(workers, point[low], point[high], color=colour, linewidth=1)
-        axes.plot(
-            workers,
-            point[value],
-            style.system_marker(point["system"]),
-            color=style.BACKGROUND if point["oversubscribed"] else colour,
-            markeredgecolor=colour,
-            markersize=5,
-        )

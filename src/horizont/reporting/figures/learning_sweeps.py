@@ -1,0 +1,231 @@
+"""What is learned with several numbers of workers, learning rates and initial weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from horizont.analysis.claims.learning_checks import LEARNED_ACCURACY, learning_outcome
+from horizont.analysis.claims.quantities import measure
+from horizont.analysis.learning import evaluations
+from horizont.analysis.runs import table_order
+from horizont.records.record import Record
+from horizont.reporting import labels, style
+from horizont.reporting.registry import Condition, Drawing, figure
+
+#: Fill of the marker of a run, by what became of its training, and its label.
+_OUTCOMES = {
+    "learned": ("full", "learns"),
+    "lost": ("left", "learns, and loses it again"),
+    "failed": ("none", "does not learn"),
+}
+
+#: Horizontal distance of the runs of a cell, in cells.
+_RUN_DISTANCE = 0.16
+
+
+def _evaluates_over(*settings: str) -> Condition:
+    """Return the condition that a network was evaluated in training, and some setting varied."""
+
+    def condition(records: Sequence[Record]) -> bool:
+        if not any(record.run.evaluation.every for record in records):
+            return False
+        points = evaluations(records)[list(settings)]
+        return bool(len(points)) and bool((points.nunique(dropna=False) > 1).any())
+
+    return condition
+
+
+@figure(
+    "learning_by_workers",
+    title="Learning by number of workers",
+    needs=_evaluates_over("workers", "learning_rate"),
+)
+def learning_by_workers_figure(records: Sequence[Record]) -> Drawing:
+    """{metric} during training, over the steps of a worker (left) and over time (right), by number
+    of workers. One line per run; each ends in the marker of its number of workers.
+    """
+    curves = _scaled_evaluations(records)
+    rows = curves[["system", "learning_rate"]].drop_duplicates().to_numpy()
+    names = labels.short_labels(list(curves["system"]))
+    plot = style.new_figure(0.8 + 1.9 * len(rows))
+    panels = plot.subplots(len(rows), 2, squeeze=False, sharex="col", sharey=True)
+    series = _series_styles(sorted(curves["workers"].unique()))
+    for (left, right), (system, rate) in zip(panels, rows, strict=True):
+        own = curves[(curves["system"] == system) & (curves["learning_rate"] == rate)]
+        left.set_title(f"{names[system]}, learning rate {rate:g}")
+        for axes, x in ((left, "step"), (right, "time_s")):
+            _plot_runs(axes, own, x, "workers", series)
+        left.set_ylabel(curves["label"].iloc[0])
+    panels[-1, 0].set_xlabel("steps of a worker")
+    panels[-1, 1].set_xlabel("seconds from the first step")
+    workers = {number: f"{number} worker{'s' if number > 1 else ''}" for number in series}
+    _add_series_legend(plot, series, workers)
+    return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
+
+
+@figure(
+    "learning_by_initial_weights",
+    title="Learning by initial weights",
+    needs=_evaluates_over("initial_limit"),
+)
+def learning_by_initial_weights_figure(records: Sequence[Record]) -> Drawing:
+    """{metric} during training over the steps of a worker, by initial weights: those of the network
+    or uniform between limits. One line per run.
+    """
+    curves = _scaled_evaluations(records).fillna({"initial_limit": 0.0})
+    plot, panels = _system_panels(curves["system"], 2.3)
+    series = _series_styles(sorted(curves["initial_limit"].unique()))
+    for system, axes in panels.items():
+        _plot_runs(axes, curves[curves["system"] == system], "step", "initial_limit", series)
+        axes.set_xlabel("steps of a worker")
+        axes.label_outer()
+    plot.supylabel(curves["label"].iloc[0], fontsize=9.5)
+    names = {limit: f"uniform within ±{limit:g}" if limit else "of the network" for limit in series}
+    _add_series_legend(plot, series, names)
+    return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
+
+
+def _scaled_evaluations(records: Sequence[Record]) -> pd.DataFrame:
+    """Collect the accuracy in percent, in training if it was measured, or the perplexity.
+
+    The evaluations of all runs with their ``scaled`` value and its ``label``.
+    """
+    curves = evaluations(records).sort_values(
+        ["system", "learning_rate", "workers", "block", "step"], key=table_order
+    )
+    metric = curves["metric"].iloc[0]
+    if metric == "perplexity":
+        return curves.assign(scaled=curves["value"], label="test perplexity")
+    in_training = curves["train_value"].notna().all()
+    values, kind = (curves["train_value"], "training") if in_training else (curves["value"], "test")
+    return curves.assign(scaled=100 * values, label=f"{kind} accuracy, %")
+
+
+def _system_panels(systems: pd.Series, height: float) -> tuple[Figure, dict[str, Axes]]:
+    """Create a figure with a panel per system, two in a row; the height of a row is in inches."""
+    names = labels.short_labels(list(systems))
+    columns = min(len(names), 2)
+    rows = -(-len(names) // columns)
+    plot = style.new_figure(0.6 + height * rows)
+    grid = plot.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    panels = dict(zip(names, grid.flat, strict=False))
+    for system, axes in panels.items():
+        axes.set_title(names[system].replace(" (", "\n("))
+    return plot, panels
+
+
+def _series_styles(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
+    """Return colour and marker of each of a few ordered values."""
+    styles = zip(style.ORDINAL_COLOURS, style.PAIR_MARKERS, strict=True)
+    properties = [{"color": colour, "marker": marker} for colour, marker in styles]
+    return {value: properties[number % len(properties)] for number, value in enumerate(values)}
+
+
+def _plot_runs(
+    axes: Axes, curves: pd.DataFrame, x: str, by: str, series: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    for (value, _), run in curves.groupby([by, "block"], sort=False):
+        axes.plot(
+            run[x],
+            run["scaled"],
+            linewidth=1,
+            alpha=0.85,
+            markevery=[-1],
+            markersize=5,
+            **series[value],
+        )
+    style.grid_axis(axes, "y")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if curves["metric"].iloc[0] == "perplexity":
+        style.set_log_scale(axes, "y")
+    else:
+        axes.set_ylim(0, 100)
+
+
+def _add_series_legend(
+    plot: Figure, series: Mapping[Any, Mapping[str, Any]], names: Mapping[Any, str]
+) -> None:
+    handles = [
+        Line2D([], [], linewidth=1.4, markersize=5, label=names[value], **own)
+        for value, own in series.items()
+    ]
+    style.legend_above(plot, handles, min(len(handles), 5), handlelength=2.0)
+
+
+def _has_learning_outcomes(records: Sequence[Record]) -> bool:
+    condition = _evaluates_over("workers", "learning_rate")
+    return condition(records) and "accuracy" in set(evaluations(records)["metric"])
+
+
+@figure("learning_outcomes", title="Which runs learn", needs=_has_learning_outcomes)
+def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
+    """Runs that learn, by learning rate and number of workers; one marker per run. A run learns if
+    its test accuracy exceeds {limit} after the last step.
+    """
+    outcomes = _outcomes(records)
+    rates = sorted(outcomes["learning_rate"].unique())
+    workers = sorted(outcomes["workers"].unique())
+    plot, panels = _system_panels(outcomes["system"], 0.6 + 0.45 * len(rates))
+    for system, axes in panels.items():
+        own = outcomes[outcomes["system"] == system]
+        for (rate, number), cell in own.groupby(["learning_rate", "workers"]):
+            centre = workers.index(number)
+            offsets = _RUN_DISTANCE * (np.arange(len(cell)) - (len(cell) - 1) / 2)
+            for offset, outcome in zip(offsets, cell["outcome"], strict=True):
+                position = centre + offset, rates.index(rate)
+                axes.plot(*position, **_outcome_marker(outcome, style.system_colour(system)))
+        axes.set_xticks(range(len(workers)), labels=[f"{number}" for number in workers])
+        axes.set_yticks(range(len(rates)), labels=[f"{rate:g}" for rate in rates])
+        axes.set_xlim(-0.6, len(workers) - 0.4)
+        axes.set_ylim(-0.6, len(rates) - 0.4)
+        axes.set_xlabel("workers")
+        style.grid_axis(axes, "y")
+        axes.label_outer()
+    plot.supylabel("learning rate", fontsize=9.5)
+    handles = [
+        Line2D([], [], label=label, **_outcome_marker(outcome, style.FOREGROUND))
+        for outcome, (_, label) in _OUTCOMES.items()
+    ]
+    style.legend_above(plot, handles, 3)
+    return Drawing(plot, outcomes, {"limit": f"{LEARNED_ACCURACY:.0%}"})
+
+
+def _outcomes(records: Sequence[Record]) -> pd.DataFrame:
+    rows = [
+        {
+            "system": record.run.system.name,
+            "learning_rate": record.run.workload.optimizer.learning_rate,
+            "workers": record.run.topology.workers,
+            "block": record.run.block,
+            "outcome": learning_outcome(partial(measure, record)),
+        }
+        for record in records
+        if record.ok
+    ]
+    return pd.DataFrame(rows).sort_values(
+        ["system", "learning_rate", "workers", "block"], key=table_order, ignore_index=True
+    )
+
+
+def _outcome_marker(outcome: str, colour: str) -> dict[str, Any]:
+    return {
+        "marker": "o",
+        "markersize": 6,
+        "linestyle": "none",
+        "color": colour,
+        "fillstyle": _OUTCOMES[outcome][0],
+        "markerfacecoloralt": style.BACKGROUND,
+        "markeredgecolor": colour,
+    }
