@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
+from math import exp, log, sqrt
 from pathlib import Path
+from statistics import mean, stdev
 
 import pandas as pd
 import pyarrow as pa
@@ -75,9 +76,10 @@ def times_of(table: pd.DataFrame, origin: str, system: str = PT) -> pd.Series:
 def test_steps_are_extrapolated_with_the_interval_over_blocks(records: list[Record]) -> None:
     times = times_of(ten_epochs(records), "measured")
     assert times["total_s"] == pytest.approx(0.052 * STEPS)
-    half = 4.302653 * 0.002 / sqrt(3) * STEPS  # Student's t, 2 degrees of freedom
-    assert times["low_s"] == pytest.approx(0.052 * STEPS - half)
-    assert times["high_s"] == pytest.approx(0.052 * STEPS + half)
+    logs = [log(timed_ms / 1e3 * STEPS) for timed_ms in (50, 52, 54)]
+    half = 4.302653 * stdev(logs) / sqrt(3)  # Student's t, 2 degrees of freedom
+    assert times["low_s"] == pytest.approx(exp(mean(logs) - half))
+    assert times["high_s"] == pytest.approx(exp(mean(logs) + half))
     parts = {"load": 1, "forward": 10, "backward": 20, "network": 14, "update": 3, "other": 7}
     for part, time_ms in parts.items():
         assert times[f"{part}_s"] == pytest.approx(time_ms * STEPS / 1e3), part
@@ -116,7 +118,7 @@ def test_table_and_figure_show_seconds(records: list[Record]) -> None:
     published, measured, subtracted = (table.cells.iloc[row + n] for n in range(3))
     assert published["total"] == "110.9"
     assert measured["total"] == subtracted["total"] == "205.9"
-    assert measured["95% interval"] == "186.2 to 225.6"
+    assert measured["95% interval"] == "187.1 to 226.5"
     assert measured["network"] == "55.4"
     assert measured["update, other"] == "39.6"
     assert measured["from steps"] == "3 × 4"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from horizont.analysis.claims.publications import published_steps, published_times
@@ -94,8 +95,14 @@ def _extrapolate(records: Sequence[Record]) -> dict[str, float]:
     means = means_by_run(records) * count
     phase_s = means.mean()
     phase_s["network"] = phase_s[list(REMOTE_PHASES)].sum(min_count=1)
-    total = mean_interval(means["timed_s"]).columns(*_TOTAL)
+    total = dict(zip(_TOTAL, _mean_and_interval(means["timed_s"]), strict=True))
     return total | {f"{part}_s": float(phase_s[part]) for part in PARTS}
+
+
+def _mean_and_interval(values_s: pd.Series) -> tuple[float, float, float]:
+    """Return the mean and its 95 % interval: Student's t of the logarithms, so it is positive."""
+    logs = mean_interval(np.log(values_s))
+    return float(values_s.mean()), float(np.exp(logs.low)), float(np.exp(logs.high))
 
 
 def has_ten_epochs(record: Record) -> bool:
@@ -136,7 +143,7 @@ def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
 
 def _compare(long: Sequence[Record], short: Sequence[Record]) -> dict[str, object]:
     run, steps = short[0].run, long[0].run.steps.timed
-    extrapolated = mean_interval(means_by_run(short)["timed_s"] * steps)
+    extrapolated_s, low_s, high_s = _mean_and_interval(means_by_run(short)["timed_s"] * steps)
     measured_s = float(means_by_run(long)["timed_s"].mean() * steps)
     return {
         "workload": run.workload_name,
@@ -144,9 +151,11 @@ def _compare(long: Sequence[Record], short: Sequence[Record]) -> dict[str, objec
         "experiment": run.experiment,
         "blocks": len(short),
         "steps": run.steps.timed,
-        **extrapolated.columns("extrapolated_s", "low_s", "high_s"),
+        "extrapolated_s": extrapolated_s,
+        "low_s": low_s,
+        "high_s": high_s,
         "long_blocks": len(long),
         "long_steps": steps,
         "measured_s": measured_s,
-        "error": extrapolated.value / measured_s - 1.0,
+        "error": extrapolated_s / measured_s - 1.0,
     }

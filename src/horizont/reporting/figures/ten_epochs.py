@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -50,10 +51,6 @@ def _is_comparable(records: Sequence[Record]) -> bool:
     )
 
 
-def _number_of_steps(records: Sequence[Record]) -> float:
-    return max(count for count in map(steps_of_ten_epochs, records) if count > 0)
-
-
 @figure(
     "ten-epochs-{workload}",
     title="Ten epochs, then and now",
@@ -75,14 +72,17 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     plot = style.new_figure(_ROW_HEIGHT * len(systems) + 1.15)
     axes = style.row_axes(plot, systems)
     parts = times[[f"{part}_s" for part in PARTS]]
-    longest_s = max(parts.sum(axis="columns").max(), times[["total_s", "high_s"]].max(axis=None))
-    axes.set_xlim(0, longest_s * 1.24)
+    longest_s = max(parts.sum(axis="columns").max(), times["total_s"].max())
+    # The interval of two blocks may be much longer than all bars.
+    limit_s = min(1.3 * longest_s, np.fmax(longest_s, times["high_s"].max()))
+    axes.set_xlim(0, limit_s * 1.24)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     by_origin = times.set_index(["system", "origin"])
     for row, system in enumerate(systems):
         for origin in _BARS:
             key = (system, origin)
-            _plot_bar(axes, row, origin, by_origin.loc[key] if key in by_origin.index else None)
+            own = by_origin.loc[key] if key in by_origin.index else None
+            _plot_bar(axes, row, origin, own, limit_s)
     axes.set_xlabel("seconds of ten epochs")
     present = [part for part in PARTS if parts[f"{part}_s"].gt(0).any()]
     handles: list[Artist] = [
@@ -91,11 +91,12 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     hollow: dict[str, Any] = {"marker": "d", "markerfacecolor": style.BACKGROUND}
     handles.append(Line2D([], [], color=style.FOREGROUND, label="timed steps", **hollow))
     style.legend_above(plot, handles, 4, columnspacing=1.4)
-    run = next(r.run for r in records if not r.run.system.is_local)
+    first = next(r for r in records if not r.run.system.is_local)
+    run = first.run
     values = {
         "workload": run.workload_name,
         "label": labels.workload_label_from_name(run.workload_name),
-        "count": _number_of_steps(records),
+        "count": steps_of_ten_epochs(first),
         "batch": run.local_batch,
         "workers": run.topology.workers,
         "steps": run.steps.timed,
@@ -104,7 +105,8 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     return Drawing(plot, times, values)
 
 
-def _plot_bar(axes: Axes, row: int, origin: str, times: pd.Series | None) -> None:
+def _plot_bar(axes: Axes, row: int, origin: str, times: pd.Series | None, limit_s: float) -> None:
+    """Plot a bar and its total; an interval beyond the limit ends there, with an arrow."""
     offset, label, missing = _BARS[origin]
     y = row + offset
     if times is None:
@@ -118,10 +120,13 @@ def _plot_bar(axes: Axes, row: int, origin: str, times: pd.Series | None) -> Non
         axes.barh(y, times["total_s"], _BAR_HEIGHT, linewidth=1, **outline)
     if origin == "measured":
         line: dict[str, Any] = {"color": style.FOREGROUND, "linewidth": 1.4}
-        axes.plot([times["low_s"], times["high_s"]], [y, y], solid_capstyle="butt", **line)
+        high_s = min(times["high_s"], limit_s)
+        axes.plot([times["low_s"], high_s], [y, y], solid_capstyle="butt", **line)
+        if times["high_s"] > limit_s:
+            axes.plot(limit_s, y, ">", color=style.FOREGROUND, markersize=4)
         hollow: dict[str, Any] = {"color": style.BACKGROUND, "markeredgecolor": style.FOREGROUND}
         axes.plot(times["total_s"], y, "d", markersize=5.5, zorder=5, **hollow)
-        end_s = max(end_s, times[["total_s", "high_s"]].max())
+        end_s = np.fmax(max(end_s, times["total_s"]), high_s)
     style.annotate(axes, f"{label}: {_seconds(times['total_s'])} s", (end_s, y), (6, 0), fontsize=8)
 
 
@@ -132,15 +137,9 @@ def _plot_bar(axes: Axes, row: int, origin: str, times: pd.Series | None) -> Non
 )
 def ten_epochs_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the seconds of ten epochs, grouped by system."""
-    times = ten_epochs(records)
-    systems = [*dict.fromkeys(times["system"])]
-    rows = [_row(row) for system in systems for row in _rows_of(times, system)]
+    rows = [_row(row) for row in ten_epochs(records).to_dict("records")]
     numbers = set(rows[0]) - {"system", "seconds of ten epochs"}
     return text_table(rows, numbers, group_by="system")
-
-
-def _rows_of(times: pd.DataFrame, system: str) -> list[dict[Any, Any]]:
-    return times[times["system"] == system].to_dict("records")
 
 
 def _row(times: Mapping[Any, Any]) -> dict[str, str]:
@@ -187,7 +186,8 @@ def extrapolation_table(records: Sequence[Record]) -> TableOutput:
         {
             "workload": labels.workload_label_from_name(row["workload"]),
             "system": labels.system_label(row["system"]),
-            "from steps": f"{row['blocks']} × {row['steps']:,}",
+            "from": row["experiment"],
+            "steps": f"{row['blocks']} × {row['steps']:,}",
             "extrapolated, s": _seconds(row["extrapolated_s"]),
             "95% interval": _interval(row),
             "steps run": f"{row['long_blocks']} × {row['long_steps']:,}",
@@ -196,4 +196,4 @@ def extrapolation_table(records: Sequence[Record]) -> TableOutput:
         }
         for row in extrapolation_errors(records).to_dict("records")
     ]
-    return text_table(rows, set(rows[0]) - {"workload", "system"}, group_by="workload")
+    return text_table(rows, set(rows[0]) - {"workload", "system", "from"}, group_by="workload")
