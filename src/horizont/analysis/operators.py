@@ -7,11 +7,15 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from horizont.analysis.runs import by_system, concat_tables, steps_of
+from horizont.config.system import DEFAULT
 from horizont.records.record import Record
 from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
 
 #: The time of a step beyond its operators: interpreter, dispatch, scheduling.
 OUTSIDE_OPERATORS = "outside operators"
+
+#: All operators and the time outside them, beside the classes.
+WHOLE_STEP = "whole step"
 
 #: The phases that a profile distinguishes.
 PROFILED_PHASES = ("forward", "backward", "update")
@@ -73,10 +77,39 @@ def operator_classes(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["system", "operator_class", "self_s", "fraction"])
 
 
+def classes_by_workload(records: Sequence[Record]) -> pd.DataFrame:
+    """Compare the time of each operator class with that of the fastest framework, by workload.
+
+    The single process of each framework without variants, in the first experiment on a workload
+    that has profiles.
+
+    ``workload``, ``framework``, ``operator_class`` (the last is `WHOLE_STEP`), ``self_s`` and
+    ``fraction`` as of `operator_classes`, and ``ratio`` to the least ``self_s`` of any framework;
+    NaN for a class that one framework alone has.
+    """
+    experiments: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        system = record.run.system
+        if record.is_profiled and system.is_local and system.variant == DEFAULT:
+            by_experiment = experiments.setdefault(record.run.workload_name, {})
+            by_experiment.setdefault(record.run.experiment, []).append(record)
+    tables = []
+    for workload, by_experiment in experiments.items():
+        classes = operator_classes(next(iter(by_experiment.values())))
+        sums = classes.groupby("system", sort=False)[["self_s", "fraction"]].sum().reset_index()
+        table = pd.concat([classes, sums.assign(operator_class=WHOLE_STEP)], ignore_index=True)
+        groups = table.groupby("operator_class")["self_s"]
+        ratio = (table["self_s"] / groups.transform("min")).where(groups.transform("size") > 1)
+        framework = table.pop("system").str.partition("/")[0]
+        tables.append(table.assign(workload=workload, framework=framework, ratio=ratio))
+    columns = ["workload", "framework", "operator_class", "self_s", "fraction", "ratio"]
+    return concat_tables(tables, columns)[columns]
+
+
 def ordered_classes(names: Iterable[str]) -> list[str]:
     """Sort classes, each once, in the order of tables and figures."""
     present = set(names)
-    return [name for name in (*OPERATOR_CLASSES, OUTSIDE_OPERATORS) if name in present]
+    return [name for name in (*OPERATOR_CLASSES, OUTSIDE_OPERATORS, WHOLE_STEP) if name in present]
 
 
 def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:

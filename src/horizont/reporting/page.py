@@ -56,24 +56,32 @@ class ExperimentPage:
 
     def show(self, name: str, /, **values: Any) -> None:
         """Show a figure or table; `values` are further arguments of its function."""
-        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
-        _display(find_entry(name)({**{field: getattr(self, field) for field in own}, **values}))
+        show(name, **{**self._values(), **values})
 
     def show_optional(self, *names: str) -> None:
         """Show sections of figures and tables, as far as the records have what they show."""
-        for name in names:
-            entry = find_entry(name)
-            if not entry.needs(self.records):
-                continue
-            paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
-            if section := "\n\n".join(filter(None, paragraphs)):
-                _display(Prose(section))
-            self.show(name)
+        show_optional(*names, **self._values())
+
+    def _values(self) -> dict[str, Any]:
+        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
+        return {field: getattr(self, field) for field in own}
 
 
 def show(name: str, /, **values: Any) -> None:
     """Show a figure or table by its name, on a page without an experiment."""
     _display(find_entry(name)(values))
+
+
+def show_optional(*names: str, records: Sequence[Record], **values: Any) -> None:
+    """Show sections of figures and tables, as far as the records have what they show."""
+    for name in names:
+        entry = find_entry(name)
+        if not entry.needs(records):
+            continue
+        paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
+        if section := "\n\n".join(filter(None, paragraphs)):
+            _display(Prose(section))
+        show(name, records=records, **values)
 
 
 def _display(output: Any) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
 from horizont.analysis.operators import (
+    classes_by_workload,
     operator_classes,
     operator_table,
     ordered_classes,
     phases_from_profile,
     profiler_overhead,
 )
+from horizont.config.system import FRAMEWORKS
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting import labels, style
@@ -21,6 +27,19 @@ from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table, format_wide, text_table
 
 _BAR_HEIGHT = 0.6
+
+#: The matrix has that many networks beside each other.
+_MATRIX_COLUMNS = 3
+
+#: It leaves out classes with a smaller part of every step.
+_LEAST_FRACTION = 0.05
+
+#: Ratios from 1 to the largest with a colour of its own, on a logarithmic scale.
+_LARGEST_RATIO = 10.0
+_RATIO_COLOURS = LinearSegmentedColormap.from_list("ratio", ["#dcebf5", "#f3c98b", "#b23a2e"])
+
+#: Text on light and on dark fields, whose colours are those of every page.
+_INK = ("#1c2126", "#fdfdfd")
 
 
 def _is_profiled(records: Sequence[Record]) -> bool:
@@ -49,6 +68,57 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     handles = [legend_patch(style.operator_class_style(name), name) for name in names]
     style.legend_above(plot, handles, 3, columnspacing=1.4)
     return Drawing(plot, classes)
+
+
+@figure(
+    "operators-by-network",
+    title="Operator classes by network",
+    text="The study of 2021 profiled four networks in one process. Each field is the time of a "
+    "class in a step, relative to the framework that spends least on it.",
+    needs=_is_profiled,
+)
+def operator_matrix(records: Sequence[Record]) -> Drawing:
+    """Time per step by operator class, framework and network, as a multiple of that of the
+    framework that spends least, from the profilers of one process. Only: no other framework has
+    this class. Without classes that take less than {least:.0%} of every step.
+    """
+    times = classes_by_workload(records)
+    largest = times.groupby("operator_class")["fraction"].max()
+    classes = ordered_classes(largest.index[largest >= _LEAST_FRACTION])
+    shown = times[times["operator_class"].isin(classes)]
+    workloads = list(dict.fromkeys(times["workload"]))
+    frameworks = [name for name in FRAMEWORKS if name in set(times["framework"])]
+    columns = min(len(workloads), _MATRIX_COLUMNS)
+    rows = -(-len(workloads) // columns)
+    width = 1.75 + (style.FIGURE_WIDTH - 1.75) * columns / _MATRIX_COLUMNS
+    plot = style.new_figure(rows * (0.24 * len(classes) + 1.0), width)
+    panels = list(plot.subplots(rows, columns, squeeze=False, sharey=True).flat)
+    for axes, workload in zip(panels, workloads, strict=False):
+        own = shown[shown["workload"] == workload]
+        _plot_ratios(axes, own, classes, frameworks)
+        axes.set_title(labels.workload_label_from_name(workload).replace(" on ", "\non "), pad=6)
+    for axes in panels[len(workloads) :]:
+        axes.set_axis_off()
+    return Drawing(plot, times, {"least": _LEAST_FRACTION})
+
+
+def _plot_ratios(axes: Axes, times: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
+    """Plot a field per class and framework, whose colour and number are the ratio."""
+    norm = LogNorm(1.0, _LARGEST_RATIO, clip=True)
+    for name, framework, ratio in times[["operator_class", "framework", "ratio"]].to_numpy():
+        row, column = rows.index(name), columns.index(framework)
+        level = 0.0 if pd.isna(ratio) else float(norm(ratio))
+        axes.barh(row, 0.96, 0.94, column - 0.48, color=_RATIO_COLOURS(level), edgecolor="none")
+        text = "only" if pd.isna(ratio) else f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
+        ink = _INK[level > 0.7]
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
+    style.grid_axis(axes, "x")
+    axes.grid(visible=False)
+    axes.set_xlim(-0.55, len(columns) - 0.45)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(rows)), labels=rows)
+    names = map(labels.framework_label, columns)
+    axes.set_xticks(range(len(columns)), labels=names, rotation=38, ha="right", fontsize=8)
 
 
 @table("operator_classes", title="Operator classes", needs=_is_profiled)
