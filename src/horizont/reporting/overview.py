@@ -78,15 +78,6 @@ def overview_figure(results: Results) -> Drawing:
     return Drawing(phase_panels(panels), pd.concat(tables), {"caption": caption})
 
 
-@table("results", title="The answer")
-def result_table(results: Results) -> TableOutput:
-    """Build the table of all results, systems ranked by throughput."""
-    rows = [{"title": title, **row} for title, own in results.items() for row in _ranked_rows(own)]
-    if not rows:
-        return text_table([{"system": "no systems were compared by throughput"}])
-    return text_table(rows, _NUMBERS, group_by="title")
-
-
 @table("speed", title="Throughput")
 def speed_table(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN

@@ -29,7 +29,10 @@ P = ParamSpec("P")
 Output = TypeVar("Output")
 
 #: The modules that register figures and tables, besides those of `horizont.reporting.figures`.
-_MODULES = ("claims", "explanations", "frameworks", "overview", "setup_tables", "verdicts")
+_MODULES = (
+    *("answer", "claims", "explanations", "frameworks"),
+    *("overview", "setup_tables", "verdicts"),
+)
 
 
 @dataclass(frozen=True)

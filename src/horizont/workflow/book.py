@@ -93,7 +93,7 @@ def _view_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]
 
 def page_sources(study: Study) -> dict[str, str]:
     """Return where the values of each page come from, by the name of its notebook."""
-    sources = {"claims": "reports/claims.json", "overview": "reports/metrics"}
+    sources = {"claims": "reports/claims.json", "overview": "records"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
             for prefix in ("", *(f"{view}-" for view in experiment.views)):
