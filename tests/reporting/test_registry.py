@@ -73,14 +73,16 @@ def test_a_table_from_outside_the_package_has_its_title(records, shown):
 def test_optional_sections_have_a_heading_and_are_left_out_where_records_lack_them(records, shown):
     page = make_page(records)
     page.show_optional("wall-{framework}", "statuses", "traffic", "links")
+    names = [find_entry(name).title or name for name in ("traffic", "links")]
     assert [getattr(output, "text", None) for output in shown] == [
         "## Wall time",
         None,
         "## Statuses\n\nA paragraph about them.",
         None,
+        f"Left out, because these runs have no data: {', '.join(names)}.",
     ]
     make_page(records[:1]).show_optional("wall-{framework}")
-    assert len(shown) == 4
+    assert shown[-1].text.endswith("no data: Wall time.")
 
 
 def test_the_page_of_an_experiment(records, shown):

@@ -137,7 +137,7 @@ def _cell(
     ranking = list(medians.dropna().sort_values(ascending=False, kind="stable").index)
     if len(ranking) < 2:
         note = "one system" if ranking else "not measured" if records else "not run"
-        return Cell(*ranking, note=note)
+        return Cell(ranking[0] if ranking else "", note=note)
     best = [record for record in competing if record.run.system.name in ranking[:2]]
     table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
     row = table.iloc[0]
@@ -155,10 +155,8 @@ def _cell(
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:
     """Return the function that gives the inverse of a run's time to the loss that all reach."""
-    times_s: dict[tuple[str, int], float] = {}
-    if records:
-        table = time_to_loss_by_run(records).set_index(["system", "block"])
-        times_s = table["time_s"].to_dict()
+    table = time_to_loss_by_run(records) if records else pd.DataFrame()
+    times_s = {(row["system"], row["block"]): row["time_s"] for row in table.to_dict("records")}
     return lambda record: 1 / times_s.get((record.run.system.name, record.run.block), nan)
 
 

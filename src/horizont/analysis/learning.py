@@ -114,7 +114,9 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     return concat_tables(tables, _EVALUATION_COLUMNS)
 
 
-def time_to_loss_by_run(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
+def time_to_loss_by_run(
+    records: Sequence[Record], target_loss: float | None = None
+) -> pd.DataFrame:
     """Find when each run reaches a loss, by default the lowest that every run reached.
 
     One row per run with losses: ``system, block, target_loss``, and ``time_s`` and ``examples`` of

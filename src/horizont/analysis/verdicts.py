@@ -136,7 +136,9 @@ def _verdict_row(
         "b": pair.b,
         "outcome": NOT_COMPARABLE if reasons else comparison.outcome,
         **comparison.ratio.columns("ratio", "ratio_low", "ratio_high", "level"),
-        **paired_ratio(rates_a, rates_b, interval_at_level).columns("ratio_95", "low_95", "high_95"),
+        **paired_ratio(rates_a, rates_b, interval_at_level).columns(
+            "ratio_95", "low_95", "high_95"
+        ),
         "minimum_detectable_ratio": comparison.minimum_detectable_ratio,
         "additional_blocks": comparison.additional_blocks or nan,
         "blocks": comparison.ratio.n,

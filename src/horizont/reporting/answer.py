@@ -13,7 +13,7 @@ from horizont.analysis.answer import COLUMNS, SURVIVES, Answer, Cell, Verdict
 from horizont.reporting import labels
 from horizont.reporting.output import TABLE_MIME, Bundle, Message
 from horizont.reporting.registry import table
-from horizont.reporting.tables import format_number
+from horizont.reporting.tables import format_ms, format_number
 
 #: Marks of the verdicts, which differ in shape.
 MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
@@ -33,9 +33,8 @@ class AnswerTable:
         """Return the table as HTML."""
         head = "".join(f'<th class="hz-left">{name}</th>' for name in COLUMNS)
         body = "\n".join(row for answer in self.answers for row in _html_rows(answer))
-        return (
-            f'<table class="hz-answer"><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
-        )
+        head = f"<thead><tr>{head}</tr></thead>"
+        return f'<table class="hz-answer">{head}\n<tbody>{body}</tbody></table>'
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
         texts = [f"{name}: {cause_sentence(answer)}" for name, answer in _named(self.answers)]
@@ -77,7 +76,8 @@ def cause_sentence(answer: Answer) -> str:
     pair, sign = drilldown.pair, 1 if drilldown.timed.difference_s > 0 else -1
     names = labels.short_labels([pair.a, pair.b])
     slower, faster = (names[name] for name in ((pair.b, pair.a) if sign > 0 else (pair.a, pair.b)))
-    longer = f"A step of {slower} takes {_ms(drilldown.timed.difference_s)} longer than of {faster}"
+    more = format_ms(abs(drilldown.timed.difference_s))
+    longer = f"A step of {slower} takes {more} longer than of {faster}"
     if drilldown.step is None or not drilldown.path:
         return f"{longer}; why is unknown: {drilldown.stop_reason}."
     # An operator that only one system has is no difference between operators.
@@ -95,11 +95,6 @@ def legend(answers: Sequence[Answer]) -> str:
 
 def _named(answers: Sequence[Answer]) -> Iterator[tuple[str, Answer]]:
     return ((labels.workload_label_from_name(answer.workload), answer) for answer in answers)
-
-
-def _ms(value_s: float) -> str:
-    value_ms = abs(value_s) * 1e3
-    return f"{value_ms:,.{0 if value_ms >= 100 else 1 if value_ms >= 10 else 2}f}\N{NO-BREAK SPACE}ms"
 
 
 def _short_label(system: str) -> str:

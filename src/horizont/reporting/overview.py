@@ -14,11 +14,11 @@ from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.files import read_json
 from horizont.records.record import Record
-from horizont.reporting import labels, style
+from horizont.reporting import labels
 from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.page import synthetic_note
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import (
     format_interval,
     format_number,
@@ -61,13 +61,11 @@ def read_results(
     return results
 
 
-@figure("headline", title="The answer")
+@figure("headline", title="Where the time goes")
 def overview_figure(results: Results) -> Drawing:
     """{caption}."""
     if not results:
-        caption = "What this study measured instead is in the following chapters"
-        text = "No experiment of this study compares the step times of systems."
-        return Drawing(style.message_figure(text), pd.DataFrame(), {"caption": caption})
+        return no_drawing("no experiment of this study compares the step times of systems")
     caption = (
         "One training step by phase. Bars: mean instrumented step of a worker. Markers: timed "
         "step, median over repeated runs with its interval; the gap between bar and marker is the "

@@ -14,7 +14,7 @@ from horizont.config.workload import OptimizerConfig, Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.output import PageTitle, Prose
+from horizont.reporting.output import Message, PageTitle, Prose
 from horizont.reporting.registry import find_entry
 
 
@@ -60,15 +60,19 @@ class ExperimentPage:
         _display(find_entry(name)({**{field: getattr(self, field) for field in own}, **values}))
 
     def show_optional(self, *names: str) -> None:
-        """Show sections of figures and tables, as far as the records have what they show."""
+        """Show sections of figures and tables; those for which the records lack data are named."""
+        left_out = []
         for name in names:
             entry = find_entry(name)
             if not entry.needs(self.records):
+                left_out.append(entry.title or name)
                 continue
             paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
             if section := "\n\n".join(filter(None, paragraphs)):
                 _display(Prose(section))
             self.show(name)
+        if left_out:
+            _display(Message(f"Left out, because these runs have no data: {', '.join(left_out)}."))
 
 
 def show(name: str, /, **values: Any) -> None:

@@ -31,8 +31,8 @@ _ROW_HEIGHT = 0.62
 
 @figure("then-and-now", title="Then and now")
 def claim_grid(claims: Sequence[Mapping[str, Any]]) -> Drawing:
-    """The published claims, coloured and marked by verdict. The letter is the level of evidence, A to
-    D; without one, no part of the claim was tested.
+    """The published claims, coloured and marked by verdict. The letter is the level of evidence, A
+    to D; without one, no part of the claim was tested.
     """
     rows: list[dict[str, Any]] = []
     headings: dict[int, str] = {}
@@ -67,7 +67,7 @@ def _draw_cell(axes: Any, claim: Mapping[str, Any]) -> None:
     x, y = claim["column"], claim["row"]
     colour, mark = VERDICT_STYLES[claim["verdict"]]
     # The fill is pale, so that the text is readable on light and on dark pages.
-    box = {"facecolor": colour, "alpha": 0.35, "edgecolor": "none"}
+    box: dict[str, Any] = {"facecolor": colour, "alpha": 0.35, "edgecolor": "none"}
     axes.add_patch(Rectangle((x, y), _CELL, _CELL, **box))
     axes.plot(x + 0.22, y + 0.62, mark, color=_mark_colour(claim["verdict"]), markersize=6)
     axes.text(x + _CELL / 2, y + 0.24, claim["id"], ha="center", va="center", fontsize=8)

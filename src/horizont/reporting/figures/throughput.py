@@ -14,7 +14,7 @@ from horizont.analysis.throughput import throughput_by_run, throughput_by_system
 from horizont.records.record import Record
 from horizont.reporting import style
 from horizont.reporting.output import TableOutput
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table
 
 
@@ -88,7 +88,7 @@ def scaling_figure(records: Sequence[Record]) -> Drawing:
     """
     points = scaling(records)
     if points.empty:
-        return Drawing(style.message_figure("no run succeeded"), points)
+        return no_drawing("no run succeeded")
     is_strong = is_strong_scaling([record.run for record in records])
     curves = list(zip(points["system"], points["servers"], strict=True))
     points = points.assign(curve=pd.Series(curves, points.index))
