@@ -134,7 +134,7 @@ def test_the_cause_is_that_of_several_workers(answer: Answer) -> None:
     cell = answer.cells[SEVERAL]
     assert {answer.cause.pair.a, answer.cause.pair.b} == {cell.winner, cell.runner_up}
     sentence = cause_sentence(answer)
-    assert sentence.startswith("A step of TensorFlow takes ")
+    assert sentence.startswith("With several workers, a step of TensorFlow takes ")
     assert sentence.count(".") == 2  # a decimal point, and the end
     no_lead = dataclasses.replace(answer, cause=None)
     assert "none to explain" in cause_sentence(no_lead)
@@ -154,7 +154,7 @@ def test_the_table_has_a_cell_by_column_with_its_verdict_in_words(answer: Answer
 
 def test_the_terminal_has_a_line_for_each_workload(answer: Answer) -> None:
     cells = answer_cells([answer]).iloc[0]
-    assert cells[ONE] == f"PyTorch {answer.cells[ONE].ratio:.2f} ●"
-    assert cells[SEVERAL].startswith("PyTorch AR ")
-    assert cells["survives"] == "(not run)"
+    assert cells[ONE] == f"● {answer.cells[ONE].ratio:.2f} PyTorch"
+    assert cells[SEVERAL].endswith(" PyTorch AR")
+    assert cells["survives"] == "not run"
     assert legend([answer]) == "● clear, ○ not distinguishable"

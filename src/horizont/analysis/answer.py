@@ -77,7 +77,7 @@ class Answer:
 def answers(
     records: Sequence[Record], certificates: Mapping[str, CertificateStatus]
 ) -> list[Answer]:
-    """Answer which system is the best on each workload that has records, in their order.
+    """Find the best systems of each workload that has records, in their order.
 
     The systems compete in their default variants. Several workers are those on emulated hosts, or
     else the processes of this machine.

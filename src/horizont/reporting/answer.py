@@ -19,7 +19,7 @@ from horizont.reporting.tables import format_ms, format_number
 MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
 
 #: Architectures within a cell, and columns in a terminal; systems are synchronous if not async.
-_SHORT_ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "PS"}
+_SHORT_ARCHITECTURES = {"allreduce": "all\N{NON-BREAKING HYPHEN}reduce", "parameter_server": "PS"}
 _HEADINGS = {SURVIVES: "survives"}
 
 
@@ -37,7 +37,7 @@ class AnswerTable:
         return f'<table class="hz-answer">{head}\n<tbody>{body}</tbody></table>'
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
-        texts = [f"{name}: {cause_sentence(answer)}" for name, answer in _named(self.answers)]
+        texts = [f"{answer.workload}: {cause_sentence(answer)}" for answer in self.answers]
         cells = answer_cells(self.answers).to_string(index=False)
         return {
             "text/html": f'<div class="hz-table">{self.html()}</div>',
@@ -58,9 +58,9 @@ def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
     """Format the answers for a terminal: winner, lead and the mark of the verdict."""
     return pd.DataFrame(
         [
-            {"workload": workload}
+            {"workload": answer.workload}
             | {_HEADINGS.get(name, name): _line(answer.cells[name]) for name in COLUMNS}
-            for workload, answer in _named(answers)
+            for answer in answers
         ]
     )
 
@@ -77,7 +77,8 @@ def cause_sentence(answer: Answer) -> str:
     names = labels.short_labels([pair.a, pair.b])
     slower, faster = (names[name] for name in ((pair.b, pair.a) if sign > 0 else (pair.a, pair.b)))
     more = format_ms(abs(drilldown.timed.difference_s))
-    longer = f"A step of {slower} takes {more} longer than of {faster}"
+    setting = "As one process" if pair.records_a[0].run.system.is_local else "With several workers"
+    longer = f"{setting}, a step of {slower} takes {more} longer than of {faster}"
     if drilldown.step is None or not drilldown.path:
         return f"{longer}; why is unknown: {drilldown.stop_reason}."
     # An operator that only one system has is no difference between operators.
@@ -91,10 +92,6 @@ def legend(answers: Sequence[Answer]) -> str:
     """Return the meaning of the marks that occur."""
     used = {cell.verdict for answer in answers for cell in answer.cells.values()}
     return ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in used)
-
-
-def _named(answers: Sequence[Answer]) -> Iterator[tuple[str, Answer]]:
-    return ((labels.workload_label_from_name(answer.workload), answer) for answer in answers)
 
 
 def _short_label(system: str) -> str:
@@ -114,9 +111,14 @@ def _line(cell: Cell) -> str:
     """Format a cell on one line; survivors are only counted."""
     if cell.tested:
         return _survivors(cell)
-    lead = f"{format_number(cell.ratio, '.2f')} {MARKS[cell.verdict]}" if cell.verdict else ""
-    winner = _short_label(cell.winner).replace("all-reduce", "AR") if cell.winner else ""
-    return " ".join(filter(None, [winner, lead, f"({cell.note})" if cell.note else ""]))
+    lead = f"{MARKS[cell.verdict]} {format_number(cell.ratio, '.2f')}" if cell.verdict else ""
+    winner = (
+        _short_label(cell.winner).replace("all\N{NON-BREAKING HYPHEN}reduce", "AR")
+        if cell.winner
+        else ""
+    )
+    note = f"({cell.note})" if winner and cell.note else cell.note
+    return " ".join(filter(None, [lead, winner, note]))
 
 
 def _html_rows(answer: Answer) -> Iterator[str]:

@@ -20,7 +20,6 @@ from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
-from horizont.reporting import labels
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import claim_summary
@@ -71,7 +70,7 @@ def print_table(
 
 
 def study_answers(paths: Paths | None = None) -> list[Answer]:
-    """Answer which system is the best on each workload, from the records of the study."""
+    """Find the best systems of each workload, from the records of the study."""
     paths = paths or study_paths()
     study = read_study(paths.params)
     records, status = available_evidence(paths)
@@ -103,9 +102,9 @@ def show_summary(paths: Paths) -> int:
         places = _MAX_SUMMARY_LINES - len(closing) - _TABLE_FRAME_LINES
         print_table(console, cells[: places // 2], text=cells.columns)
         for answer in answered[: places // 2]:
-            name = labels.workload_label_from_name(answer.workload)
-            line = f"{name}: {cause_sentence(answer)}"
-            console.print(line, no_wrap=True, overflow="ellipsis", highlight=False)
+            line = f"{answer.workload}: {cause_sentence(answer)}"
+            is_long = 3 * len(answered) > places  # no room for a second line of each sentence
+            console.print(line, no_wrap=is_long, overflow="ellipsis", highlight=False)
     for line in closing:
         console.print(line, soft_wrap=True, highlight=False)
     return int(bool(failed or missing))
