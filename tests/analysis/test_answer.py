@@ -26,6 +26,8 @@ from horizont.analysis.answer import (
 from horizont.analysis.learning import losses, smoothed
 from horizont.records.record import Record
 from horizont.reporting.answer import answer_cells, answer_table, cause_sentence, legend
+from horizont.workflow.paths import Paths
+from horizont.workflow.results import show_summary
 
 WORKLOAD = "lenet5-cifar10"
 VERIFIED = {WORKLOAD: "verified"}
@@ -83,6 +85,12 @@ def test_of_time_and_memory_less_is_better(records: list[Record], answer: Answer
     # with as many processes: all-reduce has the fewest.
     assert answer.cells[MEMORY].winner.endswith("allreduce")
     assert (answer.cells[MEMORY].ratio, answer.cells[MEMORY].verdict) == (1, "not distinguishable")
+
+
+def test_the_winner_is_ahead_inside_the_blocks(answer: Answer) -> None:
+    compared = [cell for cell in answer.cells.values() if cell.verdict]
+    assert len(compared) == 4
+    assert all(cell.ratio >= 1 and cell.low <= cell.ratio <= cell.high for cell in compared)
 
 
 def test_one_system_and_no_runs_are_named(records: list[Record]) -> None:
@@ -158,3 +166,21 @@ def test_the_terminal_has_a_line_for_each_workload(answer: Answer) -> None:
     assert cells[SEVERAL].endswith(" PyTorch AR")
     assert cells["survives"] == "not run"
     assert legend([answer]) == "● clear, ○ not distinguishable"
+
+
+def test_the_summary_fits_a_screen_and_ends_with_the_next_command(
+    study_folder: Paths,
+    records: list[Record],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert show_summary(study_folder) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "next: horizont repro"
+    (answer,) = answers(records, VERIFIED)
+    many = [answer] * 12
+    monkeypatch.setattr("horizont.workflow.results.study_answers", lambda paths: many)
+    assert show_summary(study_folder) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert all(len(line) <= 120 for line in lines)
+    assert sum(line.startswith(f"{WORKLOAD}: With several workers") for line in lines) >= 8

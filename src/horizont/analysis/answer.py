@@ -142,9 +142,9 @@ def _cell(
     table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
     row = table.iloc[0]
     ratio, low, high = row["ratio_95"], row["low_95"], row["high_95"]
-    winner, runner_up = ranking[:2]
-    if row["a"] != winner:
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    winner, runner_up = row["a"], row["b"]
+    if ratio < 1:
+        winner, runner_up, ratio, low, high = runner_up, winner, 1 / ratio, 1 / high, 1 / low
     verdict: Verdict = "not distinguishable"
     if row["outcome"] == NOT_COMPARABLE:
         verdict = "not comparable"
