@@ -197,15 +197,6 @@ def test_metrics_are_builtin_values_and_restore_the_tables(records):
     assert phases["mean_s"].notna().any()
 
 
-def test_a_formatted_summary_has_dashes_for_unknown_values(records):
-    text = throughput.format_summary(throughput.summary(records, "verified"))
-    row = text.set_index("system").loc[FAILED]
-    assert row["examples/s"] == "–"
-    assert row["runs"] == "0/3"
-    assert row["note"].startswith("failed: ")
-    assert not text.isna().to_numpy().any()
-
-
 def test_one_block_and_no_successful_run(tmp_path):
     single = make_records(tmp_path / "one", "local", blocks=1)
     assert throughput.throughput_by_system(single)["low"].isna().all()

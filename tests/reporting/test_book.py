@@ -157,6 +157,22 @@ def test_notebooks_of_earlier_versions_can_be_read(tmp_path: Path) -> None:
     assert [output["data"] for output in outputs] == [{FIGURE_MIME: figure}, {TABLE_MIME: table}]
 
 
+def test_an_empty_page_is_named_where_it_would_have_been(tmp_path: Path) -> None:
+    empty = FigureOutput(Figure(), "x", "Left out: X, because no run succeeded.", is_left_out=True)
+    title = PageTitle("LeNet-5 on CIFAR-10")
+    link = new_markdown_cell("[There](local-x.ipynb)")
+    pages = [
+        ("Overview", write_notebook(tmp_path / "overview.ipynb", cell_showing(FIGURE), link)),
+        ("Glossary", PROJECT / "glossary.md"),
+        ("Local", write_notebook(tmp_path / "local-x.ipynb", cell_showing(title, empty))),
+        ("Local", write_notebook(tmp_path / "local-y.ipynb", cell_showing(title, Stack((TABLE,))))),
+    ]
+    front, glossary, full = read_pages(pages)
+    assert glossary.text.endswith("*Left out: Local, LeNet-5 on CIFAR-10. No data.*\n")
+    assert full.name == "local-y"
+    assert "local-x" not in front.text
+
+
 def test_terms_and_sources_are_linked(book: Path, page: str) -> None:
     for term in ("loss", "ring-all-reduce", "hidden-state"):
         assert f'href="glossary.html#term-{term}"' in page

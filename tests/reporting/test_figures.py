@@ -14,6 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 from record_maker import make_comparisons, make_records
 
+from horizont.analysis.claims.findings import VERDICTS
 from horizont.analysis.runs import run_table
 from horizont.analysis.throughput import metrics
 from horizont.config.system import FRAMEWORKS, all_systems
@@ -22,6 +23,7 @@ from horizont.networks.network import summary
 from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
 from horizont.reporting.figures import communication, scaling
+from horizont.reporting.figures.claims import VERDICT_STYLES, claim_grid
 from horizont.reporting.figures.equivalence import (
     check_table,
     distance_figure,
@@ -41,7 +43,7 @@ from horizont.reporting.figures.resources import other_resource_figures, resourc
 from horizont.reporting.figures.throughput import throughput_figure
 from horizont.reporting.figures.workload import SYNTHETIC_BANNER, image_samples, network_figure
 from horizont.reporting.output import FigureOutput
-from horizont.reporting.overview import overview_figure, result_table, speed_table
+from horizont.reporting.overview import overview_figure, speed_table
 from horizont.reporting.style import set_log_scale
 from horizont.reporting.svg import inline_svg, standalone_svg
 from horizont.reporting.tables import format_table
@@ -234,14 +236,38 @@ def test_synthetic_samples_have_a_banner(channels, synthetic):
 
 
 def test_the_overview_is_plotted_from_metrics_alone(records):
-    assert "No experiment" in overview_figure({}).svg()
-    assert "no systems were compared" in result_table({}).cells["system"][0]
+    assert "no experiment" in overview_figure({}).svg()
     results = {"One": metrics(records), "Two": metrics(records)}
     output = overview_figure(results)
     assert "One" in text_of(output)
     assert "failed: worker-1" in text_of(output)
     assert "prefers-color-scheme: dark" in output.svg()
-    assert list(result_table(results).groups.values()) == ["One", "Two"]
+
+
+def test_claims_are_marked_by_verdict_and_level():
+    verdicts = ["reproduced", "reversed", "not testable", "reproduced"]
+    claims = [
+        {"id": f"N{19 + number}", "source": "NTUA 2021 5", "verdict": verdict}
+        | {"evidence": None if verdict == "not testable" else "AB"[number % 2]}
+        for number, verdict in enumerate(verdicts)
+    ]
+    output = claim_grid(claims)
+    axes = output.figure.axes[0]
+    marks = [line.get_marker() for line in axes.lines]
+    assert marks == ["o", "v", "_", "o"]
+    text = text_of(output)
+    for words in ("reproduced (2)", "reversed (1)", "not testable (1)", "N22", "NTUA"):
+        assert words in text
+    assert "not settled" not in text
+    assert list(output.data["evidence"].fillna("")) == ["A", "B", "", "B"]
+    assert len({colour for colour, _ in VERDICT_STYLES.values()}) == len(VERDICTS)
+    assert len({mark for _, mark in VERDICT_STYLES.values()}) == len(VERDICTS)
+
+
+def test_a_figure_with_nothing_to_show_is_named(failed_records):
+    bundle = loss_figure(failed_records)._repr_mimebundle_()
+    assert "svg" not in bundle["text/html"]
+    assert "because no loss was measured" in bundle["text/plain"]
 
 
 def test_the_same_records_give_the_same_file(records):

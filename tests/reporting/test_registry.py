@@ -79,8 +79,6 @@ def test_optional_sections_have_a_heading_and_are_left_out_where_records_lack_th
         "## Statuses\n\nA paragraph about them.",
         None,
     ]
-    make_page(records[:1]).show_optional("wall-{framework}")
-    assert len(shown) == 4
 
 
 def test_the_page_of_an_experiment(records, shown):

@@ -74,7 +74,7 @@
     });
   };
 
-  const begin = () => document.querySelectorAll(".hz-table table").forEach(prepare);
+  const begin = () => document.querySelectorAll(".hz-table table:not(.hz-answer)").forEach(prepare);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
   else begin();
 })();

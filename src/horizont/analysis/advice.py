@@ -113,7 +113,7 @@ def recommend(
     if not selected:
         return _no_recommendation(note)
     caveats = (note,) if note else ()
-    return _ranked(_largest_comparable_group(selected), question.objective, certificates, caveats)
+    return _ranked(largest_comparable_group(selected), question.objective, certificates, caveats)
 
 
 def _no_recommendation(reason: str) -> Recommendation:
@@ -139,7 +139,7 @@ def _select_network(records: Sequence[Record], question: Question) -> tuple[list
     return [record for record in records if record.run.workload.network == network], note
 
 
-def _largest_comparable_group(records: Sequence[Record]) -> list[Record]:
+def largest_comparable_group(records: Sequence[Record]) -> list[Record]:
     """Select the group of equal conditions that has the most systems, then the most runs.
 
     A system with servers is represented by the number of servers that has the most runs.

@@ -124,6 +124,23 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     return concat_tables(tables, _EVALUATION_COLUMNS)
 
 
+def time_to_loss_by_run(
+    records: Sequence[Record], target_loss: float | None = None
+) -> pd.DataFrame:
+    """Find when each run reaches a loss, by default the lowest that every run reached.
+
+    One row per run with losses: ``system, block, target_loss``, and ``time_s`` and ``examples`` of
+    the first step with such a smoothed loss, NaN without one.
+    """
+    runs = ["system", "block"]
+    table = smoothed(losses(records))
+    if target_loss is None:
+        target_loss = float(table.groupby(runs)["smoothed_loss"].min().max())
+    first = table[table["smoothed_loss"] <= target_loss].groupby(runs).head(1)
+    every = table[runs].drop_duplicates().assign(target_loss=target_loss)
+    return every.merge(first[[*runs, "time_s", "examples"]], "left", runs)
+
+
 def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
     """Estimate the training time that each system takes to reach a loss.
 
@@ -131,20 +148,18 @@ def time_to_loss(records: Sequence[Record], target_loss: float | None = None) ->
     ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs. The
     smoothed loss has to reach the target, by default the lowest that every run reached.
     """
-    table = smoothed(losses(records))
-    if target_loss is None:
-        target_loss = float(table.groupby(["system", "block"])["smoothed_loss"].min().max())
-    first = table[table["smoothed_loss"] <= target_loss].groupby(["system", "block"]).head(1)
+    first = time_to_loss_by_run(records, target_loss)
     rows = []
     for system, runs in by_system(records).items():
-        if system not in set(table["system"]):
+        known = first[first["system"] == system]
+        if known.empty:
             continue
-        reached = first[first["system"] == system]
+        reached = known.dropna(subset="time_s")
         time = median_interval(reached["time_s"])
         rows.append(
             {
                 "system": system,
-                "target_loss": target_loss,
+                "target_loss": known["target_loss"].iloc[0],
                 **time.columns("time_s", "time_low_s", "time_high_s", "level"),
                 "examples": median(reached["examples"]),
                 "reached": len(reached),

@@ -92,42 +92,6 @@ def summary(
     )
 
 
-def format_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Format a summary as text for a narrow place such as a terminal.
-
-    Strings: system, examples/s with interval and level, step, fraction of communication and
-    waiting, runs, and a note of failures and disturbances; why times are not comparable is left to
-    the certificate. A dash where a value is unknown.
-    """
-
-    def column(values: pd.Series, spec: str) -> list[str]:
-        return ["–" if pd.isna(value) else spec.format(value) for value in values]
-
-    rows = table.to_dict("records")
-    communication = table["waiting_fraction"].fillna(0) + table["communication_fraction"]
-    return pd.DataFrame(
-        {
-            "system": table["system"],
-            "examples/s": column(table["examples_per_s"], "{:,.0f}"),
-            "interval": [
-                "–" if pd.isna(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
-                for row in rows
-            ],
-            "level": column(table["level"], "{:.0%}"),
-            "step, ms": column(table["step_s"] * 1e3, "{:.2f}"),
-            "comm.": column(communication, "{:.0%}"),
-            "runs": [f"{row['ok']}/{row['planned']}" for row in rows],
-            "note": [_note(row) for row in rows],
-        }
-    )
-
-
-def _note(row: Mapping[Any, Any]) -> str:
-    disturbed = f"{row['disturbed']} disturbed" if row["disturbed"] else ""
-    comparable = "" if row["comparable"] == "verified" else "not comparable"
-    return "; ".join(filter(None, [comparable, str(row["reason"]), disturbed]))
-
-
 def metrics(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, groupby
@@ -21,6 +21,7 @@ from horizont.analysis.throughput import throughput_by_run
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.comparison import ALPHA, MARGIN, SPREAD_WARNING, drift, spread, verdict
+from horizont.statistics.intervals import interval_at_level, paired_ratio
 from horizont.statistics.self_comparison import SelfComparison, compare_with_itself
 
 #: The outcome for systems that were not verified to train the same network.
@@ -83,30 +84,39 @@ def comparison_key(record: Record) -> tuple[str, str, int, str, int]:
     return run.experiment, run.workload_name, topology.workers, where, run.global_batch
 
 
+def throughput(record: Record) -> float:
+    """Return the examples per second of a run; NaN without a common window of its workers."""
+    return float(step_means(record)["examples_per_s"])
+
+
 def pairwise_verdicts(
     records: Sequence[Record],
     certificate: CertificateStatus = NO_CERTIFICATE_GIVEN,
     margin: float = MARGIN,
+    rate: Callable[[Record], float] = throughput,
 ) -> pd.DataFrame:
-    """Compare the throughput of each two systems over the timed steps.
+    """Compare each two systems, by the throughput over the timed steps or by another rate.
 
     One row per pair: systems ``a`` and ``b``; ``outcome``, one of the four of
     :class:`horizont.statistics.comparison.Verdict` or ``not comparable``; ``ratio`` of the
-    throughput of a to that of b, paired by block, with ``ratio_low``, ``ratio_high`` and the
-    attainable ``level``; ``minimum_detectable_ratio``; ``additional_blocks``; ``blocks`` in which
+    rate of a to that of b, paired by block, with ``ratio_low``, ``ratio_high`` and the attainable
+    ``level``; the same at 95 % by `interval_at_level`, ``ratio_95``, ``low_95``, ``high_95``;
+    ``minimum_detectable_ratio``; ``additional_blocks``; ``blocks`` in which
     both succeeded, of ``planned``; ``disturbed`` runs; ``reason`` why there is no verdict; and
     ``records``, the names of the folders it is based on.
 
     A pair without a certificate is not comparable. `margin` is the relative difference up to which
-    throughputs count as equal.
+    rates count as equal; `rate` is that of a run, higher is better.
     """
-    return pd.DataFrame([_verdict_row(pair, certificate, margin) for pair in pairs(records)])
+    return pd.DataFrame([_verdict_row(pair, certificate, margin, rate) for pair in pairs(records)])
 
 
-def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> dict[str, object]:
+def _verdict_row(
+    pair: Pair, certificate: CertificateStatus, margin: float, rate: Callable[[Record], float]
+) -> dict[str, object]:
     runs = pair.paired_runs()
-    rates_a = [step_means(record)["examples_per_s"] for record, _ in runs]
-    rates_b = [step_means(record)["examples_per_s"] for _, record in runs]
+    rates_a = [rate(record) for record, _ in runs]
+    rates_b = [rate(record) for _, record in runs]
     comparison = verdict(rates_a, rates_b, margin)
     planned = max(len(pair.records_a), len(pair.records_b))
     reasons = []
@@ -125,6 +135,9 @@ def _verdict_row(pair: Pair, certificate: CertificateStatus, margin: float) -> d
         "b": pair.b,
         "outcome": NOT_COMPARABLE if reasons else comparison.outcome,
         **comparison.ratio.columns("ratio", "ratio_low", "ratio_high", "level"),
+        **paired_ratio(rates_a, rates_b, interval_at_level).columns(
+            "ratio_95", "low_95", "high_95"
+        ),
         "minimum_detectable_ratio": comparison.minimum_detectable_ratio,
         "additional_blocks": comparison.additional_blocks or nan,
         "blocks": comparison.ratio.n,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -59,6 +59,8 @@ class Page:
 def read_pages(pages: Sequence[tuple[str, Path]]) -> list[Page]:
     """Read all pages, and convert the links between them.
 
+    A page of an experiment without any figure or table is left out; the page before names it.
+
     Parameters
     ----------
     pages
@@ -66,8 +68,42 @@ def read_pages(pages: Sequence[tuple[str, Path]]) -> list[Page]:
     """
     if not any(path.stem == FRONT_STEM for _, path in pages):
         raise UserError("book", "no front page", f"an executed notebook {FRONT_STEM}.ipynb")
-    files = {path.stem: f"{page_name(path.stem)}{path.suffix}" for _, path in pages}
-    return [_read_page(chapter, path, files) for chapter, path in pages]
+    files = {
+        path.stem: f"{page_name(path.stem)}{path.suffix}"
+        for _, path in pages
+        if path.suffix != ".ipynb" or not _is_empty(path)
+    }
+    read: list[Page] = []
+    for chapter, path in pages:
+        page = _read_page(chapter, path, files)
+        if path.stem in files:
+            read.append(page)
+        else:
+            read[-1] = _with_note(read[-1], f"*Left out: {chapter}, {page.title}. No data.*")
+    return read
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a page of an experiment, which has a title, shows neither a figure nor a table."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):
+        return False  # `_read_page` refuses it
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    if not any("title" in output.get("metadata", {}).get("horizont", {}) for output in outputs):
+        return False
+    parts = [part for output in outputs for part in _parts(output.get("data", {}))]
+    return not any({FIGURE_MIME, TABLE_MIME} & part.keys() for part in parts)
+
+
+def _with_note(page: Page, note: str) -> Page:
+    """Append a line to a page."""
+    if page.suffix != ".ipynb":
+        return replace(page, text=f"{page.text}\n\n{note}\n")
+    notebook = json.loads(page.text)
+    cell = {"cell_type": "markdown", "metadata": {}, "id": f"note-{len(notebook['cells'])}"}
+    notebook["cells"].append(cell | {"source": note})
+    return replace(page, text=json.dumps(notebook, ensure_ascii=False))
 
 
 def page_name(stem: str) -> str:

@@ -16,7 +16,7 @@ from horizont.analysis.verdicts import NOT_COMPARABLE
 from horizont.reporting import labels
 from horizont.reporting.output import Bundle, Stack
 from horizont.reporting.registry import table
-from horizont.reporting.tables import shorten
+from horizont.reporting.tables import format_ms, shorten
 from horizont.statistics.comparison import MARGIN
 
 #: Above this ratio of the instrumented to the timed difference, times are distorted.
@@ -273,6 +273,4 @@ def _caveat_pieces(row: Mapping[Any, Any]) -> Pieces:
 
 
 def _traced_ms(value_s: float, records: tuple[str, ...]) -> TracedNumber:
-    value_ms = value_s * 1e3
-    digits = 0 if abs(value_ms) >= 100 else 1 if abs(value_ms) >= 10 else 2
-    return TracedNumber(f"{value_ms:,.{digits}f} ms", records)
+    return TracedNumber(format_ms(value_s), records)

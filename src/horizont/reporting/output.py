@@ -51,12 +51,15 @@ class FigureOutput:
     ----------
     name
         Unique on its page: the figure's anchor, and the name of its CSV file.
+    is_left_out
+        Whether there is nothing to see; a page then has the caption only, which says why.
     """
 
     figure: Figure
     name: str
     caption: str
     data: pd.DataFrame | None = None
+    is_left_out: bool = False
 
     def svg(self) -> str:
         """Return the figure as a standalone SVG document."""
@@ -76,6 +79,8 @@ class FigureOutput:
         return str(rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")), every
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        if self.is_left_out:
+            return Message(self.caption)._repr_mimebundle_()
         csv, every = self.csv()
         address = f"data:text/csv;charset=utf-8,{quote(csv, safe=',')}"
         link = f' <a download="{self.name}.csv" href="{address}">data (CSV)</a>' if csv else ""

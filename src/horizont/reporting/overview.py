@@ -14,11 +14,11 @@ from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.files import read_json
 from horizont.records.record import Record
-from horizont.reporting import labels, style
+from horizont.reporting import labels
 from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.page import synthetic_note
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import (
     format_interval,
     format_number,
@@ -61,13 +61,11 @@ def read_results(
     return results
 
 
-@figure("headline", title="The answer")
+@figure("headline", title="Where the time goes")
 def overview_figure(results: Results) -> Drawing:
     """{caption}."""
     if not results:
-        caption = "What this study measured instead is in the following chapters"
-        text = "No experiment of this study compares the step times of systems."
-        return Drawing(style.message_figure(text), pd.DataFrame(), {"caption": caption})
+        return no_drawing("no experiment of this study compares the step times of systems")
     caption = (
         "One training step by phase. Bars: mean instrumented step of a worker. Markers: timed "
         "step, median over repeated runs with its interval; the gap between bar and marker is the "
@@ -76,15 +74,6 @@ def overview_figure(results: Results) -> Drawing:
     panels = {title: from_metrics(own) for title, own in results.items()}
     tables = [each.assign(panel=title) for title, pair in panels.items() for each in pair]
     return Drawing(phase_panels(panels), pd.concat(tables), {"caption": caption})
-
-
-@table("results", title="The answer")
-def result_table(results: Results) -> TableOutput:
-    """Build the table of all results, systems ranked by throughput."""
-    rows = [{"title": title, **row} for title, own in results.items() for row in _ranked_rows(own)]
-    if not rows:
-        return text_table([{"system": "no systems were compared by throughput"}])
-    return text_table(rows, _NUMBERS, group_by="title")
 
 
 @table("speed", title="Throughput")

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting.output import FigureOutput, TableOutput
-from horizont.reporting.style import book_style
+from horizont.reporting.style import book_style, message_figure
 
 Condition = Callable[[Sequence[Record]], bool]
 P = ParamSpec("P")
@@ -30,13 +30,8 @@ Output = TypeVar("Output")
 
 #: The modules that register figures and tables, besides those of `horizont.reporting.figures`.
 _MODULES = (
-    "claims",
-    "explanations",
-    "frameworks",
-    "overview",
-    "reproduction",
-    "setup_tables",
-    "verdicts",
+    *("answer", "claims", "explanations", "frameworks", "overview"),
+    *("reproduction", "setup_tables", "verdicts"),
 )
 
 
@@ -47,6 +42,12 @@ class Drawing:
     figure: Figure
     data: pd.DataFrame
     values: Mapping[str, object] = field(default_factory=dict)
+    reason: str = ""  # why there is nothing to draw
+
+
+def no_drawing(reason: str) -> Drawing:
+    """Return what stands for a figure that has nothing to show; a page only names it."""
+    return Drawing(message_figure(reason), pd.DataFrame(), reason=reason)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,9 @@ def figure(
             with book_style():
                 drawing = draw(*args, **kwargs)
             fields = drawing.values
+            if drawing.reason:
+                sentence = f"Left out: {title or name}, because {drawing.reason}."
+                return FigureOutput(drawing.figure, name, sentence, is_left_out=True)
             return FigureOutput(
                 drawing.figure, name.format(**fields), caption.format(**fields), drawing.data
             )

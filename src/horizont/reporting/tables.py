@@ -24,6 +24,13 @@ def format_number(value: float | None, form: str) -> str:
     return "–" if value is None or pd.isna(value) else format(value, form).replace("-", "−")
 
 
+def format_ms(value_s: float) -> str:
+    """Format seconds as milliseconds with about three digits."""
+    value_ms = value_s * 1e3
+    digits = 0 if abs(value_ms) >= 100 else 1 if abs(value_ms) >= 10 else 2
+    return f"{value_ms:,.{digits}f} ms"
+
+
 def format_interval(
     low: float | None, high: float | None, form: str, level: float | None = None
 ) -> str:

@@ -116,7 +116,7 @@ def page_sources(study: Study, paths: Paths) -> dict[str, str]:
         if path.is_relative_to(paths.reference)
     }
     sources = {"your-run": "reports/reference and records", **reference} if reference else {}
-    sources |= {"claims": "reports/claims.json", "overview": "reports/metrics"}
+    sources |= {"claims": "reports/claims.json", "overview": "records"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
             for prefix in ("", *(f"{view}-" for view in experiment.views)):

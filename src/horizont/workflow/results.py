@@ -13,20 +13,18 @@ from rich.console import Console
 from rich.table import Table
 
 from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
+from horizont.analysis.answer import Answer, answers
 from horizont.analysis.claims.judge import claim_verdicts
 from horizont.analysis.claims.observations import EVIDENCE_LEVELS
 from horizont.analysis.claims.predictions import model_predictions
-from horizont.analysis.faults import fault_outcomes
-from horizont.analysis.runs import CertificateStatus
-from horizont.analysis.throughput import format_summary, summary
-from horizont.config.experiment import Experiment
 from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
-from horizont.reporting import labels
+from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import claim_summary
+from horizont.reporting.tables import shorten
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
@@ -34,6 +32,10 @@ from horizont.workflow.publish import certificate_status
 
 #: Width of the output where it is not a terminal, in characters.
 DEFAULT_CONSOLE_WIDTH = 120
+
+#: The summary fits a screen; a table has a blank line, the headings and a rule, and a blank line.
+_MAX_SUMMARY_LINES = 25
+_TABLE_FRAME_LINES = 4
 
 #: The page of the claims among the executed notebooks.
 CLAIMS_PAGE = "claims"
@@ -68,51 +70,60 @@ def print_table(
     console.print(table)
 
 
+def study_answers(paths: Paths | None = None) -> list[Answer]:
+    """Find the best systems of each workload, from the records of the study."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    records, status = available_evidence(paths)
+    fixed = [
+        record
+        for record in records
+        if study.experiment(record.run.experiment).kind in ("training", "faults")
+    ]
+    return answers(fixed, status)
+
+
 def show_summary(paths: Paths) -> int:
-    """Print a table for each experiment and workload; return 1 if a run failed or is missing."""
+    """Print the answer in at most 25 lines; return 1 if a run failed or is missing."""
     console = open_console()
     study = read_study(paths.params)
-    incomplete = False
-    for workload in study.equivalence.workloads:
-        status = certificate_status(workload, paths)
-        for experiment in study.experiments_on(workload):
-            records, missing = find_planned_records(study, experiment, workload, paths)
-            failed = [record for record in records if record.failed_unexpectedly]
-            incomplete |= bool(failed or missing)
-            if records:
-                rows = _summary_rows(study.experiment(experiment), records, status)
-                text = ("system", "fault", "outcome", "note")
-                title = f"{workload}, {experiment}"
-                print_table(console, rows, title, text=text, wrapped=["note"])
-            for record in failed:
-                failure = f"failed: {record.folder.name}: {record.result.reason}"
-                console.print(failure, soft_wrap=True)
-            if missing:
-                console.print(f"{missing} runs have no record yet")
-        for reason in sorted(set(status.values()) - {"verified"}):
-            console.print(reason, soft_wrap=True)
-    report = paths.book / "index.html"
-    if report.exists():
-        console.print(f"The report: {report}", soft_wrap=True)
-    return int(incomplete)
-
-
-def _summary_rows(
-    experiment: Experiment, records: list[Record], status: CertificateStatus
-) -> pd.DataFrame:
-    if experiment.faults:
-        outcomes = fault_outcomes(records)
-        columns = ["system", "fault", "outcome", "first_error"]
-        return outcomes.reindex(columns=columns).fillna("–").rename(columns={"first_error": "note"})
-    if not experiment.sweep:
-        return format_summary(summary(records, status))
-    tables = [
-        format_summary(summary(group, status)).assign(point=point)
-        for point, group in labels.records_by_point(records).items()
+    found = [
+        find_planned_records(study, experiment, workload, paths)
+        for workload in study.equivalence.workloads
+        for experiment in study.experiments_on(workload)
     ]
-    table = pd.concat(tables)
-    table["system"] += ": " + table.pop("point")
-    return table
+    failed = [record for records, _ in found for record in records if record.failed_unexpectedly]
+    missing = sum(count for _, count in found)
+    closing = _closing_lines(failed, missing, paths)
+    answered = study_answers(paths)
+    if marks := legend(answered):
+        closing.insert(0, f"Ratio to the next; {marks}. AR: all-reduce, PS: parameter server.")
+    if answered:
+        cells = answer_cells(answered)
+        places = _MAX_SUMMARY_LINES - len(closing) - _TABLE_FRAME_LINES
+        print_table(console, cells[: places // 2], text=cells.columns)
+        for answer in answered[: places // 2]:
+            line = f"{answer.workload}: {cause_sentence(answer)}"
+            is_long = 3 * len(answered) > places  # no room for a second line of each sentence
+            console.print(line, no_wrap=is_long, overflow="ellipsis", highlight=False)
+    for line in closing:
+        console.print(line, soft_wrap=True, highlight=False)
+    return int(bool(failed or missing))
+
+
+def _closing_lines(failed: list[Record], missing: int, paths: Paths) -> list[str]:
+    """Return what is incomplete, and the next command."""
+    lines = []
+    if failed:
+        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        reason = shorten(failed[0].result.reason)
+        lines.append(f"failed: {failed[0].folder.name}: {reason}{others}")
+    if missing:
+        lines.append(f"{missing} runs have no record yet")
+    report = paths.book / "index.html"
+    if failed or missing:
+        return [*lines, "next: horizont repro"]
+    return [*lines, f"The report: {report}" if report.exists() else "next: horizont book"]
 
 
 def available_records(paths: Paths | None = None) -> list[Record]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from horizont.analysis.extrapolation import Extrapolation, extrapolations, has_extrapolation
 from horizont.records.record import Record
 from horizont.reporting import labels, style
-from horizont.reporting.registry import Drawing, figure
+from horizont.reporting.registry import Drawing, figure, no_drawing
 
 #: A usable model is drawn up to this number of workers.
 MOST_WORKERS = 50
@@ -34,8 +34,7 @@ def capacity_figure(records: Sequence[Record]) -> Drawing:
     """
     found = extrapolations(records)
     if not found:
-        message = "too few runs had a throughput"
-        return Drawing(style.message_figure(message), pd.DataFrame(), {"uses": "No model"})
+        return no_drawing("too few runs had a throughput")
     batches = sorted({each.local_batch for each in found})
     plot = style.new_figure(3.4)
     panels = plot.subplots(1, len(batches), squeeze=False, sharey=True)[0]

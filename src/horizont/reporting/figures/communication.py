@@ -19,7 +19,7 @@ from horizont.analysis.communication import (
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
-from horizont.reporting.registry import Drawing, figure, has_capability, table
+from horizont.reporting.registry import Drawing, figure, has_capability, no_drawing, table
 from horizont.reporting.tables import format_table
 
 _MIB = 2.0**20
@@ -45,7 +45,7 @@ def traffic_figure(records: Sequence[Record]) -> Drawing:
     """
     rows = traffic(records)
     if rows.empty:
-        return Drawing(style.message_figure("no host had a network interface of its own"), rows)
+        return no_drawing("no host had a network interface of its own")
     systems = list(dict.fromkeys(rows["system"]))
     plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 0.9)
     panels = plot.subplots(1, 2, sharey=True)
@@ -118,7 +118,7 @@ def link_figure(records: Sequence[Record]) -> Drawing:
 
     utilisation = link_utilisation(records)
     if utilisation.empty:
-        return Drawing(style.message_figure("no run succeeded"), utilisation)
+        return no_drawing("no run succeeded")
     points = utilisation.sort_values("rate_mbit", na_position="last")
     rates = points["rate_mbit"].fillna(0)
     positions = {rate: position for position, rate in enumerate(dict.fromkeys(rates))}
@@ -175,7 +175,7 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
 
     counts = staleness(records)
     if counts.empty:
-        return Drawing(style.message_figure("no updates were recorded"), counts)
+        return no_drawing("no updates were recorded")
     colours = {name: style.system_colour(name) for name in dict.fromkeys(counts["system"])}
     numbers = sorted(counts["workers"].unique())
     plot = style.new_figure(1.0 + 1.6 * len(numbers))

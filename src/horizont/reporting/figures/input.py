@@ -19,7 +19,7 @@ from horizont.config.system import FRAMEWORKS, framework_info, parse_system
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.output import TableOutput
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_number, shorten, text_table
 
 #: Height of a row in inches; labels of input pipelines have one line.
@@ -43,7 +43,7 @@ def input_figure(records: Sequence[Record]) -> Drawing:
     """
     rows = input_pipelines(records)
     if rows.empty:
-        return Drawing(style.message_figure("no run succeeded"), rows)
+        return no_drawing("no run succeeded")
     # Each system has a row for its name above those of its pipelines.
     is_first = ~rows["system"].duplicated()
     positions = is_first.cumsum() + np.arange(len(rows))

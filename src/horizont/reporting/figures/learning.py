@@ -20,7 +20,7 @@ from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.output import TableOutput
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table
 
 #: Points of a curve; more cannot be seen and enlarge the page.
@@ -38,7 +38,7 @@ def loss_figure(records: Sequence[Record]) -> Drawing:
     """
     curves = losses(records)
     if curves.empty:
-        return Drawing(style.message_figure("no loss was measured"), curves)
+        return no_drawing("no loss was measured")
     plot = learning_curves(smoothed(curves), "smoothed_loss")
     plot.axes[0].set_ylabel("training loss")
     return Drawing(plot, curves)

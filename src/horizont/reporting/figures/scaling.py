@@ -20,7 +20,7 @@ from horizont.analysis.scaling import (
 from horizont.records.record import Record
 from horizont.reporting import style
 from horizont.reporting.output import TableOutput
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table
 
 #: What markers and intervals are, in captions.
@@ -61,7 +61,7 @@ def scaling_figure(records: Sequence[Record]) -> Drawing:
     """
     points = scaling(records)
     if points["batches_per_s"].isna().all():
-        return Drawing(style.message_figure("no run succeeded"), points)
+        return no_drawing("no run succeeded")
     kind = "global batch" if is_strong_scaling([r.run for r in records]) else "batch per worker"
     batches = sorted(points["batch"].unique())
     rows = 2 if points["speedup"].notna().any() else 1

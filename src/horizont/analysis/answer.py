@@ -1,0 +1,181 @@
+"""The answer of a study: for each workload the best system by setting, its lead, and the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Literal
+
+import pandas as pd
+
+from horizont.analysis.advice import largest_comparable_group
+from horizont.analysis.drilldown import Drilldown, drilldowns
+from horizont.analysis.faults import fault_outcomes, kills_worker
+from horizont.analysis.learning import time_to_loss_by_run
+from horizont.analysis.operators import operator_table
+from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.runs import (
+    NO_CERTIFICATE_GIVEN,
+    CertificateStatus,
+    by_system,
+    comparability,
+)
+from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts, throughput
+from horizont.config.system import DEFAULT
+from horizont.records.record import Record
+from horizont.statistics.intervals import median
+
+#: The columns of the answer. Loss and memory are those of several workers, if these were measured.
+ONE, SEVERAL, LOSS, MEMORY, SURVIVES = COLUMNS = (
+    "one process",
+    "several workers",
+    "time to a loss",
+    "peak memory",
+    "survives a lost worker",
+)
+
+Verdict = Literal["clear", "not distinguishable", "not comparable"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The best system of a workload in a setting.
+
+    Attributes
+    ----------
+    winner, runner_up
+        Names of systems; empty if there is none.
+    ratio, low, high
+        By how much the winner is better, paired by block, with its 95 % interval; NaN if unknown.
+    survivors, tested
+        Of `SURVIVES`: the systems that complete the training, and the number of those tested.
+    note
+        Why there is no verdict, in two words.
+    """
+
+    winner: str = ""
+    runner_up: str = ""
+    ratio: float = nan
+    low: float = nan
+    high: float = nan
+    verdict: Verdict | None = None
+    survivors: tuple[str, ...] = ()
+    tested: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The row of a workload: its cells by column, and the cause of its first clear lead, if any."""
+
+    workload: str
+    cells: Mapping[str, Cell]
+    cause: Drilldown | None = None
+
+
+def answers(
+    records: Sequence[Record], certificates: Mapping[str, CertificateStatus]
+) -> list[Answer]:
+    """Find the best systems of each workload that has records, in their order.
+
+    The systems compete in their default variants. Several workers are those on emulated hosts, or
+    else the processes of this machine.
+
+    Parameters
+    ----------
+    records
+        Of experiments that train with fixed settings or inject faults, not of sweeps.
+    certificates
+        By workload.
+    """
+    records = [record for record in records if record.run.system.variant == DEFAULT]
+    workloads = dict.fromkeys(record.run.workload_name for record in records)
+    return [
+        _answer(
+            name,
+            [record for record in records if record.run.workload_name == name],
+            certificates.get(name, NO_CERTIFICATE_GIVEN),
+        )
+        for name in workloads
+    ]
+
+
+def _answer(workload: str, records: list[Record], certificate: CertificateStatus) -> Answer:
+    trained = [record for record in records if record.ok and record.run.fault is None]
+    one = [record for record in trained if record.run.system.is_local]
+    several = [record for record in trained if not record.run.system.is_local]
+    several = [record for record in several if record.has("byte_counters")] or several
+    one, several = (largest_comparable_group(group) if group else [] for group in (one, several))
+    cells = {
+        ONE: _cell(one, certificate, throughput),
+        SEVERAL: _cell(several, certificate, throughput),
+        LOSS: _cell(several or one, certificate, _inverse_time_to_loss(several or one)),
+        MEMORY: _cell(several or one, certificate, _inverse_memory),
+        SURVIVES: _survival([record for record in records if kills_worker(record.run)]),
+    }
+    for column, group in ((SEVERAL, several), (ONE, one)):
+        if cells[column].verdict == "clear":
+            return Answer(workload, cells, _cause(group, cells[column]))
+    return Answer(workload, cells)
+
+
+def _cell(
+    records: Sequence[Record], certificate: CertificateStatus, rate: Callable[[Record], float]
+) -> Cell:
+    """Compare the two best systems by a rate; unverified ones compete only among themselves."""
+    verified = [record for record in records if comparability(record, certificate) == "verified"]
+    competing = verified if len(by_system(verified)) > 1 else records
+    rates = {record.folder: rate(record) for record in competing}
+    medians = pd.Series(
+        {
+            system: median([rates[record.folder] for record in runs])
+            for system, runs in by_system(competing).items()
+        },
+        dtype=float,
+    )
+    ranking = list(medians.dropna().sort_values(ascending=False, kind="stable").index)
+    if len(ranking) < 2:
+        note = "one system" if ranking else "not measured" if records else "not run"
+        return Cell(ranking[0] if ranking else "", note=note)
+    best = [record for record in competing if record.run.system.name in ranking[:2]]
+    table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
+    row = table.iloc[0]
+    ratio, low, high = row["ratio_95"], row["low_95"], row["high_95"]
+    winner, runner_up = row["a"], row["b"]
+    if ratio < 1:
+        winner, runner_up, ratio, low, high = runner_up, winner, 1 / ratio, 1 / high, 1 / low
+    verdict: Verdict = "not distinguishable"
+    if row["outcome"] == NOT_COMPARABLE:
+        verdict = "not comparable"
+    elif row["outcome"] == ("A faster" if row["a"] == winner else "B faster"):
+        verdict = "clear"
+    return Cell(winner, runner_up, ratio, low, high, verdict)
+
+
+def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:
+    """Return the function that gives the inverse of a run's time to the loss that all reach."""
+    table = time_to_loss_by_run(records) if records else pd.DataFrame()
+    times_s = {(row["system"], row["block"]): row["time_s"] for row in table.to_dict("records")}
+    return lambda record: 1 / times_s.get((record.run.system.name, record.run.block), nan)
+
+
+def _inverse_memory(record: Record) -> float:
+    """Return the inverse of the peak memory of all processes of a run, in MiB."""
+    return 1 / float(resource_totals(record).set_index("name")["memory_max"].get(TOTAL, nan))
+
+
+def _survival(killed: Sequence[Record]) -> Cell:
+    outcomes = fault_outcomes(killed)
+    if outcomes.empty or "outcome" not in outcomes or outcomes["outcome"].isna().all():
+        return Cell(note="not run")
+    completes = outcomes.dropna(subset="outcome")["outcome"].eq("completes")
+    survived = completes.groupby(outcomes["system"], sort=False).all()
+    return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
+
+
+def _cause(records: Sequence[Record], cell: Cell) -> Drilldown:
+    pair = {cell.winner, cell.runner_up}
+    both = [record for record in records if record.run.system.name in pair]
+    operators = operator_table(both)
+    return drilldowns(both, operators if len(operators) else None)[0]

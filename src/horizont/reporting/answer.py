@@ -1,0 +1,150 @@
+"""The first screen: the best system of each workload by setting, as a table and in the terminal."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import pandas as pd
+
+from horizont.analysis.answer import COLUMNS, SURVIVES, Answer, Cell, Verdict
+from horizont.reporting import labels
+from horizont.reporting.output import TABLE_MIME, Bundle, Message
+from horizont.reporting.registry import table
+from horizont.reporting.tables import format_ms, format_number
+
+#: Marks of the verdicts, which differ in shape.
+MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
+
+#: Architectures within a cell, and columns in a terminal; systems are synchronous if not async.
+_SHORT_ARCHITECTURES = {"allreduce": "all\N{NON-BREAKING HYPHEN}reduce", "parameter_server": "PS"}
+_HEADINGS = {SURVIVES: "survives"}
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The table of answers: per workload the cause and a row of cells; on a phone a card."""
+
+    answers: tuple[Answer, ...]
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        head = "".join(f'<th class="hz-left">{name}</th>' for name in COLUMNS)
+        body = "\n".join(row for answer in self.answers for row in _html_rows(answer))
+        head = f"<thead><tr>{head}</tr></thead>"
+        return f'<table class="hz-answer">{head}\n<tbody>{body}</tbody></table>'
+
+    def _repr_mimebundle_(self, **_: object) -> Bundle:
+        texts = [f"{answer.workload}: {cause_sentence(answer)}" for answer in self.answers]
+        cells = answer_cells(self.answers).to_string(index=False)
+        return {
+            "text/html": f'<div class="hz-table">{self.html()}</div>',
+            "text/plain": "\n".join([cells, *texts]),
+            TABLE_MIME: {"measured": True, "title": "The best system by workload and setting"},
+        }
+
+
+@table("answer")
+def answer_table(answers: Sequence[Answer]) -> AnswerTable | Message:
+    """Build the table of the best systems, or the sentence that nothing was measured."""
+    if not answers:
+        return Message("Nothing was measured yet.")
+    return AnswerTable(tuple(answers))
+
+
+def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
+    """Format the answers for a terminal: winner, lead and the mark of the verdict."""
+    return pd.DataFrame(
+        [
+            {"workload": answer.workload}
+            | {_HEADINGS.get(name, name): _line(answer.cells[name]) for name in COLUMNS}
+            for answer in answers
+        ]
+    )
+
+
+def cause_sentence(answer: Answer) -> str:
+    """Return in one sentence why the winner leads: of several workers, or else of one process."""
+    drilldown = answer.cause
+    if drilldown is None or drilldown.timed is None:
+        verdicts = {cell.verdict for cell in answer.cells.values()}
+        if "not distinguishable" in verdicts:
+            return "No lead in speed is clear, so there is none to explain."
+        return "No systems were compared by speed."
+    pair, sign = drilldown.pair, 1 if drilldown.timed.difference_s > 0 else -1
+    names = labels.short_labels([pair.a, pair.b])
+    slower, faster = (names[name] for name in ((pair.b, pair.a) if sign > 0 else (pair.a, pair.b)))
+    more = format_ms(abs(drilldown.timed.difference_s))
+    setting = "As one process" if pair.records_a[0].run.system.is_local else "With several workers"
+    longer = f"{setting}, a step of {slower} takes {more} longer than of {faster}"
+    if drilldown.step is None or not drilldown.path:
+        return f"{longer}; why is unknown: {drilldown.stop_reason}."
+    # An operator that only one system has is no difference between operators.
+    shared = [part for part in drilldown.path if not (isnan(part.a_s) or isnan(part.b_s))]
+    cause = shared[-1]
+    fraction = f"{cause.difference_s / drilldown.step.difference_s:.0%}"
+    return f"{longer}; {fraction} of it {labels.cause_label(cause.level, cause.part)}."
+
+
+def legend(answers: Sequence[Answer]) -> str:
+    """Return the meaning of the marks that occur."""
+    used = {cell.verdict for answer in answers for cell in answer.cells.values()}
+    return ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in used)
+
+
+def _short_label(system: str) -> str:
+    """Return a system within a cell: `<framework> all-reduce`, `<framework> async PS`."""
+    framework, sync, *architecture = system.split("/")
+    words = [_SHORT_ARCHITECTURES[name] for name in architecture]
+    return " ".join(
+        [labels.framework_label(framework), *([sync] if sync == "async" else []), *words]
+    )
+
+
+def _survivors(cell: Cell) -> str:
+    return f"{len(cell.survivors) or 'none'} of {cell.tested}"
+
+
+def _line(cell: Cell) -> str:
+    """Format a cell on one line; survivors are only counted."""
+    if cell.tested:
+        return _survivors(cell)
+    lead = f"{MARKS[cell.verdict]} {format_number(cell.ratio, '.2f')}" if cell.verdict else ""
+    winner = (
+        _short_label(cell.winner).replace("all\N{NON-BREAKING HYPHEN}reduce", "AR")
+        if cell.winner
+        else ""
+    )
+    note = f"({cell.note})" if winner and cell.note else cell.note
+    return " ".join(filter(None, [lead, winner, note]))
+
+
+def _html_rows(answer: Answer) -> Iterator[str]:
+    name = html.escape(labels.workload_label_from_name(answer.workload))
+    text = f"<strong>{name}.</strong> {html.escape(cause_sentence(answer))}"
+    yield f'<tr class="hz-cause"><td class="hz-left" colspan="{len(COLUMNS)}">{text}</td></tr>'
+    cells = ""
+    for column in COLUMNS:
+        lines = "<br/>".join(_html_lines(answer.cells[column]))
+        cells += f'<td class="hz-left" data-column="{column}">{lines}</td>'
+    yield f"<tr>{cells}</tr>"
+
+
+def _html_lines(cell: Cell) -> Iterator[str]:
+    if cell.tested:
+        yield f"<strong>{_survivors(cell)}</strong>"
+        yield from (html.escape(_short_label(name)) for name in cell.survivors)
+        return
+    if cell.winner:
+        yield f"<strong>{html.escape(_short_label(cell.winner))}</strong>"
+    if cell.verdict:
+        interval = "" if isnan(cell.low) else f" ({cell.low:.2f} to {cell.high:.2f})"
+        if not isnan(cell.ratio):
+            yield f"{cell.ratio:.2f}{interval}"
+        yield f"next: {html.escape(_short_label(cell.runner_up))}"
+        kind = cell.verdict.replace(" ", "-")
+        yield f'<span class="hz-{kind}">{MARKS[cell.verdict]} {cell.verdict}</span>'
+    else:
+        yield f'<span class="hz-muted">{html.escape(cell.note)}</span>'

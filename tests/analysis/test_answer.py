@@ -1,0 +1,186 @@
+"""The answer: winners, leads and verdicts by hand, empty cells, the cause, and its forms."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+from bs4 import BeautifulSoup
+from record_maker import make_records
+from tests.analysis.test_faults_table import process, record, report
+
+from horizont.analysis.answer import (
+    COLUMNS,
+    LOSS,
+    MEMORY,
+    ONE,
+    SEVERAL,
+    SURVIVES,
+    Answer,
+    answers,
+)
+from horizont.analysis.learning import losses, smoothed
+from horizont.records.record import Record
+from horizont.reporting.answer import answer_cells, answer_table, cause_sentence, legend
+from horizont.workflow.paths import Paths
+from horizont.workflow.results import show_summary
+
+WORKLOAD = "lenet5-cifar10"
+VERIFIED = {WORKLOAD: "verified"}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    folder = tmp_path_factory.mktemp("store")
+    return make_records(folder / "several") + make_records(folder / "one", "local")
+
+
+@pytest.fixture(scope="module")
+def answer(records: list[Record]) -> Answer:
+    (answer,) = answers(records, VERIFIED)
+    return answer
+
+
+def rates_by_hand(records: list[Record], system: str) -> list[float]:
+    """Compute examples per second of each block from the steps of one worker."""
+    rates = []
+    for run in sorted(
+        (r for r in records if r.run.system.name == system), key=lambda r: r.run.block
+    ):
+        steps = run.steps().to_pandas().query("kind == 'timed' and worker == 0")
+        rates.append(steps["examples"].sum() / steps["step_s"].sum())
+    return rates
+
+
+def test_a_lead_is_the_paired_ratio_with_its_95_percent_interval(
+    records: list[Record], answer: Answer
+) -> None:
+    cell = answer.cells[ONE]
+    assert (cell.winner, cell.runner_up) == ("pytorch/local", "tensorflow/local")
+    fast, slow = (rates_by_hand(records, name) for name in (cell.winner, cell.runner_up))
+    logs = np.log(np.array(fast) / np.array(slow))
+    half = scipy.stats.t.ppf(0.975, 2) * logs.std(ddof=1) / np.sqrt(3)
+    assert cell.ratio == pytest.approx(exp(logs.mean()), rel=1e-6)
+    assert log(cell.low) == pytest.approx(logs.mean() - half, rel=1e-6)
+    assert log(cell.high) == pytest.approx(logs.mean() + half, rel=1e-6)
+    assert cell.verdict == "clear"
+
+
+def test_of_time_and_memory_less_is_better(records: list[Record], answer: Answer) -> None:
+    several = [record for record in records if not record.run.system.is_local]
+    curves = smoothed(losses(several))
+    target = curves.groupby(["system", "block"])["smoothed_loss"].min().max()
+    reached = curves[curves["smoothed_loss"] <= target]
+    times_s = reached.groupby(["system", "block"])["time_s"].min()
+    medians_s = times_s.groupby("system").median().sort_values()
+    cell = answer.cells[LOSS]
+    assert [cell.winner, cell.runner_up] == list(medians_s.index[:2])
+    logs = np.log(times_s[cell.runner_up] / times_s[cell.winner])
+    assert cell.ratio == pytest.approx(exp(logs.mean()), rel=1e-6)
+    # Every worker and server of these records ends with the same memory, and so has every system
+    # with as many processes: all-reduce has the fewest.
+    assert answer.cells[MEMORY].winner.endswith("allreduce")
+    assert (answer.cells[MEMORY].ratio, answer.cells[MEMORY].verdict) == (1, "not distinguishable")
+
+
+def test_the_winner_is_ahead_inside_the_blocks(answer: Answer) -> None:
+    compared = [cell for cell in answer.cells.values() if cell.verdict]
+    assert len(compared) == 4
+    assert all(cell.ratio >= 1 and cell.low <= cell.ratio <= cell.high for cell in compared)
+
+
+def test_one_system_and_no_runs_are_named(records: list[Record]) -> None:
+    (alone,) = answers([r for r in records if r.run.system.name == "mxnet/local"], VERIFIED)
+    assert (alone.cells[ONE].winner, alone.cells[ONE].note) == ("mxnet/local", "one system")
+    assert {alone.cells[name].note for name in (SEVERAL, SURVIVES)} == {"not run"}
+    assert alone.cells[ONE].verdict is None
+    assert answers([], VERIFIED) == []
+
+
+def test_unverified_systems_do_not_win(records: list[Record]) -> None:
+    others = dict.fromkeys(("tensorflow", "mxnet"), "verified")
+    (answer,) = answers(records, {WORKLOAD: others})
+    assert (answer.cells[ONE].winner, answer.cells[ONE].verdict) == ("tensorflow/local", "clear")
+    (unverified,) = answers(records, {})
+    assert unverified.cells[ONE].verdict == "not comparable"
+    assert unverified.cause is None
+
+
+def test_emulated_hosts_precede_the_processes_of_this_machine(records: list[Record]) -> None:
+    slow = ("tensorflow/sync/allreduce", "mxnet/sync/parameter_server")
+    emulated = [
+        dataclasses.replace(r, environment={**r.environment, "capabilities": ["byte_counters"]})
+        if r.run.system.name in slow
+        else r
+        for r in records
+    ]
+    (answer,) = answers(emulated, VERIFIED)
+    cell = answer.cells[SEVERAL]
+    assert (cell.winner, cell.runner_up) == slow
+
+
+def test_survivors_complete_after_the_loss_of_a_worker(tmp_path: Path) -> None:
+    fault = {"kind": "kill", "target": "worker", "rank": 1}
+    worker = process("worker-0", "completed", 7)
+    runs = [
+        record(tmp_path / "a", "mxnet/async/parameter_server", fault,
+               report("worker-1", "completed", worker)),
+        record(tmp_path / "b", "pytorch/sync/allreduce", fault,
+               report("worker-1", "all_exited", worker)),
+    ]  # fmt: skip
+    (answer,) = answers(runs, {})
+    cell = answer.cells[SURVIVES]
+    assert (cell.survivors, cell.tested) == (("mxnet/async/parameter_server",), 2)
+
+
+def test_the_cause_is_that_of_several_workers(answer: Answer) -> None:
+    assert answer.cause is not None
+    cell = answer.cells[SEVERAL]
+    assert {answer.cause.pair.a, answer.cause.pair.b} == {cell.winner, cell.runner_up}
+    sentence = cause_sentence(answer)
+    assert sentence.startswith("With several workers, a step of TensorFlow takes ")
+    assert sentence.count(".") == 2  # a decimal point, and the end
+    no_lead = dataclasses.replace(answer, cause=None)
+    assert "none to explain" in cause_sentence(no_lead)
+
+
+def test_the_table_has_a_cell_by_column_with_its_verdict_in_words(answer: Answer) -> None:
+    page = BeautifulSoup(answer_table([answer]).html(), "html.parser")
+    cells = {cell["data-column"]: cell.get_text(" ") for cell in page.select("td[data-column]")}
+    assert list(cells) == list(COLUMNS)
+    one = answer.cells[ONE]
+    assert cells[ONE] == (
+        f"PyTorch {one.ratio:.2f} ({one.low:.2f} to {one.high:.2f}) next: TensorFlow ● clear"
+    )
+    assert cells[SURVIVES] == "not run"
+    assert cause_sentence(answer) in page.get_text()
+
+
+def test_the_terminal_has_a_line_for_each_workload(answer: Answer) -> None:
+    cells = answer_cells([answer]).iloc[0]
+    assert cells[ONE] == f"● {answer.cells[ONE].ratio:.2f} PyTorch"
+    assert cells[SEVERAL].endswith(" PyTorch AR")
+    assert cells["survives"] == "not run"
+    assert legend([answer]) == "● clear, ○ not distinguishable"
+
+
+def test_the_summary_fits_a_screen_and_ends_with_the_next_command(
+    study_folder: Paths,
+    records: list[Record],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert show_summary(study_folder) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "next: horizont repro"
+    (answer,) = answers(records, VERIFIED)
+    many = [answer] * 12
+    monkeypatch.setattr("horizont.workflow.results.study_answers", lambda paths: many)
+    assert show_summary(study_folder) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert all(len(line) <= 120 for line in lines)
+    assert sum(line.startswith(f"{WORKLOAD}: With several workers") for line in lines) >= 8
