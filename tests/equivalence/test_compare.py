@@ -19,6 +19,7 @@ from horizont.equivalence.bounds import (
     relative_distance,
 )
 from horizont.equivalence.certificate import (
+    FORMAT,
     EquivalenceCertificate,
     make_certificate,
     read_certificate,
@@ -335,6 +336,6 @@ def test_one_inaccurate_framework_does_not_widen_the_bound_of_logits() -> None:
 def test_a_certificate_of_an_earlier_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "certificate.json"
     write_certificate(path, certificate(trace(), trace()))
-    path.write_text(path.read_text().replace('"format": 5', '"format": 4'))
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 4'))
     with pytest.raises(UserError, match="horizont verify"):
         read_certificate(path)

@@ -92,7 +92,7 @@ def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess
     assert f"[{stages}/{stages}] book" in done.stdout
     assert "run 4/4" in done.stderr
     assert "The report: " in done.stdout
-    assert "examples/s" in done.stdout
+    assert "one process" in done.stdout
     assert (copy / "reports" / "book" / "index.html").exists()
     for page in ("glossary", "local-lenet5-cifar10", "verdicts-distributed-lenet5-cifar10"):
         assert (copy / "reports" / "book" / f"{page}.html").exists()
