@@ -18,6 +18,7 @@ from horizont.reporting.claims import (
     claim_texts,
     published_vs_measured_figures,
 )
+from horizont.reporting.figures.claims import claim_grid
 
 WORKLOAD = "lenet5-cifar10"
 ID = "N31"
@@ -30,7 +31,7 @@ def judged(records):
 
 def page(judged: list[dict[str, Any]], out: Path, prose: str = "") -> Path:
     """Write the page as an executed notebook."""
-    shown = [claim_counts(judged), claim_table(judged)]
+    shown = [claim_counts(judged), claim_table(judged), claim_grid(judged)]
     shown += [claim_texts(judged, name) for name in ("Jaeger 2018", "NTUA 2021", "KTH 2018")]
     cells = [nbformat.v4.new_markdown_cell(f"# Published and measured\n\n{prose}")]
     for value in shown:
