@@ -37,8 +37,8 @@ def check_page(
     by_id = {str(claim["id"]): claim for claim in claims}
     errors = [*_missing_records(claims, records)]
     shown: set[str] = set()
-    for text in _page_texts(notebook):
-        text = _FIGURE.sub("", text)  # the words in a figure are no sentences
+    for output in _page_texts(notebook):
+        text = _FIGURE.sub("", output)  # the words in a figure are no sentences
         for claim_id, section in _SECTION.findall(text):
             shown.add(claim_id)
             errors += _section_errors(claim_id, section, by_id)
