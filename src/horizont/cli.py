@@ -295,7 +295,7 @@ def unpack(
 def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help="only these")] = None,
 ) -> int:
-    """Compare the study with the reference; exit 0 if all is the same, 2 if nothing compares."""
+    """Compare the study with the reference; exit 1 if a number or verdict differs."""
     from horizont.workflow.reproduce import show_reproduction
 
     return show_reproduction(study_paths(), experiments or ())

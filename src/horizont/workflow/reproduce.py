@@ -21,7 +21,7 @@ from horizont.workflow.reference import open_reference
 from horizont.workflow.results import available_evidence, open_console, print_table
 
 #: Exit statuses of `horizont reproduce`.
-SAME, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
+NO_DIFFERENCE, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
 
 
 def both_results(
@@ -57,8 +57,8 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
     Returns
     -------
     int
-        0 if all quantities are the same, 1 if one is not or is undecided, 2 if the reference has
-        no runs with the settings of the study.
+        0 if no quantity is faster or slower and no verdict changes, 1 otherwise, 2 if the
+        reference has no runs with the settings of the study.
 
     Raises
     ------
@@ -86,4 +86,5 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
         columns = list(changes.columns)
         print_table(console, changes, "Changed verdicts", text=columns, wrapped=columns)
     console.print(reproduction_summary(comparison).text)
-    return SAME if set(comparison["outcome"]) == {"same"} else DIFFERENT
+    is_different = comparison["outcome"].isin(["faster", "slower"]).any() or len(changes) > 0
+    return DIFFERENT if is_different else NO_DIFFERENCE
