@@ -63,15 +63,17 @@ class AnchoredBlocks:
         """Execute the runs of a block that have no record yet, and open all records."""
         if all(map(self.is_complete, runs)):
             return [self.execute(run, self.store) for run in runs]
-        records, drift = self._execute_once(runs)
+        records, anchors = self._execute_once(runs)
+        drift = _drift(*anchors)
         may_repeat = not any(self._is_superseded(record) for record in records)
         if abs(drift) > self.anchor.max_drift and may_repeat:
             number = runs[0].block + 1
             self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
             self.progress.extend(len(runs))
             self._supersede(records)
-            shutil.rmtree(self.store / ANCHORS_FOLDER, ignore_errors=True)
-            records, drift = self._execute_once(runs)
+            for anchor in anchors:  # those of other blocks remain
+                shutil.rmtree(anchor.folder)
+            records, *_ = self._execute_once(runs)
         disturbed = [
             record
             for record in records
@@ -83,22 +85,16 @@ class AnchoredBlocks:
             self._supersede(disturbed)
         return [self.execute(run, self.store) for run in runs] if disturbed else records
 
-    def _execute_once(self, runs: Sequence[Run]) -> tuple[list[Record], float]:
-        """Return the records of a block, and by how much its second anchor was slower."""
+    def _execute_once(self, runs: Sequence[Run]) -> tuple[list[Record], tuple[Record, Record]]:
+        """Return the records of a block, and those of its two anchors."""
         before = self._execute_anchor(runs[0], 0)
         records = [self.execute(run, self.store) for run in runs]
-        after = self._execute_anchor(runs[0], 1)
-        return records, after / before - 1 if before and after else 0.0
+        return records, (before, self._execute_anchor(runs[0], 1))
 
-    def _execute_anchor(self, first: Run, position: int) -> float:
-        """Return the median timed step of an anchor run, in seconds; 0 if it failed."""
+    def _execute_anchor(self, first: Run, position: int) -> Record:
         run = anchor_run(self.study, self.anchor, first, position)
         self.progress.extend(1)
-        record = self.execute(run, self.store / ANCHORS_FOLDER)
-        if not record.ok:
-            return 0.0
-        steps = record.steps().to_pandas()
-        return float(np.median(steps.loc[steps["kind"] == "timed", "step_s"]))
+        return self.execute(run, self.store / ANCHORS_FOLDER)
 
     def _is_superseded(self, record: Record) -> bool:
         return (self.store / SUPERSEDED_FOLDER / record.folder.name).exists()
@@ -109,3 +105,15 @@ class AnchoredBlocks:
         for record in records:
             if record.result.status != "skipped":
                 record.folder.rename(folder / record.folder.name)
+
+
+def _drift(before: Record, after: Record) -> float:
+    """Return by which fraction the second anchor of a block was slower; 0 if one of them failed."""
+    if not (before.ok and after.ok):
+        return 0.0
+    return _median_step_s(after) / _median_step_s(before) - 1
+
+
+def _median_step_s(record: Record) -> float:
+    steps = record.steps().to_pandas()
+    return float(np.median(steps.loc[steps["kind"] == "timed", "step_s"]))

@@ -78,8 +78,7 @@ def execute_runs(
         return _load_or_run(run, own, paths, progress, folder)
 
     def is_complete(run: Run) -> bool:
-        record = find_record(store, run_key(run, run_provenance(run, dataset)))
-        return record is not None and record.is_final
+        return _final_record(store, run_key(run, run_provenance(run, dataset))) is not None
 
     try:
         if study is None or study.anchor is None:
@@ -126,11 +125,15 @@ def _load_or_run(
     return record
 
 
-def _find_final_record(store: Path, key: str, progress: Progress) -> Record | None:
+def _final_record(store: Path, key: str) -> Record | None:
     record = find_record(store, key)
-    if record is None or not record.is_final:
-        return None
-    progress.finish("available", executed=False)
+    return record if record is not None and record.is_final else None
+
+
+def _find_final_record(store: Path, key: str, progress: Progress) -> Record | None:
+    record = _final_record(store, key)
+    if record is not None:
+        progress.finish("available", executed=False)
     return record
 
 
