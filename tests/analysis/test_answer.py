@@ -130,7 +130,7 @@ def test_survivors_complete_after_the_loss_of_a_worker(tmp_path: Path) -> None:
         record(tmp_path / "a", "mxnet/async/parameter_server", fault,
                report("worker-1", "completed", worker)),
         record(tmp_path / "b", "pytorch/sync/allreduce", fault,
-               report("worker-1", "all_exited", worker)),
+               report("worker-1", "all_exited", process("worker-0", "failed", 3))),
     ]  # fmt: skip
     (answer,) = answers(runs, {})
     cell = answer.cells[SURVIVES]
@@ -178,7 +178,7 @@ def test_the_summary_fits_a_screen_and_ends_with_the_next_command(
     assert capsys.readouterr().out.splitlines()[-1] == "next: horizont repro"
     (answer,) = answers(records, VERIFIED)
     many = [answer] * 12
-    monkeypatch.setattr("horizont.workflow.results.study_answers", lambda paths: many)
+    monkeypatch.setattr("horizont.workflow.reported.answers", lambda *_: many)
     assert show_summary(study_folder) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 25

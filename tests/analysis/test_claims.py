@@ -179,7 +179,7 @@ def test_fraction(tmp_path: Path) -> None:
     assert verdict({**check, "threshold": part["value"]}, records)["verdict"] == "not settled"
 
 
-def _killed(store: Path, block: int, end_reason: str) -> Record:
+def _killed(store: Path, block: int, end_reason: str, steps: int = 0) -> Record:
     """Write the record of a run in which worker 1 was killed."""
     template = next(iter(make_study().runs("distributed", WORKLOAD)))
     fault = FaultSpec(kind="kill", target="worker", rank=1)
@@ -187,7 +187,8 @@ def _killed(store: Path, block: int, end_reason: str) -> Record:
     changed["topology"] = {"workers": 2}
     run = Run.model_validate({**template.model_dump(), **changed})
     record = make_record(store, block, run, failed=(PT,))
-    outcomes = (ProcessOutcome(process="worker-0", role="worker", rank=0, outcome="failed"),)
+    survivor = {"process": "worker-0", "role": "worker", "rank": 0, "outcome": "failed"}
+    outcomes = (ProcessOutcome(**survivor, steps_before=0, steps_after=steps),)  # type: ignore[arg-type]
     report = FaultReport(
         target="worker-1", at_step=10, end_reason=end_reason, ended_after_s=1, processes=outcomes
     )  # type: ignore[arg-type]
@@ -209,6 +210,15 @@ def test_survives_fault(tmp_path: Path, end_reasons: tuple[str, ...], expected: 
     records = [_killed(tmp_path, block, reason) for block, reason in enumerate(end_reasons)]
     check = {"kind": "survives_fault", "completes": False, "systems": [PT]}
     assert verdict(check, records)["verdict"] == expected
+
+
+def test_a_training_that_reached_its_end_survived_even_if_its_process_hangs(
+    tmp_path: Path,
+) -> None:
+    planned = next(iter(make_study().runs("distributed", WORKLOAD))).steps.total
+    records = [_killed(tmp_path, block, "stalled", planned) for block in range(3)]
+    check = {"kind": "survives_fault", "completes": True, "systems": [PT]}
+    assert verdict(check, records)["verdict"] == "reproduced"
 
 
 @pytest.mark.parametrize(

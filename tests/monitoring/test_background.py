@@ -1,78 +1,119 @@
-import numpy as np
+"""Background load: CPU time of unrelated processes, with and without CPU quotas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import psutil
-import pyarrow as pa
 import pytest
 
-from horizont.monitoring import background
-from horizont.monitoring.background import background_from_samples, measure_background
-from horizont.monitoring.client import start_sampler
-from horizont.monitoring.samples import SCHEMA, read_samples
+from horizont.monitoring.background import BackgroundMeter
+
+#: Uses a CPU for a time in seconds.
+BURN = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
+
+#: Measures for a time while a child of its own uses a CPU, and prints CPUs without and with quotas.
+MEASURE = f"""
+import subprocess, sys, time
+import psutil
+from horizont.monitoring.background import BackgroundMeter
+meter = BackgroundMeter()
+print(flush=True)
+subprocess.run([sys.executable, "-c", {BURN!r}.format(0.5)], check=True)
+sys.stdin.readline()
+loads = [meter.load(), meter.load(with_quotas=True)]
+print(*(load.cpu_fraction * psutil.cpu_count() for load in loads), flush=True)
+"""
 
 
-def table(*rows):
-    keys = ("sample", "scope", "name", "pid", "cpu_s", "sent_bytes", "steal_s")
-    records = []
-    for row in rows:
-        record = dict(zip(keys, row, strict=False))
-        records.append({**record, "time_s": 100 + record["sample"] / 2, "host": "h"})
-    return pa.Table.from_pylist(records, schema=SCHEMA)
+@contextmanager
+def measuring_process() -> Iterator[subprocess.Popen[str]]:
+    """Start a process that measures until it reads a line; to it, this one is unrelated."""
+    command = [sys.executable, "-c", MEASURE]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
 
 
-def machine(others, own, steal=0.0, first=0, count=20):
-    """Build rows of a machine: CPUs used by others and, from sample `first` on, by a process."""
-    rows = []
-    for sample in range(count):
-        mine = own * sample / 2
-        rows.append(
-            (sample, "host", "h", None, 7 + others * sample / 2 + mine, None, steal * sample)
-        )
-        if sample >= first:
-            rows.append((sample, "process", "worker-0", 42, mine))
-    return table(*rows)
+def cores_in_use(process: subprocess.Popen[str]) -> list[float]:
+    """Return the CPUs that others use, without and with quotas."""
+    output, _ = process.communicate("\n")
+    return [float(text) for text in output.split()]
 
 
-def test_background_is_what_the_processes_of_the_run_do_not_explain():
-    load = background_from_samples(machine(others=0.5, own=1.25), cores=2)
-    assert load.cpu_fraction == pytest.approx(0.25)
-    assert load.steal_fraction == 0
-    assert load.disturbed
-    assert not background_from_samples(machine(others=0.05, own=1.9), cores=2).disturbed
+def burn(seconds: float) -> None:
+    end_s = time.process_time() + seconds
+    while time.process_time() < end_s:
+        pass
 
 
-def test_steal_time_disturbs_too():
-    load = background_from_samples(machine(others=0.0, own=1.0, steal=0.1), cores=2)
-    assert load.steal_fraction == pytest.approx(0.1)
-    assert load.disturbed
-
-
-def test_a_process_found_late_does_not_count_as_background():
-    load = background_from_samples(machine(others=0.0, own=2.0, first=3), cores=2)
-    assert load.cpu_fraction == pytest.approx(0.0, abs=1e-9)
-
-
-def test_too_few_samples_give_nan():
-    assert np.isnan(background_from_samples(SCHEMA.empty_table(), cores=2).cpu_fraction)
-    assert np.isnan(background_from_samples(machine(0.5, 1.0, count=1), cores=2).cpu_fraction)
-
-
-def test_an_unrelated_process_is_background_and_one_of_the_run_is_not(tmp_path, start_process):
-    ours, unrelated = start_process(), start_process()
-    with start_sampler(tmp_path, 0.05) as sampler:
-        sampler.add_root(ours.pid, "worker-0")
-        unrelated.send("burn", 30)
-        ours.command("burn", 1.0)
-        with_unrelated = measure_background(0.3)
-    cores = psutil.cpu_count()
-    load = background_from_samples(read_samples(tmp_path), cores)
+def test_an_unrelated_process_is_background_and_an_own_child_is_not() -> None:
+    start_s = time.monotonic()
+    with measuring_process() as process:
+        burn(1.0)
+        span_s = time.monotonic() - start_s
+        host, processes = cores_in_use(process)
     # Others on a busy machine only add to both.
-    assert load.cpu_fraction * cores > 0.3
-    assert with_unrelated.cpu_fraction * cores > 0.3
+    assert host > 0.7 / span_s
+    assert processes > 0.7 / span_s
 
 
-def test_the_calling_process_is_no_background(monkeypatch):
+def test_an_own_child_is_no_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {(1, 0.0, "init"): (5.0, 7.0)}
+    monkeypatch.setattr("horizont.monitoring.background._other_processes", lambda: others)
+    meter = BackgroundMeter()
+    subprocess.run([sys.executable, "-c", BURN.format(0.3)], check=True)
+    assert meter.load(with_quotas=True).cpu_fraction == 0
+
+
+def test_short_lived_processes_count_by_their_parent() -> None:
+    start_s = time.monotonic()
+    with measuring_process() as process:
+        for _ in range(5):
+            subprocess.run([sys.executable, "-c", BURN.format(0.1)], check=True)
+        span_s = time.monotonic() - start_s
+        _, processes = cores_in_use(process)
+    assert processes > 0.4 / span_s
+
+
+def test_the_earlier_life_of_a_process_is_no_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, child = (1, 0.0, "shell"), (2, 0.0, "compiler")
+    before = {parent: (1.0, 1.0), child: (50.0, 50.0)}
+    after = {parent: (1.0, 51.25)}  # the child has ended after another 0.25 s
+    snapshots = iter([before, after])
+    monkeypatch.setattr("horizont.monitoring.background._other_processes", lambda: next(snapshots))
+    start_s = time.monotonic()
+    load = BackgroundMeter().load(with_quotas=True)
+    span_s = time.monotonic() - start_s
+    others_s = load.cpu_fraction * span_s * psutil.cpu_count()
+    assert 0.25 <= others_s < 25  # the span of the meter is a little shorter than this one
+
+
+@pytest.mark.parametrize(("stolen_s", "is_disturbed"), [(0.0, False), (9.0, True)])
+def test_steal_time_disturbs_too(
+    monkeypatch: pytest.MonkeyPatch, stolen_s: float, is_disturbed: bool
+) -> None:
     idle = psutil.cpu_times()
-    for own_s, is_disturbed in ((9.0, False), (5.0, True)):
-        host, own = iter([idle, idle._replace(user=idle.user + 9)]), iter([1.0, 1.0 + own_s])
-        monkeypatch.setattr(psutil, "cpu_times", lambda host=host: next(host))
-        monkeypatch.setattr(background.time, "process_time", lambda own=own: next(own))
-        assert measure_background(0.01).disturbed is is_disturbed
+    times = iter([idle, idle._replace(steal=idle.steal + stolen_s)])
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
+    load = BackgroundMeter().load()
+    assert load.cpu_fraction == 0
+    assert load.disturbed is is_disturbed
+
+
+@pytest.mark.parametrize(("own_s", "is_disturbed"), [(9.0, False), (5.0, True)])
+def test_the_calling_process_is_no_background(
+    monkeypatch: pytest.MonkeyPatch, own_s: float, is_disturbed: bool
+) -> None:
+    idle = psutil.cpu_times()
+    host, own = iter([idle, idle._replace(user=idle.user + 9)]), iter([1.0, 1.0 + own_s])
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(host))
+    monkeypatch.setattr("horizont.monitoring.background._own_cpu_s", lambda: next(own))
+    assert BackgroundMeter().load().disturbed is is_disturbed

@@ -12,6 +12,7 @@ import pytest
 from horizont.analysis.claims.judge import claim_verdicts, published_vs_measured
 from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import (
+    FOLDER,
     claim_counts,
     claim_table,
     claim_text,
@@ -57,20 +58,22 @@ def changed(judged, **parts):
 
 def test_a_page_of_the_verdicts_agrees_with_them(judged, tmp_path):
     prose = f"{ID} is {next(c['verdict'] for c in judged if c['id'] == ID)} here."
-    assert check_page(page(judged, tmp_path, prose), judged, names(judged)) == []
+    assert check_page(page(judged, tmp_path, prose), judged, {FOLDER: names(judged)}) == []
 
 
 @pytest.mark.parametrize(
     "change", [{"verdict": "reversed"}, {"value": 9.87}, {"published": 3.3}, {"n": 7}]
 )
 def test_another_verdict_or_value_is_found(judged, tmp_path, change):
-    (error, *_) = check_page(page(judged, tmp_path), changed(judged, **change), names(judged))
+    (error, *_) = check_page(
+        page(judged, tmp_path), changed(judged, **change), {FOLDER: names(judged)}
+    )
     assert ID in error or "counts" in error
 
 
 def test_prose_with_another_verdict_is_found(judged, tmp_path):
     path = page(judged, tmp_path, f"Indeed {ID} is\nreversed today.")
-    (error,) = check_page(path, judged, names(judged))
+    (error,) = check_page(path, judged, {FOLDER: names(judged)})
     assert error.startswith(f"{ID}: the page says reversed, the records say")
 
 
@@ -79,25 +82,25 @@ def test_a_claim_that_names_another_does_not_state_its_verdict(judged, tmp_path)
     claim = next(claim for claim in copied if claim["id"] == "J16")
     assert "J09" in claim["claim"]
     claim["verdict"] = "not settled"
-    assert check_page(page(copied, tmp_path), copied, names(copied)) == []
+    assert check_page(page(copied, tmp_path), copied, {FOLDER: names(copied)}) == []
 
 
 def test_a_value_without_a_record_is_found(judged, tmp_path):
     path = page(judged, tmp_path)
     missing = sorted(names(judged))[0]
-    errors = check_page(path, judged, names(judged) - {missing})
+    errors = check_page(path, judged, {FOLDER: names(judged) - {missing}})
     assert errors
     assert all(f"the record {missing} does not exist" in error for error in errors)
     without_records = changed(judged, records=[])
     for available in (names(judged), None):
-        errors = check_page(path, without_records, available)
+        errors = check_page(path, without_records, {FOLDER: available})
         assert any("has no record" in error for error in errors)
-    assert check_page(path, judged, None) == [], "a clone has the report without the records"
+    assert check_page(path, judged, {}) == [], "a clone has the report without the records"
 
 
 def test_a_claim_that_is_not_shown_is_found(judged, tmp_path):
     path = page([claim for claim in judged if claim["id"] != "K46"], tmp_path)
-    errors = check_page(path, judged, names(judged))
+    errors = check_page(path, judged, {FOLDER: names(judged)})
     assert "K46: the page does not show it" in errors
 
 

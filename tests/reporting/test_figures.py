@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from record_maker import make_comparisons, make_records
+from record_maker import make_comparisons, make_record, make_records, make_study
 
 from horizont.analysis.claims.findings import VERDICTS
 from horizont.analysis.runs import run_table
@@ -38,6 +38,7 @@ from horizont.reporting.figures.learning import (
     learning_curves,
     loss_figure,
 )
+from horizont.reporting.figures.networks import network_comparison_figure
 from horizont.reporting.figures.phases import phase_figure, phase_table, startup_figure
 from horizont.reporting.figures.resources import other_resource_figures, resource_figures
 from horizont.reporting.figures.throughput import throughput_figure
@@ -242,6 +243,25 @@ def test_the_overview_is_plotted_from_metrics_alone(records):
     assert "One" in text_of(output)
     assert "failed: worker-1" in text_of(output)
     assert "prefers-color-scheme: dark" in output.svg()
+
+
+def test_networks_are_compared_with_the_fastest_system_of_each(tmp_path):
+    workloads = ("lenet5-cifar10", "lenet-fashion-mnist")
+    study = make_study()
+    both = study.experiment("local").model_copy(update={"workloads": workloads})
+    study = study.model_copy(update={"experiments": {"local": both}})
+    records = [
+        make_record(tmp_path / workload, number, run)
+        for workload in workloads
+        for number, run in enumerate(study.runs("local", workload))
+    ]
+    output = network_comparison_figure(study, records)
+    ratios = output.data.groupby("workload")["ratio"]
+    assert (ratios.min() == 1).all()
+    assert (ratios.max() > 1).all()
+    assert "LeNet-5 on CIFAR-10" in text_of(output)
+    only = [record for record in records if record.run.workload_name == "lenet5-cifar10"]
+    assert network_comparison_figure(study, only).is_left_out
 
 
 def test_claims_are_marked_by_verdict_and_level():

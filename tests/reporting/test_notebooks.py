@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(path for path in FOLDER.rglob("*.ipynb") if path.parent.name != "kernels")
 SUBJECTS = (
     *("data", "equivalence", "overview", "decision", "claims", "frameworks", "start"),
+    "certificates",
     "your-run",
 )
 

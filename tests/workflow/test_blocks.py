@@ -63,6 +63,16 @@ def test_a_block_that_drifts_is_repeated_once(study_folder: Paths) -> None:
     assert {path: path.stat().st_mtime_ns for path in store.rglob("result.json")} == anchors
 
 
+def test_an_experiment_without_anchors_has_none(study_folder: Paths) -> None:
+    store = study_with_anchor(study_folder, LEAST_DRIFT)
+    values = yaml.safe_load(study_folder.params.read_text())
+    values["experiments"]["local"]["anchored"] = False
+    study_folder.params.write_text(yaml.safe_dump(values))
+    run_experiment("local", "lenet5-cifar10", study_folder)
+    assert folders(store)["lenet5-cifar10"] == 1
+    assert folders(store)["anchors"] == 0
+
+
 @pytest.mark.usefixtures("busy_cpu")
 def test_a_disturbed_run_is_repeated_once(study_folder: Paths) -> None:
     store = study_with_anchor(study_folder, LARGEST_DRIFT)

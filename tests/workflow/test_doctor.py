@@ -17,9 +17,8 @@ import pytest
 from tests.conftest import wait_for
 
 from horizont.errors import UserError
-from horizont.monitoring.background import BackgroundLoad
+from horizont.monitoring.background import BackgroundLoad, BackgroundMeter
 from horizont.monitoring.counters import cpu_busy_s
-from horizont.monitoring.other_load import LoadMeter
 from horizont.statistics.noise import Noise
 from horizont.workflow import measure
 from horizont.workflow.doctor import MachineState, diagnose, report
@@ -95,7 +94,7 @@ def test_own_processes_are_no_load_by_others(tmp_path: Path) -> None:
     def busy_s() -> float:
         return cpu_busy_s(psutil.cpu_times())
 
-    meter, start_s, start_busy_s = LoadMeter(), time.monotonic(), busy_s()
+    meter, start_s, start_busy_s = BackgroundMeter(), time.monotonic(), busy_s()
     own = "import time\nwhile time.process_time() < 0.5: pass"
     subprocess.run([sys.executable, "-c", own], check=True)
     end_s = time.process_time() + 0.5
@@ -105,7 +104,7 @@ def test_own_processes_are_no_load_by_others(tmp_path: Path) -> None:
     others_s = others.cpu_fraction * span_s * (psutil.cpu_count() or 1)
     assert busy_s() - start_busy_s - others_s > 0.8  # of 1 s by this process and its child
     with busy_program(tmp_path) as name:
-        meter = LoadMeter()
+        meter = BackgroundMeter()
         time.sleep(0.2)
         assert name not in meter.cores_by_name()
 

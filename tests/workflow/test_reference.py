@@ -12,20 +12,30 @@ import yaml
 from tests.analysis.record_maker import make_record
 from tests.conftest import ROOT
 
+from horizont.analysis.advice import Question
+from horizont.analysis.claims.costs import with_repetition_costs
 from horizont.cli import main
 from horizont.config.study import read_study
 from horizont.data.preparation import prepare
 from horizont.data.prepared import read_description
+from horizont.equivalence.certificate import EquivalenceCertificate, write_certificate
+from horizont.errors import UserError
 from horizont.records.files import read_json, write_json, write_table
 from horizont.records.pack import MANIFEST
 from horizont.records.packed_record import Pack
 from horizont.records.provenance import run_key
+from horizont.reporting.figures.equivalence import certificate_table, margin_figure
+from horizont.reporting.overview import origin_message, step_metrics
 from horizont.workflow.book import page_sources, planned_pages
 from horizont.workflow.compare import read_folder
+from horizont.workflow.crate import write_crate
 from horizont.workflow.pages import open_page
 from horizont.workflow.paths import Paths
 from horizont.workflow.provenance import run_provenance
 from horizont.workflow.publish import NO_CERTIFICATE
+from horizont.workflow.reference import reference_certificates
+from horizont.workflow.reported import open_reported_study
+from horizont.workflow.results import recommendation_for
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -170,11 +180,98 @@ def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
     study = read_study(measured.params)
     pages = [path for _, path in planned_pages(study, measured)]
     own = measured.reference_page("local", WORKLOAD)
-    assert pages.index(measured.executed_notebooks / "your-run.ipynb") < pages.index(own)
+    executed = measured.executed_notebooks
+    order = [executed / "certificates.ipynb", own, executed / "your-run.ipynb"]
+    assert sorted(order, key=pages.index) == order
     assert measured.reference_page("local", WORKLOAD, "verdicts") in pages
     assert page_sources(study, measured)[own.stem] == "reports/reference/local"
     shutil.rmtree(measured.reference)
     assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
+
+
+def test_the_report_is_about_the_reference_if_it_has_packs(measured: Paths) -> None:
+    _rename_as_measured(measured)
+    own = open_reported_study(measured)
+    assert not own.is_reference
+    assert "From 3 runs of 1 experiment," in origin_message(own.records, False).text
+    assert main(["pack", "local"]) == 0
+    shutil.rmtree(measured.all_records)
+    shutil.rmtree(measured.prepared_sets)
+    reported = open_reported_study(measured)
+    assert reported.is_reference
+    assert open_reported_study(measured, kind="training").is_reference
+    assert not open_reported_study(measured, kind="sweep").is_reference
+    assert "reports/reference" in origin_message(reported.records, True).text
+    assert list(reported.study.experiments) == ["local"]
+    assert reported.sources == {"cifar10": "synthetic"}
+    assert len(reported.records_of("local", WORKLOAD)) == 3
+    assert reported.records_of("local", "resnet18-cifar10") == []
+    (title,) = step_metrics(reported.study, *reported.results, reported.sources)
+    assert title.startswith("LeNet-5 on CIFAR-10 (synthetic")
+    for question in (Question("lenet5"), Question("lenet5", objective="memory")):
+        assert len(recommendation_for(question, measured).ranking)
+
+
+def test_a_claim_names_the_commands_that_repeat_its_runs(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    records = open_reported_study(measured).records
+    names = [record.folder.name for record in records[:2]]
+    (claim, without) = with_repetition_costs([{"records": names}, {"records": []}], records)
+    assert without["repetition"] == []
+    (cost,) = claim["repetition"]
+    assert (cost["experiment"], cost["workload"], cost["runs"]) == ("local", WORKLOAD, 3)
+    assert cost["minutes"] == round(sum(record.result.wall_s for record in records) / 60, 1)
+    assert cost["memory_mib"] > 0
+    assert cost["disk_mib"] > 0
+
+
+def test_the_report_is_described_as_a_crate(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    measured.claims.write_text("[]")
+    write_crate(measured)
+    entities = {entity["@id"]: entity for entity in read_json(measured.crate)["@graph"]}
+    root = entities["./"]
+    parts = [part["@id"] for part in root["hasPart"]]
+    assert "claims.json" in parts
+    assert "horizont.pdf" not in parts  # which does not exist
+    assert "reference/local/" in parts
+    assert all((measured.reports / part).exists() for part in parts)
+    assert root["datePublished"].count("-") == 2
+    (action,) = (entities[one["@id"]] for one in root["mentions"])
+    assert action["result"] == {"@id": "reference/local/"}
+    content = measured.crate.read_bytes()
+    write_crate(measured)
+    assert measured.crate.read_bytes() == content
+
+
+def test_certificates_are_packed_and_checked(measured: Paths) -> None:
+    assert main(["pack", "local"]) == 0
+    assert reference_certificates(measured) == []
+    row = {"check": "frameworks", "quantity": "logits", "dtype": "float64", "subject": ""}
+    row |= {"ok": True, "is_evidence": True, "distance": 1e-15, "bound": 1e-12, "tensor": "logits"}
+    certificate = EquivalenceCertificate(
+        workload=WORKLOAD,
+        network="lenet5",
+        dataset="cifar10",
+        source="synthetic",
+        provenance={},
+        frameworks=("tensorflow", "pytorch"),
+        missing={},
+        rows=(row,),
+    )
+    write_certificate(measured.certificate(WORKLOAD), certificate)
+    assert main(["pack", "local"]) == 0
+    assert reference_certificates(measured) == [certificate]
+    packed = measured.reference_certificate(WORKLOAD)
+    content = packed.read_bytes()
+    assert main(["pack", "local"]) == 0
+    assert packed.read_bytes() == content
+    assert WORKLOAD not in certificate_table([certificate]).html()
+    assert "LeNet-5 on CIFAR-10" in certificate_table([certificate]).html()
+    assert "LeNet-5 on CIFAR-10" in margin_figure([certificate]).svg()
+    packed.write_bytes(content[:-9])
+    with pytest.raises(UserError, match="intact certificate"):
+        reference_certificates(measured)
 
 
 def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:

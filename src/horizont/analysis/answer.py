@@ -169,8 +169,8 @@ def _survival(killed: Sequence[Record]) -> Cell:
     outcomes = fault_outcomes(killed)
     if outcomes.empty or "outcome" not in outcomes or outcomes["outcome"].isna().all():
         return Cell(note="not run")
-    completes = outcomes.dropna(subset="outcome")["outcome"].eq("completes")
-    survived = completes.groupby(outcomes["system"], sort=False).all()
+    continues = outcomes.dropna(subset="outcome")["continues"].astype(bool)
+    survived = continues.groupby(outcomes["system"], sort=False).all()
     return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
 
 

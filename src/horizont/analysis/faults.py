@@ -28,6 +28,15 @@ def kills_worker(run: Run) -> bool:
     return run.fault is not None and (run.fault.kind, run.fault.target) == ("kill", "worker")
 
 
+def training_continues(run: Run, report: FaultReport) -> bool:
+    """Whether training continued to its planned end without the target of the fault.
+
+    Workers that wait for each other at their end wait for the one that was killed, too, so that the
+    launcher has to end them; their training is complete by then.
+    """
+    return report.end_reason == "completed" or _surviving_steps(report) >= run.steps.total
+
+
 def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Build the table of injected faults.
 
@@ -35,9 +44,9 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     completed by the slowest worker other than the target, of ``planned``; ``detected_after_s``,
     from the fault to the first error in another process, NaN without one, and ``first_error``: that
     error, ``completed`` or ``no error``; ``survivors``, the processes that did not fail;
-    ``weight_holders``, the survivors that still hold all weights; ``outcome``: ``completes``,
-    ``aborts`` or ``hangs``; ``rejoined``, whether a restarted process took part again; ``reason``
-    of a run without a report; ``record``.
+    ``weight_holders``, the survivors that still hold all weights; ``continues``, see
+    `training_continues`; ``outcome``: ``completes``, ``aborts`` or ``hangs``; ``rejoined``, whether
+    a restarted process took part again; ``reason`` of a run without a report; ``record``.
     """
     rows = []
     for record in chain.from_iterable(by_system(records).values()):
@@ -79,6 +88,7 @@ def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str,
         "first_error": first_error,
         "survivors": ", ".join(process.process for process in survivors),
         "weight_holders": ", ".join(_weight_holders(record.run, survivors)),
+        "continues": training_continues(record.run, report),
         "outcome": OUTCOME_BY_END_REASON[report.end_reason],
         "rejoined": report.rejoined,
         "reason": "",

@@ -93,6 +93,9 @@ class Experiment(ConfigModel):
     seed_per_block
         Whether each block has a seed of its own, and with it other initial weights and another
         order of the examples; otherwise all blocks repeat the same training.
+    anchored
+        Whether blocks are executed between two anchor runs, if the study has an anchor; of no use
+        where no time is compared.
     sweep
         Values of settings of the topology, of `global_batch` or `local_batch`, of the workload's
         `learning_rate` or `initial_limit`, or of `input`; every combination is run. A
@@ -131,6 +134,7 @@ class Experiment(ConfigModel):
     steps: StepCounts
     blocks: int = Field(default=1, ge=1)
     seed_per_block: bool = False
+    anchored: bool = True
     sweep: Sweep = Field(default_factory=dict)
     overrides: dict[str, Overrides] = Field(default_factory=dict)
     faults: tuple[FaultSpec, ...] = ()

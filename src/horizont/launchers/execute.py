@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -26,14 +25,9 @@ from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignm
 from horizont.launchers.process import terminating
 from horizont.launchers.supervisor import supervise
 from horizont.launchers.update_order import collect_updates
-from horizont.monitoring.background import (
-    BackgroundLoad,
-    background_from_samples,
-    measure_background,
-)
+from horizont.monitoring.background import BackgroundMeter
 from horizont.monitoring.client import SamplerClient, start_sampler
 from horizont.monitoring.process_control import defer_interrupts
-from horizont.records.files import read_table
 from horizont.records.record import Record, RecordWriter, read_record
 from horizont.records.results import FaultReport, RunResult
 
@@ -80,16 +74,12 @@ def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[Samp
         yield sampler
 
 
-def _stop_sampler(sampler: SamplerClient, record: RecordWriter) -> BackgroundLoad | None:
-    """Stop the sampler and return the background load; None without samples."""
+def _stop_sampler(sampler: SamplerClient, record: RecordWriter) -> None:
+    """Stop the sampler, and log why it ended."""
     sampler_result = sampler.stop()
     record.log_event("sampler_ended", reason=sampler_result.reason)
     if problem := sampler_result.report.get("device_problem"):
         record.log_event("device_not_sampled", reason=problem)
-    if sampler_result.path is None:
-        return None
-    samples = read_table(sampler_result.path)
-    return background_from_samples(samples, os.cpu_count() or 1) if samples.num_rows else None
 
 
 def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Record:
@@ -134,7 +124,7 @@ def _run_plan(
     shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
     handles: list[ProcessHandle] = []
     reason = ""
-    background = measure_background() if run.sampler_hz == 0 else None
+    meter = BackgroundMeter()
     with _sampling(run, cluster, record) as sampler:
         start_s = time.monotonic()
         try:
@@ -152,13 +142,13 @@ def _run_plan(
         except RunFailed as failure:
             reason = str(failure)
         if sampler is not None:
-            background = _stop_sampler(sampler, record)
+            _stop_sampler(sampler, record)
+    background = meter.load(with_quotas=run.topology.cpus_per_host is not None)
     record.log_event("failed" if reason else "ended", reason=reason)
     folders = [handle.plan.folder for handle in handles]
     result = summarise(record, run.system, folders, wall_s, shared_clock=shared_clock)
     changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
-    if background is not None:
-        changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
+    changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
     return result.model_copy(update=changes)
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
 import psutil
-import pyarrow as pa
 
 from horizont.monitoring.counters import cpu_busy_s
-from horizont.monitoring.samples import with_rates
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Background load from which a run is marked as disturbed, as a fraction of all CPUs.
 DISTURBED_FRACTION = 0.05
+
+#: PID, time of creation and name.
+_Process = tuple[int, float, str]
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class BackgroundLoad:
     Attributes
     ----------
     cpu_fraction
-        CPU time of unrelated processes as a fraction of all CPUs; NaN if it could not be measured.
+        CPU time of unrelated processes as a fraction of all CPUs.
     steal_fraction
         CPU time that the hypervisor gave to other machines, as a fraction of all CPUs.
     """
@@ -41,58 +38,73 @@ class BackgroundLoad:
         return self.cpu_fraction >= DISTURBED_FRACTION or self.steal_fraction >= DISTURBED_FRACTION
 
 
-def measure_background(window_s: float = 0.5) -> BackgroundLoad:
-    """Measure the background load for a moment, best just before a run.
+class BackgroundMeter:
+    """Measures the CPU time that other programs use from now on.
 
-    The calling process does not count. The host's counters advance in steps of 10 ms: half a second
-    on two CPUs resolves one hundredth.
+    This process and its children do not count; the latter must have ended, and been waited for,
+    when the load is read. Every process of the machine is read at both ends, which takes some ten
+    milliseconds.
     """
-    before, own_before_s, start_s = psutil.cpu_times(), time.process_time(), time.monotonic()
-    time.sleep(window_s)
-    after, own_after_s, end_s = psutil.cpu_times(), time.process_time(), time.monotonic()
-    capacity_s = (end_s - start_s) * (psutil.cpu_count() or 1)
-    others_s = cpu_busy_s(after) - cpu_busy_s(before) - (own_after_s - own_before_s)
-    return BackgroundLoad(
-        max(0.0, others_s / capacity_s), max(0.0, (after.steal - before.steal) / capacity_s)
-    )
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+        self._host = psutil.cpu_times()
+        self._own_s = _own_cpu_s()
+        self._processes = _other_processes()
+
+    def load(self, *, with_quotas: bool = False) -> BackgroundLoad:
+        """Compute the load until now.
+
+        Parameters
+        ----------
+        with_quotas
+            Whether CPU quotas limited the children. Then the processes are added up, those of other
+            containers excepted, because the machine's own counters are wrong: they charge a whole
+            tick to the process that runs at its end, and a group runs when its period begins, which
+            is then. Ten emulated hosts of 0.16 CPUs were charged 2.2 instead of 1.6.
+        """
+        capacity_s = (time.monotonic() - self._start_s) * (psutil.cpu_count() or 1)
+        host = psutil.cpu_times()
+        if with_quotas:
+            # Of a process that has ended, its parent has the time of its whole life.
+            totals_s = [
+                sum(with_children_s for _, with_children_s in processes.values())
+                for processes in (self._processes, _other_processes())
+            ]
+            others_s = totals_s[1] - totals_s[0]
+        else:
+            others_s = cpu_busy_s(host) - cpu_busy_s(self._host) - (_own_cpu_s() - self._own_s)
+        stolen_s = host.steal - self._host.steal
+        return BackgroundLoad(max(0.0, others_s / capacity_s), max(0.0, stolen_s / capacity_s))
+
+    def cores_by_name(self) -> dict[str, float]:
+        """Compute the CPUs in use by processes of other programs until now, the busiest first.
+
+        Processes of one name are added up. Those that have ended, and those that this process
+        cannot see (of another container), are missing.
+        """
+        span_s = time.monotonic() - self._start_s
+        cores: defaultdict[str, float] = defaultdict(float)
+        for process, (cpu_s, _) in _other_processes().items():
+            before_s, _ = self._processes.get(process, (0.0, 0.0))
+            cores[process[2]] += (cpu_s - before_s) / span_s
+        return dict(sorted(cores.items(), key=lambda item: -item[1]))
 
 
-def background_from_samples(samples: pa.Table, cores: int, margin_s: float = 1.5) -> BackgroundLoad:
-    """Estimate the background load from the samples of a run.
-
-    CPU time of the host minus that of the run's processes and the sampler, for each sample. A
-    process uses CPU time before it is found and after it was last sampled, which would look like
-    background: samples within `margin_s` before its first sample and the one after its last are
-    left out. The rest is averaged. Processes too short-lived to be found count as background.
-
-    Parameters
-    ----------
-    samples
-        Samples of one host.
-    cores
-        CPUs of the host.
-    margin_s
-        At least the interval between process scans, in seconds.
-    """
-    rated = with_rates(samples)
-    host = rated[rated["scope"] == "host"].set_index("sample")
-    run = rated[rated["scope"].isin(["process", "sampler"])]
-    run_cores = run.groupby("sample")["cpu_cores"].sum().reindex(host.index, fill_value=0.0)
-    other_cores = host["cpu_cores"] - run_cores
-    other_cores = other_cores[_steady_samples(run, host["time_s"], margin_s)]
-    span_s, steal_s = (np.ptp(host[name]) if len(host) > 1 else 0 for name in ("time_s", "steal_s"))
-    return BackgroundLoad(
-        cpu_fraction=float(np.clip(other_cores.mean() / cores, 0.0, None)),
-        steal_fraction=float(steal_s / span_s / cores) if span_s else 0.0,
-    )
+def _own_cpu_s() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    return sum(psutil.Process().cpu_times()[:4])
 
 
-def _steady_samples(run: pd.DataFrame, time_s: pd.Series, margin_s: float) -> pd.Series:
-    """Return which samples of the host have no start or end of a process of the run near them."""
-    steady = time_s.notna()
-    for _, own in run.groupby("pid")["sample"]:
-        first, last = own.min(), own.max()
-        if first > time_s.index[0]:
-            steady &= ~time_s.between(time_s[first] - margin_s, time_s[first])
-        steady[time_s.index[time_s.index > last][:1]] = False
-    return steady
+def _other_processes() -> dict[_Process, tuple[float, float]]:
+    """Return the CPU time of all other processes, without and with their children that ended."""
+    own = psutil.Process()
+    own_pids = {own.pid, *(child.pid for child in own.children(recursive=True))}
+    return {
+        (process.pid, process.info["create_time"], process.info["name"]): (
+            sum(times[:2]),
+            sum(times[:4]),
+        )
+        for process in psutil.process_iter(["name", "create_time", "cpu_times"])
+        if process.pid not in own_pids and (times := process.info["cpu_times"]) is not None
+    }

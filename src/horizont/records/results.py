@@ -124,7 +124,7 @@ class RunResult(ConfigModel):
     test_accuracy, test_perplexity
         Fraction of correctly classified images; exp of the mean loss per word.
     background_cpu
-        CPU time used by other programs, in CPUs.
+        CPU time used by other programs, as a fraction of all CPUs.
     disturbed
         Whether other programs used a considerable part of the CPUs.
     exchange_s, overlap_s

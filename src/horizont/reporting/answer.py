@@ -54,6 +54,17 @@ def answer_table(answers: Sequence[Answer]) -> AnswerTable | Message:
     return AnswerTable(tuple(answers))
 
 
+@table(
+    "answer-here",
+    title="On this machine",
+    text="The same from the records of this folder's own study, with the settings of its "
+    "`params.yaml`. Runs of different machines are never mixed.",
+)
+def own_answer_table(answers: Sequence[Answer]) -> AnswerTable | Message:
+    """Build the table of the best systems of the study beside the reference."""
+    return answer_table(answers)
+
+
 def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
     """Format the answers for a terminal: winner, lead and the mark of the verdict."""
     return pd.DataFrame(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.analysis.claims.findings import VERDICTS
-from horizont.reporting.claims import JudgedClaim, claim_html, claim_summary
+from horizont.reporting.claims import FOLDER, JudgedClaim, claim_html, claim_summary
 
 _SECTION = re.compile(r'<section class="hz-claim" id="claim-(\w+)">(.*?)</section>', re.DOTALL)
 _FIGURE = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
@@ -21,7 +21,7 @@ _COUNTS = re.compile(r"Of \d+ published claims: [^.]+\.")
 
 
 def check_page(
-    notebook: Path, claims: Sequence[JudgedClaim], records: Collection[str] | None
+    notebook: Path, claims: Sequence[JudgedClaim], records: Mapping[str, Collection[str]]
 ) -> list[str]:
     """List the disagreements of a page with the verdicts.
 
@@ -32,7 +32,8 @@ def check_page(
     claims
         Of ``reports/claims.json``.
     records
-        The names of the available records; None in a clone, which has the report without them.
+        The names of the available records by study; a clone has the report without those of its
+        own study.
     """
     by_id = {str(claim["id"]): claim for claim in claims}
     errors = [*_missing_records(claims, records)]
@@ -102,12 +103,13 @@ def _verdict_in(sentence: str) -> str | None:
 
 
 def _missing_records(
-    claims: Sequence[JudgedClaim], records: Collection[str] | None
+    claims: Sequence[JudgedClaim], records: Mapping[str, Collection[str]]
 ) -> Iterator[str]:
     for claim in claims:
+        names = records.get(claim.get("study", FOLDER))
         for part in claim["parts"]:
             if part["value"] is not None and not part["records"]:
                 yield f"{claim['id']}: {part['value']} has no record"
             for name in part["records"]:
-                if records is not None and name not in records:
+                if names is not None and name not in names:
                     yield f"{claim['id']}: the record {name} does not exist"

@@ -27,6 +27,9 @@ from horizont.reporting.tables import text_table
 #: A claim with its verdict, as in ``reports/claims.json``.
 JudgedClaim = Mapping[str, Any]
 
+#: The study that a claim was judged by.
+REFERENCE, FOLDER = "reference", "folder"
+
 _SYSTEM = re.compile(rf"\b(?:{'|'.join(FRAMEWORKS)})/[a-z_/]+(?:\+\w+)?")
 _WORKLOAD = re.compile(r"\b[a-z0-9]+(?:-small)?-(?:cifar100?|fashion-mnist|ptb)\b")
 
@@ -64,11 +67,14 @@ def claim_html(claim: JudgedClaim) -> str:
     tested = _tested_parts(claim)
     others = [part for part in claim["parts"] if part not in tested]
     records = ", ".join(f"<code>{html.escape(name)}</code>" for name in claim["records"])
+    repetition = claim.get("repetition", ())
+    commands = _html_list(map(_repetition_sentence, repetition))
     return (
         f'<section class="hz-claim" id="claim-{claim["id"]}"><p>{statement}</p>\n'
         + _html_list(map(_finding_sentence, tested))
         + _collapsible("not tested", _html_list(map(_not_tested_sentence, others)), len(others))
         + _collapsible("records", records, len(claim["records"]))
+        + _collapsible("commands that repeat them", commands, len(repetition))
         + "</section>"
     )
 
@@ -95,6 +101,8 @@ def _statement(claim: JudgedClaim) -> str:
         evidence = f"{claim['evidence']} ({_evidence_text(claim['evidence'])})"
         level = f" Intervals: {claim['level']:.0%}." if claim["level"] else ""
         statement += f" Evidence: {evidence}.{level}"
+    if claim.get("study") == FOLDER and claim["evidence"]:
+        statement += " Judged by the study of this folder."
     if claim["reason"]:
         statement += f" {capitalise(_with_display_names(claim['reason']))}."
     return statement
@@ -119,6 +127,16 @@ def _not_tested_sentence(finding: JudgedClaim) -> str:
     threshold = f"; {_threshold_text(finding)}" if finding["expect"] else ""
     reason = capitalise(_with_display_names(finding["reason"]))
     return f"{_subject(finding)}{threshold}. {reason}."
+
+
+def _repetition_sentence(cost: Mapping[str, Any]) -> str:
+    """Return the command that executes runs, and what they take."""
+    memory = cost["memory_mib"]
+    peak = f", at most {memory / 1024:.1f} GiB of memory" if memory else ""
+    return (
+        f"horizont run {cost['experiment']} {cost['workload']}: {cost['runs']} runs, "
+        f"{cost['minutes']:.0f} min{peak}, {cost['disk_mib']:.1f} MiB of records."
+    )
 
 
 def _subject(finding: JudgedClaim) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -12,11 +13,10 @@ from horizont.analysis.faults import fault_outcomes
 from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus, run_table
 from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
-from horizont.records.files import read_json
 from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.figures.phases import phase_panels
-from horizont.reporting.output import TableOutput
+from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.page import synthetic_note
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import (
@@ -31,38 +31,82 @@ from horizont.reporting.tables import (
 Metrics = Mapping[str, Mapping[str, Any]]
 
 #: Metrics by the title of their experiment and workload.
-Results = Mapping[str, Metrics]
+MetricsByTitle = Mapping[str, Metrics]
+
+#: Panels of the first figure.
+_MAX_PANELS = 4
 
 _NUMBERS = {"examples/s", "interval", "of best", "runs"}
 _RUN_COLUMNS = ["status", "comparable", "disturbed", "background_cpu", "wall_s", "final_loss"]
 _RUN_COLUMNS += ["test_accuracy", "test_perplexity", "reason", "record"]
 
 
-def read_results(
-    study: Study, metrics_path: Callable[[str], Path], sources: Mapping[str, str]
-) -> Results:
-    """Read the published metrics of all experiments that compare systems at one point.
+def step_metrics(
+    study: Study,
+    records: Sequence[Record],
+    certificates: Mapping[str, CertificateStatus],
+    sources: Mapping[str, str],
+) -> MetricsByTitle:
+    """Compute the metrics of experiments that compare systems at one point, for a few panels.
 
-    `metrics_path` returns the file of an experiment; `sources` has ``real`` or ``synthetic`` by
-    data set.
+    `sources` has ``real`` or ``synthetic`` by data set.
     """
-    results = {}
-    for experiment, settings in study.experiments.items():
-        path = metrics_path(experiment)
-        if settings.kind != "training" or not path.exists():
-            continue
-        published = read_json(path)
-        for name in settings.workloads:
-            if name in published:
-                workload = study.workload(name)
-                label = labels.workload_label(workload.network, workload.dataset)
-                label += synthetic_note(sources.get(workload.dataset, ""))
-                results[f"{label}: {study.experiment_title(experiment)}"] = published[name]
-    return results
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if study.experiment(record.run.experiment).kind == "training":
+            groups.setdefault((record.run.experiment, record.run.workload_name), []).append(record)
+    return {
+        _panel_title(study, experiment, workload, sources): metrics(
+            group, certificates.get(workload, NO_CERTIFICATE_GIVEN)
+        )
+        for (experiment, workload), group in _selected_groups(groups).items()
+    }
+
+
+def _selected_groups(
+    groups: Mapping[tuple[str, str], list[Record]],
+) -> dict[tuple[str, str], list[Record]]:
+    """Select the first workloads of the experiment with the most runs, if there are many groups."""
+    if len(groups) <= _MAX_PANELS:
+        return dict(groups)
+    runs = Counter[str]()
+    for (experiment, _), group in groups.items():
+        runs[experiment] += len(group)
+    ((largest, _),) = runs.most_common(1)
+    selected = [key for key in groups if key[0] == largest][:_MAX_PANELS]
+    return {key: groups[key] for key in selected}
+
+
+def _panel_title(study: Study, experiment: str, name: str, sources: Mapping[str, str]) -> str:
+    workload = study.workload(name)
+    label = labels.workload_label(workload.network, workload.dataset)
+    label += synthetic_note(sources.get(workload.dataset, ""))
+    return f"{label}: {study.experiment_title(experiment)}"
+
+
+@table("origin")
+def origin_message(records: Sequence[Record], is_reference: bool) -> Message:
+    """Build the sentence on the runs that the report is about."""
+    if not records:
+        return Message("No runs have a record yet.")
+    experiments = len({record.run.experiment for record in records})
+    plural = "s" if experiments > 1 else ""
+    times = [record.start_time_s for record in records]
+    first, last = (
+        f"{datetime.fromtimestamp(t, tz=UTC):%Y-%m-%d}" for t in (min(times), max(times))
+    )
+    days = first if first == last else f"{first} to {last}"
+    runs = f"{len(records):,} runs of {experiments} experiment{plural}, measured {days}"
+    if not is_reference:
+        return Message(f"From {runs}.")
+    return Message(
+        f"From the reference: {runs}, whose records are in reports/reference. The chapter Your run "
+        "compares them with those of this folder."
+    )
 
 
 @figure("headline", title="Where the time goes")
-def overview_figure(results: Results) -> Drawing:
+def overview_figure(results: MetricsByTitle) -> Drawing:
     """{caption}."""
     if not results:
         return no_drawing("no experiment of this study compares the step times of systems")

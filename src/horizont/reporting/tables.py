@@ -83,7 +83,7 @@ _TEXT_COLUMNS: dict[str, tuple[str, CellFormat]] = {
 _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "block": ("block", lambda number: str(int(number) + 1)),
     "wall_s": ("wall, s", "{:.1f}"),
-    "background_cpu": ("other load, cores", "{:.2f}"),
+    "background_cpu": ("other load", "{:.1%}"),
     "final_loss": ("final loss", "{:.3f}"),
     "test_accuracy": ("test accuracy", "{:.1%}"),
     "test_perplexity": ("test perplexity", "{:,.0f}"),

@@ -42,18 +42,20 @@ def anchor_run(study: Study, anchor: Anchor, first: Run, position: int) -> Run:
 
 
 @dataclass(frozen=True)
-class AnchoredBlocks:
+class RepeatedBlocks:
     """Executes blocks; one that drifts, and runs that are disturbed, are repeated once.
 
     Attributes
     ----------
+    anchor
+        None if no drift matters.
     store
         The records of an experiment on a workload. Those of the anchors lie in a folder of it, and
         so do those that were superseded by a repetition.
     """
 
     study: Study
-    anchor: Anchor
+    anchor: Anchor | None
     store: Path
     execute: Execute
     is_complete: Callable[[Run], bool]
@@ -63,17 +65,7 @@ class AnchoredBlocks:
         """Execute the runs of a block that have no record yet, and open all records."""
         if all(map(self.is_complete, runs)):
             return [self.execute(run, self.store) for run in runs]
-        records, anchors = self._execute_once(runs)
-        drift = _drift(*anchors)
-        may_repeat = not any(self._is_superseded(record) for record in records)
-        if abs(drift) > self.anchor.max_drift and may_repeat:
-            number = runs[0].block + 1
-            self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
-            self.progress.extend(len(runs))
-            self._supersede(records)
-            for anchor in anchors:  # those of other blocks remain
-                shutil.rmtree(anchor.folder)
-            records, *_ = self._execute_once(runs)
+        records = self._execute_between_anchors(runs)
         disturbed = [
             record
             for record in records
@@ -85,14 +77,33 @@ class AnchoredBlocks:
             self._supersede(disturbed)
         return [self.execute(run, self.store) for run in runs] if disturbed else records
 
-    def _execute_once(self, runs: Sequence[Run]) -> tuple[list[Record], tuple[Record, Record]]:
-        """Return the records of a block, and those of its two anchors."""
-        before = self._execute_anchor(runs[0], 0)
-        records = [self.execute(run, self.store) for run in runs]
-        return records, (before, self._execute_anchor(runs[0], 1))
+    def _execute_between_anchors(self, runs: Sequence[Run]) -> list[Record]:
+        """Execute a block between two anchors, if there are any; once more if it drifted."""
+        if self.anchor is None:
+            return [self.execute(run, self.store) for run in runs]
+        records, anchors = self._execute_once(runs, self.anchor)
+        drift = _drift(*anchors)
+        may_repeat = not any(self._is_superseded(record) for record in records)
+        if abs(drift) <= self.anchor.max_drift or not may_repeat:
+            return records
+        number = runs[0].block + 1
+        self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
+        self.progress.extend(len(runs))
+        self._supersede(records)
+        for anchor in anchors:  # those of other blocks remain
+            shutil.rmtree(anchor.folder)
+        return self._execute_once(runs, self.anchor)[0]
 
-    def _execute_anchor(self, first: Run, position: int) -> Record:
-        run = anchor_run(self.study, self.anchor, first, position)
+    def _execute_once(
+        self, runs: Sequence[Run], anchor: Anchor
+    ) -> tuple[list[Record], tuple[Record, Record]]:
+        """Return the records of a block, and those of its two anchors."""
+        before = self._execute_anchor(anchor, runs[0], 0)
+        records = [self.execute(run, self.store) for run in runs]
+        return records, (before, self._execute_anchor(anchor, runs[0], 1))
+
+    def _execute_anchor(self, anchor: Anchor, first: Run, position: int) -> Record:
+        run = anchor_run(self.study, anchor, first, position)
         self.progress.extend(1)
         return self.execute(run, self.store / ANCHORS_FOLDER)
 

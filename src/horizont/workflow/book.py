@@ -7,6 +7,7 @@ from pathlib import Path
 from horizont.config.study import Study, read_study
 from horizont.errors import UserError
 from horizont.reporting.book import PDF_NAME, build_book, external_resources
+from horizont.workflow.crate import write_crate
 from horizont.workflow.paths import Paths
 from horizont.workflow.reference import open_pack, packed_experiments
 from horizont.workflow.results import check_claims
@@ -34,6 +35,7 @@ def assemble_book(paths: Paths) -> Path:
     # Only the PDF is committed: the site is built from what is.
     (paths.book / PDF_NAME).replace(paths.reports / PDF_NAME)
     (paths.book / PDF_NAME).symlink_to(Path("..", PDF_NAME))
+    write_crate(paths)
     return front
 
 
@@ -94,7 +96,7 @@ def _view_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]
 
 
 def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
-    """List the pages of the packed records, a chapter per experiment, after *Your run*."""
+    """List the pages of the reference: certificates, a chapter per experiment, and *Your run*."""
     pages = []
     for name in packed_experiments(paths):
         _, study = open_pack(name, paths)
@@ -105,7 +107,11 @@ def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
             for workload in experiment.workloads
             for view in ("", *experiment.views)
         ]
-    return [("Your run", paths.executed_notebooks / "your-run.ipynb"), *pages] if pages else []
+    if not pages:
+        return []
+    executed = paths.executed_notebooks
+    first = ("Reference: equivalence", executed / "certificates.ipynb")
+    return [first, *pages, ("Your run", executed / "your-run.ipynb")]
 
 
 def page_sources(study: Study, paths: Paths) -> dict[str, str]:
@@ -115,7 +121,10 @@ def page_sources(study: Study, paths: Paths) -> dict[str, str]:
         for chapter, path in _reference_pages(paths)
         if path.is_relative_to(paths.reference)
     }
-    sources = {"your-run": "reports/reference and records", **reference} if reference else {}
+    sources = dict(reference)
+    if reference:
+        sources["certificates"] = "reports/reference/equivalence"
+        sources["your-run"] = "reports/reference and records"
     sources |= {"claims": "reports/claims.json", "overview": "records"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:

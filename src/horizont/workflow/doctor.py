@@ -18,10 +18,13 @@ from horizont.config.system import FRAMEWORKS, installed_version, unusable_reaso
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.launchers.base import unavailable_reason
-from horizont.monitoring.background import DISTURBED_FRACTION, BackgroundLoad
+from horizont.monitoring.background import (
+    DISTURBED_FRACTION,
+    BackgroundLoad,
+    BackgroundMeter,
+)
 from horizont.monitoring.environment import describe_environment
 from horizont.monitoring.noise import PROCESSES, measure_noise
-from horizont.monitoring.other_load import LoadMeter
 from horizont.statistics.comparison import SPREAD_WARNING
 from horizont.statistics.noise import Noise, noise_of, smallest_difference
 from horizont.workflow.measure import exclusive_measurement
@@ -58,7 +61,7 @@ class MachineState:
     Attributes
     ----------
     load, cores_by_program
-        Of other programs; see `horizont.monitoring.other_load.LoadMeter`.
+        Of other programs; see `horizont.monitoring.background.BackgroundMeter`.
     noise
         None if it was not measured, because another measurement was running.
     repetition_s
@@ -140,7 +143,7 @@ def diagnose(paths: Paths, duration_s: float = 20.0) -> int:
 def _examine(folder: Path, duration_s: float) -> MachineState:
     unusable = {name: unusable_reason(name) for name in FRAMEWORKS}
     times_s: list[list[float]] = []
-    meter = LoadMeter()
+    meter = BackgroundMeter()
     try:
         with exclusive_measurement(_refuse):
             times_s = measure_noise(duration_s, _progress(duration_s))

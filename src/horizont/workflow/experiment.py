@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from horizont.config.experiment import Experiment
 from horizont.config.study import Study, read_study
 from horizont.launchers.plan import format_plan
 from horizont.records.record import Record
@@ -52,8 +53,8 @@ def execute_views(name: str, paths: Paths | None = None) -> list[Path]:
     experiment = read_study(paths.params).experiment(name)
     _empty_folder(paths.views / name)
     return [
-        _execute(f"views/{view}", name, workload, paths, paths.view_page(name, workload, view))
-        for view in experiment.views
+        _execute(notebook, name, workload, paths, paths.view_page(name, workload, view))
+        for view, notebook in _view_notebooks(experiment)
         for workload in experiment.workloads
     ]
 
@@ -71,10 +72,7 @@ def execute_reference_pages(name: str, paths: Paths | None = None) -> list[Path]
     paths = paths or study_paths()
     _, study = open_pack(name, paths)
     experiment = study.experiment(name)
-    notebooks = [
-        ("", str(experiment.kind)),
-        *((view, f"views/{view}") for view in experiment.views),
-    ]
+    notebooks = [("", str(experiment.kind)), *_view_notebooks(experiment)]
     shutil.rmtree(paths.reference / "notebooks" / name, ignore_errors=True)
     return [
         run_notebook(
@@ -86,6 +84,11 @@ def execute_reference_pages(name: str, paths: Paths | None = None) -> list[Path]
         for workload in experiment.workloads
         for view, notebook in notebooks
     ]
+
+
+def _view_notebooks(experiment: Experiment) -> list[tuple[str, str]]:
+    """Return view and notebook of each view of an experiment."""
+    return [(str(view), f"views/{view}") for view in experiment.views]
 
 
 def _execute(notebook: str, experiment: str, workload: str, paths: Paths, out: Path) -> Path:

@@ -23,7 +23,7 @@ from horizont.monitoring.environment import describe_devices, describe_environme
 from horizont.records.provenance import run_key
 from horizont.records.record import Record, RecordWriter, find_record, read_record
 from horizont.records.results import RunResult
-from horizont.workflow.blocks import AnchoredBlocks
+from horizont.workflow.blocks import RepeatedBlocks
 from horizont.workflow.check import load_study, skip_reason, with_local_fallback
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.prepare import ensure_prepared, prepare_files
@@ -64,7 +64,7 @@ def execute_runs(
     Parameters
     ----------
     study
-        If it has an anchor, blocks are executed between two runs of it.
+        If it has an anchor, what drifts or is disturbed is repeated.
     """
     store = paths.records(runs[0].experiment, runs[0].workload_name)
     RecordWriter.remove_abandoned(store)
@@ -83,7 +83,8 @@ def execute_runs(
     try:
         if study is None or study.anchor is None:
             return [execute_run(run, store) for run in runs]
-        blocks = AnchoredBlocks(study, study.anchor, store, execute_run, is_complete, progress)
+        anchor = study.anchor if study.experiment(runs[0].experiment).anchored else None
+        blocks = RepeatedBlocks(study, anchor, store, execute_run, is_complete, progress)
         records = []
         for _, block in groupby(runs, key=lambda run: run.block):
             records += blocks.execute_block(list(block))

@@ -24,6 +24,7 @@ class Paths:
         self.all_records = root / "records"
         self.reports = root / "reports"  # everything that a study publishes
         self.claims = self.reports / "claims.json"  # verdicts on the published claims
+        self.crate = self.reports / "ro-crate-metadata.json"  # describes the reports
         self.executed_notebooks = self.reports / "notebooks"
         self.views = self.reports / "views"  # executed notebooks, too
         self.book = self.reports / "book"
@@ -61,6 +62,10 @@ class Paths:
     def pack(self, experiment: str) -> Path:
         """Return the folder of an experiment's packed records."""
         return self.reference / experiment
+
+    def reference_certificate(self, workload: str) -> Path:
+        """Return the compressed certificate of a workload of the reference."""
+        return self.reference / "equivalence" / f"{workload}.json.gz"
 
     def reference_page(self, experiment: str, workload: str, view: str = "") -> Path:
         """Return the executed notebook of packed records, of an experiment or of a view of it."""

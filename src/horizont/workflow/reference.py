@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
+import tempfile
+import zlib
 from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from horizont.analysis.reproduction import Results
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
+from horizont.equivalence.certificate import EquivalenceCertificate, read_certificate
 from horizont.errors import UserError
 from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
 from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
 from horizont.workflow.check import with_local_fallback
-from horizont.workflow.paths import Paths
+from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.publish import certificate_status
 
 VERIFIED = "verified"
@@ -48,10 +53,41 @@ def pack_experiment(name: str, paths: Paths) -> str:
         certificates={workload: certificate_status(workload, paths) for workload in workloads},
     )
     manifest = write_pack(paths.pack(name), records, context)
+    _pack_certificates(workloads, paths)
     counts = Counter(record.result.status for record in records)
     runs = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     size_mib = sum(facts.bytes for facts in manifest.files.values()) / 2**20
     return f"{paths.pack(name)}: {manifest.runs} runs ({runs}), {size_mib:.2f} MiB"
+
+
+def _pack_certificates(workloads: Sequence[str], paths: Paths) -> None:
+    """Write the certificates of workloads, compressed; equal ones make equal bytes."""
+    for workload in workloads:
+        certificate, packed = paths.certificate(workload), paths.reference_certificate(workload)
+        if certificate.exists():
+            packed.parent.mkdir(exist_ok=True)
+            packed.write_bytes(gzip.compress(certificate.read_bytes(), mtime=0))
+
+
+def reference_certificates(paths: Paths | None = None) -> list[EquivalenceCertificate]:
+    """Open the certificates of the reference, in the order of their workloads.
+
+    Raises
+    ------
+    UserError
+        If one is damaged or of another format.
+    """
+    paths = paths or study_paths()
+    certificates = []
+    for packed in sorted(paths.reference_certificate("*").parent.glob("*.json.gz")):
+        with tempfile.TemporaryDirectory(prefix="horizont-certificate-") as folder:
+            plain = Path(folder) / packed.stem
+            try:
+                plain.write_bytes(gzip.decompress(packed.read_bytes()))
+            except (OSError, EOFError, zlib.error) as error:
+                raise UserError(str(packed), str(error), "an intact certificate") from None
+            certificates.append(read_certificate(plain))
+    return certificates
 
 
 def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) -> list[Record]:

@@ -18,7 +18,8 @@ from horizont.reporting.reproduction import (
 )
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_reference
-from horizont.workflow.results import available_evidence, open_console, print_table
+from horizont.workflow.reported import own_results
+from horizont.workflow.results import open_console, print_table
 
 #: Exit statuses of `horizont reproduce`.
 NO_DIFFERENCE, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
@@ -42,7 +43,7 @@ def both_results(
     paths = paths or study_paths()
     reference, own = (
         results._replace(records=[r for r in results.records if _is_selected(r, experiments)])
-        for results in (open_reference(paths), Results(*available_evidence(paths)))
+        for results in (open_reference(paths), own_results(paths))
     )
     return reference, own
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from horizont.analysis.advice import OBJECTIVES, Question, Recommendation, recommend
-from horizont.analysis.answer import Answer, answers
+from horizont.analysis.claims.costs import with_repetition_costs
 from horizont.analysis.claims.judge import claim_verdicts
 from horizont.analysis.claims.observations import EVIDENCE_LEVELS
 from horizont.analysis.claims.predictions import model_predictions
@@ -23,12 +23,18 @@ from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claim_check import check_page
-from horizont.reporting.claims import claim_summary
+from horizont.reporting.claims import FOLDER, REFERENCE, claim_summary
 from horizont.reporting.tables import shorten
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.publish import certificate_status
+from horizont.workflow.reference import open_reference, packed_experiments
+from horizont.workflow.reported import (
+    ReportedStudy,
+    open_own_study,
+    open_reported_study,
+    own_results,
+)
 
 #: Width of the output where it is not a terminal, in characters.
 DEFAULT_CONSOLE_WIDTH = 120
@@ -39,9 +45,6 @@ _TABLE_FRAME_LINES = 4
 
 #: The page of the claims among the executed notebooks.
 CLAIMS_PAGE = "claims"
-
-#: Experiments by similarity to the published cluster, the most similar first.
-NEAREST_EXPERIMENTS = ("cluster", "distributed")
 
 
 def open_console() -> Console:
@@ -70,19 +73,6 @@ def print_table(
     console.print(table)
 
 
-def study_answers(paths: Paths | None = None) -> list[Answer]:
-    """Find the best systems of each workload, from the records of the study."""
-    paths = paths or study_paths()
-    study = read_study(paths.params)
-    records, status = available_evidence(paths)
-    fixed = [
-        record
-        for record in records
-        if study.experiment(record.run.experiment).kind in ("training", "faults")
-    ]
-    return answers(fixed, status)
-
-
 def show_summary(paths: Paths) -> int:
     """Print the answer in at most 25 lines; return 1 if a run failed or is missing."""
     console = open_console()
@@ -95,7 +85,7 @@ def show_summary(paths: Paths) -> int:
     failed = [record for records, _ in found for record in records if record.failed_unexpectedly]
     missing = sum(count for _, count in found)
     closing = _closing_lines(failed, missing, paths)
-    answered = study_answers(paths)
+    answered = open_own_study(paths).answers()
     if marks := legend(answered):
         closing.insert(0, f"Ratio to the next; {marks}. AR: all-reduce, PS: parameter server.")
     if answered:
@@ -126,50 +116,29 @@ def _closing_lines(failed: list[Record], missing: int, paths: Paths) -> list[str
     return [*lines, f"The report: {report}" if report.exists() else "next: horizont book"]
 
 
-def available_records(paths: Paths | None = None) -> list[Record]:
-    """Open the existing records of all planned runs."""
-    paths = paths or study_paths()
-    study = read_study(paths.params)
-    return [
-        record
-        for name, experiment in study.experiments.items()
-        for workload in experiment.workloads
-        for record in find_planned_records(study, name, workload, paths)[0]
-    ]
-
-
-def available_evidence(
-    paths: Paths | None = None,
-) -> tuple[list[Record], dict[str, dict[str, str]]]:
-    """Open the records of the study, with the certificate status of each workload."""
-    paths = paths or study_paths()
-    study = read_study(paths.params)
-    workloads = study.equivalence.workloads
-    status = {workload: certificate_status(workload, paths) for workload in workloads}
-    return available_records(paths), status
-
-
-def nearest_records(paths: Paths | None = None) -> dict[str, list[Record]]:
-    """Open, by workload, the records of the experiment most similar to the published set-ups."""
-    paths = paths or study_paths()
-    study = read_study(paths.params)
-    nearest: dict[str, list[Record]] = {}
-    for workload in study.equivalence.workloads:
-        candidates = [e for e in NEAREST_EXPERIMENTS if e in study.experiments_on(workload)]
-        found = (find_planned_records(study, e, workload, paths)[0] for e in candidates)
-        if records := next(filter(None, found), None):
-            nearest[workload] = records
-    return nearest
-
-
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
-    """Judge every published claim, and write the verdicts to ``reports/claims.json``."""
+    """Judge every published claim, and write the verdicts to ``reports/claims.json``.
+
+    Claims that the reference cannot test are judged by this folder's study: each by one of them.
+    Which one is the ``study`` of a claim, `REFERENCE` or `FOLDER`.
+    """
     paths = paths or study_paths()
-    records, status = available_evidence(paths)
-    claims = claim_verdicts(records, status, predictions=model_predictions(records, status))
+    reported = open_reported_study(paths)
+    claims = _judge(reported)
+    if reported.is_reference:
+        own = _judge(open_own_study(paths))
+        pairs = zip(claims, own, strict=True)
+        claims = [other if one["verdict"] == "not testable" else one for one, other in pairs]
     paths.claims.parent.mkdir(parents=True, exist_ok=True)
     write_json(paths.claims, claims)
     return claims
+
+
+def _judge(reported: ReportedStudy) -> list[dict[str, Any]]:
+    records, status = reported.results
+    verdicts = claim_verdicts(records, status, predictions=model_predictions(records, status))
+    study = REFERENCE if reported.is_reference else FOLDER
+    return [{**claim, "study": study} for claim in with_repetition_costs(verdicts, records)]
 
 
 def show_claims(paths: Paths) -> None:
@@ -200,24 +169,32 @@ def check_claims(paths: Paths) -> None:
     for path in (page, paths.claims):
         if not path.exists():
             raise UserError("claims", str(path), "a file that `horizont notebook claims` wrote")
-    names = None
-    if paths.all_records.exists():
-        names = {record.folder.name for record in available_records(paths)}
+    studies = [open_own_study(paths)] if paths.all_records.exists() else []
+    if packed_experiments(paths):
+        studies.append(open_reported_study(paths))
+    names = {
+        REFERENCE if study.is_reference else FOLDER: {one.folder.name for one in study.records}
+        for study in studies
+    }
     if disagreements := check_page(page, read_json(paths.claims), names):
         raise UserError(str(page), disagreements[0], "the verdicts of reports/claims.json")
 
 
 def recommendation_for(question: Question, paths: Paths | None = None) -> Recommendation:
-    """Recommend a system from the records of the study."""
-    records, status = available_evidence(paths)
+    """Recommend a system from the records of this folder's study or else of the reference."""
+    paths = paths or study_paths()
+    records, status = own_results(paths)
+    own = recommend(records, question, status)
+    if len(own.ranking) or not packed_experiments(paths):
+        return own
+    records, status = open_reference(paths)
     return recommend(records, question, status)
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
     """Recommend a system for each of the other objectives."""
-    records, status = available_evidence()
     return {
-        objective: recommend(records, replace(question, objective=objective), status)
+        objective: recommendation_for(replace(question, objective=objective))
         for objective in OBJECTIVES
         if objective != question.objective
     }

@@ -12,7 +12,7 @@ from horizont.analysis.claims import rules
 from horizont.analysis.claims.evidence import Evidence, Measured
 from horizont.analysis.claims.findings import Finding, Verdict, finding, too_few
 from horizont.analysis.claims.observations import Observation
-from horizont.analysis.faults import OUTCOME_BY_END_REASON, kills_worker
+from horizont.analysis.faults import kills_worker, training_continues
 from horizont.statistics.comparison import MIN_BLOCKS
 from horizont.statistics.intervals import proportion_bounds
 
@@ -26,7 +26,7 @@ _NUMBERS = ("value", "low", "high", "level")
 
 
 def survives_fault(evidence: Evidence, check: rules.SurvivesFault, workload: str) -> list[Finding]:
-    """Test whether training completes when one of its workers is killed."""
+    """Test whether training continues to its end when one of its workers is killed."""
     return [_survival_finding(evidence, check, workload, side.system) for side in check.systems]
 
 
@@ -43,8 +43,7 @@ def _survival_finding(
         report = item.record.fault_report()
         if report and kills_worker(item.record.run):
             items.append(item)
-            completes = OUTCOME_BY_END_REASON[report.end_reason] == "completes"
-            as_claimed += completes is check.completes
+            as_claimed += training_continues(item.record.run, report) is check.completes
     if not items:
         reason = f"no runs of {system} on {workload} lost a worker"
         return build("not testable", reason=reason)

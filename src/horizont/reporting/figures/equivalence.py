@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from horizont.equivalence.certificate import EquivalenceCertificate
 from horizont.equivalence.evidence import mute_counts
 from horizont.reporting import labels, style
 from horizont.reporting.output import Message, TableOutput
-from horizont.reporting.registry import Drawing, figure, table
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table, text_table
 
 #: Checks that compare two trainers.
@@ -44,6 +45,10 @@ _CHECK_LABELS = {
 
 #: Position of an exact zero on the logarithmic axis.
 _PLOTTED_ZERO = 1e-18
+
+
+#: Left edge of the figure of margins.
+_LEAST_MARGIN = 1e-6
 
 
 @figure("distances", title="Distances")
@@ -127,6 +132,70 @@ def _stage_label(quantity: str, step: int) -> str:
     if quantity == "update":
         return f"step\n{step}"
     return _SHORT_LABELS.get(quantity, quantity)
+
+
+@figure("margins", title="Distances and bounds")
+def margin_figure(certificates: Sequence[EquivalenceCertificate]) -> Drawing:
+    """Distances between two frameworks, or a variant and its framework, relative to their bounds:
+    for each workload and quantity the largest, in float64 (filled) and in float32 (hollow). To the
+    right of the line, a distance exceeds its bound. Exact agreement is at the left edge.
+    """
+    if not certificates:
+        return no_drawing("the reference has no certificates")
+    margins = pd.concat([_margins(certificate) for certificate in certificates])
+    names = list(dict.fromkeys(margins["workload"]))
+    plot = style.new_figure(0.9 + 0.33 * len(names))
+    axes = plot.subplots()
+    for (dtype, workload), own in margins.groupby(["dtype", "workload"]):
+        shift = -0.14 if dtype == "float64" else 0.14
+        axes.plot(
+            own["used"].clip(lower=_LEAST_MARGIN),
+            [names.index(workload) + shift] * len(own),
+            "o",
+            markersize=4.5,
+            alpha=0.8,
+            color=style.PAIR_COLOURS[0],
+            fillstyle="full" if dtype == "float64" else "none",
+        )
+    axes.axvline(1.0, color=style.FOREGROUND, linewidth=1.4)
+    style.set_log_scale(axes, "x")
+    style.grid_axis(axes, "x")
+    axes.set_yticks(range(len(names)), labels=map(labels.workload_label_from_name, names))
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("largest distance / bound")
+    return Drawing(plot, margins)
+
+
+def _margins(certificate: EquivalenceCertificate) -> pd.DataFrame:
+    """Return the largest ratio of distance and bound by precision and quantity."""
+    rows = pd.DataFrame([row for row in certificate.rows if row["check"] in PAIR_CHECKS])
+    rows = rows[rows["bound"] > 0]
+    rows["used"] = rows["distance"] / rows["bound"]
+    worst: pd.DataFrame = rows.groupby(["dtype", "quantity"], as_index=False, sort=False)[
+        ["used"]
+    ].max()
+    return worst.assign(workload=certificate.workload)
+
+
+@table("certificates", title="The certificates")
+def certificate_table(certificates: Sequence[EquivalenceCertificate]) -> TableOutput | Message:
+    """Build the table of certificates: what was compared, and the share without evidence."""
+    if not certificates:
+        return Message("The reference has no certificates.")
+    rows = [
+        {
+            "workload": labels.workload_label_from_name(certificate.workload),
+            "frameworks": ", ".join(map(labels.framework_label, certificate.frameworks)),
+            "variants": ", ".join(certificate.variants) or "–",
+            "comparisons": f"{len(certificate.rows):,}",
+            "failed": f"{sum(not row['ok'] for row in certificate.rows):,}",
+            "without evidence": f"{certificate.mute_share:.1%}",
+            "batch sizes": ", ".join(map(str, certificate.timed_batches)),
+            "result": certificate.verdict.partition(":")[0],
+        }
+        for certificate in certificates
+    ]
+    return text_table(rows, {"comparisons", "failed", "without evidence"})
 
 
 @table("worst_distances", title="The largest distances")

@@ -175,6 +175,64 @@ def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
     its test accuracy exceeds {limit} after the last step.
     """
     outcomes = _outcomes(records)
+    return Drawing(_outcome_plot(outcomes), outcomes, {"limit": f"{LEARNED_ACCURACY:.0%}"})
+
+
+def _varies_rate(records: Sequence[Record]) -> bool:
+    selected = _asynchronous_trainings(records)
+    rates = {record.run.workload.optimizer.learning_rate for record in selected}
+    return len(rates) > 1 and _has_learning_outcomes(selected)
+
+
+@figure("learning_rates", title="Which asynchronous trainings learn", needs=_varies_rate)
+def learning_rate_figure(records: Sequence[Record]) -> Drawing:
+    """Asynchronous trainings that learn, by learning rate and number of workers, of all experiments
+    with the network's own initial weights and {batch} examples per worker; one marker per run. A
+    run learns if its test accuracy exceeds {limit} after the last step.
+    """
+    selected = _asynchronous_trainings(records)
+    values = {"batch": _batch_of_worker(selected[0]), "limit": f"{LEARNED_ACCURACY:.0%}"}
+    outcomes = _outcomes(selected)
+    return Drawing(_outcome_plot(outcomes), outcomes, values)
+
+
+def _asynchronous_trainings(records: Sequence[Record]) -> list[Record]:
+    """Select the runs that evaluate in training, of the largest batch of a worker."""
+    evaluated = [
+        record
+        for record in records
+        if record.ok
+        and record.run.evaluation.every
+        and record.run.system.sync == "async"
+        and record.run.workload.initial_limit is None
+    ]
+    largest = max(map(_batch_of_worker, evaluated), default=0)
+    return [record for record in evaluated if _batch_of_worker(record) == largest]
+
+
+def _batch_of_worker(record: Record) -> int:
+    return record.run.global_batch // record.run.topology.workers
+
+
+def _outcomes(records: Sequence[Record]) -> pd.DataFrame:
+    rows = [
+        {
+            "system": record.run.system.name,
+            "learning_rate": record.run.workload.optimizer.learning_rate,
+            "workers": record.run.topology.workers,
+            "block": record.run.block,
+            "outcome": learning_outcome(partial(measure, record)),
+        }
+        for record in records
+        if record.ok
+    ]
+    return pd.DataFrame(rows).sort_values(
+        ["system", "learning_rate", "workers", "block"], key=table_order, ignore_index=True
+    )
+
+
+def _outcome_plot(outcomes: pd.DataFrame) -> Figure:
+    """Plot a marker per run at its learning rate and number of workers, a panel per system."""
     rates = sorted(outcomes["learning_rate"].unique())
     workers = sorted(outcomes["workers"].unique())
     plot, panels = _system_panels(outcomes["system"], 0.6 + 0.45 * len(rates))
@@ -199,24 +257,7 @@ def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
         for outcome, (_, label) in _OUTCOMES.items()
     ]
     style.legend_above(plot, handles, 3)
-    return Drawing(plot, outcomes, {"limit": f"{LEARNED_ACCURACY:.0%}"})
-
-
-def _outcomes(records: Sequence[Record]) -> pd.DataFrame:
-    rows = [
-        {
-            "system": record.run.system.name,
-            "learning_rate": record.run.workload.optimizer.learning_rate,
-            "workers": record.run.topology.workers,
-            "block": record.run.block,
-            "outcome": learning_outcome(partial(measure, record)),
-        }
-        for record in records
-        if record.ok
-    ]
-    return pd.DataFrame(rows).sort_values(
-        ["system", "learning_rate", "workers", "block"], key=table_order, ignore_index=True
-    )
+    return plot
 
 
 def _outcome_marker(outcome: str, colour: str) -> dict[str, Any]:

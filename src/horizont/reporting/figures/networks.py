@@ -1,0 +1,179 @@
+"""All networks side by side: slower systems, and communication by the size of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from horizont.analysis.network_growth import (
+    MIN_SIZES,
+    communication_by_size,
+    communication_fits,
+)
+from horizont.analysis.runs import concat_tables
+from horizont.analysis.throughput import throughput_by_system
+from horizont.config.study import Study
+from horizont.records.record import Record
+from horizont.reporting import labels, style
+from horizont.reporting.output import TableOutput
+from horizont.reporting.registry import Drawing, figure, no_drawing, table
+from horizont.reporting.tables import format_interval, format_number, text_table
+
+#: Of a workload's row, in inches.
+_ROW_HEIGHT = 0.4
+
+#: Experiments beside each other.
+_MAX_PANELS = 2
+
+
+@figure("networks", title="All networks")
+def network_comparison_figure(study: Study, records: Sequence[Record]) -> Drawing:
+    """How much longer each system takes per example than the fastest of the same workload and
+    experiment (at 1), from timed steps; medians of the runs, with intervals. The farther right, the
+    slower. Hollow markers: asynchronous systems.
+    """
+    times = _relative_times(study, records)
+    if times["workload"].nunique() < 2:
+        return no_drawing("fewer than two networks were measured in one experiment")
+    return Drawing(_comparison_plot(study, times), times)
+
+
+def _relative_times(study: Study, records: Sequence[Record]) -> pd.DataFrame:
+    """Return time per example relative to the fastest, of experiments at one point each.
+
+    ``experiment, workload, system``, ``ratio`` with ``low`` and ``high``.
+    """
+    tables = []
+    for name, experiment in study.experiments.items():
+        if experiment.kind != "training" or len(experiment.workloads) < 2:
+            continue
+        for workload in experiment.workloads:
+            own = [
+                record
+                for record in records
+                if (record.run.experiment, record.run.workload_name) == (name, workload)
+            ]
+            rates = throughput_by_system(own) if own else pd.DataFrame()
+            if len(rates):
+                best = rates["examples_per_s"].max()
+                ratios = {
+                    "ratio": best / rates["examples_per_s"],
+                    "low": best / rates["high"],
+                    "high": best / rates["low"],
+                }
+                keys = ["experiment", "workload", "system"]
+                tables.append(rates[keys].assign(**ratios).dropna(subset="ratio"))
+    columns = ["experiment", "workload", "system", "ratio", "low", "high"]
+    return concat_tables(tables, columns)
+
+
+def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
+    """Plot a panel per experiment and a row per workload."""
+    experiments = list(dict.fromkeys(times["experiment"]))[:_MAX_PANELS]
+    times = times[times["experiment"].isin(experiments)]
+    order = [name for name in study.workloads if name in set(times["workload"])]
+    systems = list(dict.fromkeys(times["system"]))
+    legend_rows = -(-len(systems) // 3)
+    plot = style.new_figure(0.7 + 0.2 * legend_rows + _ROW_HEIGHT * len(order))
+    panels = plot.subplots(1, len(experiments), squeeze=False, sharey=True)[0]
+    for axes, experiment in zip(panels, experiments, strict=True):
+        _plot_panel(axes, times[times["experiment"] == experiment], order)
+        axes.set_title(study.experiment_title(experiment))
+        axes.set_xlabel("time per example / that of the fastest")
+    names = map(labels.workload_label_from_name, order)
+    panels[0].set_yticks(range(len(order)), labels=list(names))
+    panels[0].set_ylim(len(order) - 0.5, -0.5)
+    handles = [style.system_legend_line(name, marker=True) for name in systems]
+    style.legend_above(plot, handles, 3)
+    return plot
+
+
+def _plot_panel(axes: Axes, times: pd.DataFrame, order: Sequence[str]) -> None:
+    """Plot the systems of each workload, one below the other within the row."""
+    for row, workload in enumerate(order):
+        own = times[times["workload"] == workload].sort_values("ratio")
+        for number, (_, one) in enumerate(own.iterrows()):
+            height = row + 0.7 * ((number + 0.5) / len(own) - 0.5)
+            axes.plot([one["low"], one["high"]], [height] * 2, color=style.MUTED, linewidth=1.2)
+            axes.plot(one["ratio"], height, markersize=5, **style.marker_style(one["system"]))
+    style.grid_axis(axes, "x")
+    style.set_log_scale(axes, "x")
+    axes.axvline(1.0, color=style.FOREGROUND, linewidth=0.8)
+
+
+def _has_fits(records: Sequence[Record]) -> bool:
+    sizes = {record.result.parameters for record in records if not record.run.system.is_local}
+    return len(sizes - {None}) >= MIN_SIZES and len(communication_fits(records)) > 0
+
+
+@figure(
+    "communication_growth",
+    title="Communication by size of the network",
+    text="Two claims of 2021 are about how communication grows with the number of weights. The "
+    "lines are a latency for each step and a time for each byte, fitted to the networks of one "
+    "experiment.",
+    needs=_has_fits,
+)
+def communication_growth_figure(records: Sequence[Record]) -> Drawing:
+    """Transfer and waiting in a worker's instrumented step by the size of the weights, one marker
+    per run, on logarithmic scales. Lines: latency plus size over bandwidth, medians over the
+    blocks. The waiting of small networks has other causes than the size, such as workers of unequal
+    speed.
+    """
+    points, fits = communication_by_size(records), communication_fits(records)
+    points = points[points["experiment"].isin(fits["experiment"])]
+    sizes = np.geomspace(points["weights_mib"].min(), points["weights_mib"].max(), 40)
+    systems = list(dict.fromkeys(fits["system"]))
+    plot = style.new_figure(3.4)
+    axes = plot.subplots()
+    for system in systems:
+        own = points[points["system"] == system]
+        axes.plot(own["weights_mib"], own["network_s"] * 1e3, **_run_marker(system))
+        for _, fit in fits[fits["system"] == system].iterrows():
+            line_ms = 1e3 * (fit["latency_s"] + sizes * fit["s_per_mib"])
+            is_positive = line_ms > 0  # a latency near zero may come out negative
+            axes.plot(
+                sizes[is_positive],
+                line_ms[is_positive],
+                color=style.system_colour(system),
+                linestyle=style.line_style(system),
+                linewidth=1.3,
+            )
+    style.set_log_scale(axes, "x")
+    style.set_log_scale(axes, "y")
+    style.grid_axis(axes, "y")
+    axes.set_xlabel("weights, MiB")
+    axes.set_ylabel("milliseconds per step")
+    handles = [style.system_legend_line(system, marker=True) for system in systems]
+    style.legend_above(plot, handles, 2, handlelength=2.4)
+    return Drawing(plot, points)
+
+
+def _run_marker(system: str) -> dict[str, Any]:
+    return {**style.marker_style(system), "markersize": 4.5, "alpha": 0.7}
+
+
+@table("communication_fits", title="Latency and bandwidth", needs=_has_fits)
+def communication_fit_table(records: Sequence[Record]) -> TableOutput:
+    """Build the table of the fitted latency and bandwidth of each system."""
+    rows = [
+        {
+            "system": labels.system_label(fit["system"]),
+            "latency, ms": _interval_ms(fit, "latency_s"),
+            "per MiB of weights, ms": _interval_ms(fit, "s_per_mib"),
+            "networks": f"{fit['sizes']}",
+            "blocks": f"{fit['blocks']}",
+        }
+        for _, fit in communication_fits(records).iterrows()
+    ]
+    return text_table(rows, {"networks", "blocks"})
+
+
+def _interval_ms(fit: pd.Series, name: str) -> str:
+    value, low, high = (1e3 * fit[f"{name}{end}"] for end in ("", "_low", "_high"))
+    return f"{format_number(value, '.3g')} {format_interval(low, high, '.3g', fit['level'])}"

@@ -1,0 +1,162 @@
+"""What the report is about: the reference if it has packs, otherwise the study of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from horizont.analysis.answer import Answer, answers
+from horizont.analysis.reproduction import Results
+from horizont.config.study import Study, read_study
+from horizont.data.prepared import read_description
+from horizont.monitoring.environment import describe_environment
+from horizont.records.record import Record
+from horizont.workflow.measure import find_planned_records
+from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.publish import certificate_status
+from horizont.workflow.reference import open_pack, open_reference, packed_experiments
+
+#: Experiments by similarity to the published cluster, the most similar first.
+NEAREST_EXPERIMENTS = ("cluster", "distributed")
+
+
+@dataclass(frozen=True)
+class ReportedStudy:
+    """A study with its results, for pages about all of its experiments.
+
+    Attributes
+    ----------
+    sources
+        ``real`` or ``synthetic``, by data set.
+    environment
+        The machine and the versions, as of `horizont.monitoring.environment.describe_environment`.
+    """
+
+    study: Study
+    results: Results
+    sources: Mapping[str, str]
+    environment: Mapping[str, Any]
+    is_reference: bool
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records of all runs."""
+        return self.results.records
+
+    def answers(self) -> list[Answer]:
+        """Find the best systems of each workload, in the experiments without a sweep."""
+        fixed = [
+            record
+            for record in self.records
+            if self.study.experiment(record.run.experiment).kind in ("training", "faults")
+        ]
+        return answers(fixed, self.results.certificates)
+
+    def records_of(self, experiment: str, workload: str) -> list[Record]:
+        """Select the records of an experiment on a workload."""
+        return [
+            record
+            for record in self.records
+            if (record.run.experiment, record.run.workload_name) == (experiment, workload)
+        ]
+
+    def nearest_records(self) -> dict[str, list[Record]]:
+        """Select, by workload, the experiment that is most similar to the published set-ups."""
+        nearest: dict[str, list[Record]] = {}
+        for workload in self.study.equivalence.workloads:
+            found = (self.records_of(name, workload) for name in NEAREST_EXPERIMENTS)
+            if records := next(filter(None, found), None):
+                nearest[workload] = records
+        return nearest
+
+
+def own_results(paths: Paths | None = None) -> Results:
+    """Open the existing records of all planned runs, with the status of their certificates."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    records = [
+        record
+        for name, experiment in study.experiments.items()
+        for workload in experiment.workloads
+        for record in find_planned_records(study, name, workload, paths)[0]
+    ]
+    workloads = study.equivalence.workloads
+    return Results(records, {name: certificate_status(name, paths) for name in workloads})
+
+
+def open_own_study(paths: Paths | None = None) -> ReportedStudy:
+    """Open the study of a folder, as far as it was measured."""
+    paths = paths or study_paths()
+    study = read_study(paths.params)
+    sources = {
+        name: read_description(paths.prepared(name)).source
+        for name in study.datasets
+        if paths.prepared(name).exists()
+    }
+    return ReportedStudy(study, own_results(paths), sources, describe_environment(), False)
+
+
+def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> ReportedStudy:
+    """Open the study that the report is about.
+
+    Parameters
+    ----------
+    kind
+        Take the reference only if it has an experiment of this kind.
+
+    Raises
+    ------
+    UserError
+        If a pack of the reference was changed or has another format.
+    """
+    paths = paths or study_paths()
+    packs = {name: open_pack(name, paths) for name in packed_experiments(paths)}
+    kinds = {study.experiment(name).kind for name, (_, study) in packs.items()}
+    if not packs or (kind and kind not in kinds):
+        return open_own_study(paths)
+    results = open_reference(paths)
+    sources = {
+        name: description["source"]
+        for pack, _ in packs.values()
+        for name, description in pack.manifest.datasets.items()
+    }
+    study = _merged_study({name: study for name, (_, study) in packs.items()})
+    return ReportedStudy(study, results, sources, _common_environment(results.records), True)
+
+
+def _merged_study(studies: Mapping[str, Study]) -> Study:
+    """Return the settings of packed experiments as those of one study, in the order of the latter.
+
+    Packs may be of different times, so each experiment and its workloads have their own settings.
+    """
+    latest = list(studies.values())[-1]
+    order = [name for name in latest.experiments if name in studies]
+    order += [name for name in studies if name not in order]
+    workloads = {
+        name: study.workloads[name]
+        for experiment, study in studies.items()
+        for name in study.experiment(experiment).workloads
+        if name in study.workloads
+    }
+    named = {w for name in order for w in studies[name].experiment(name).workloads}
+    compared = [name for name in latest.equivalence.workloads if name in named]
+    return latest.model_copy(
+        update={
+            "experiments": {name: studies[name].experiments[name] for name in order},
+            "workloads": {**latest.workloads, **workloads},
+            "equivalence": latest.equivalence.model_copy(update={"workloads": tuple(compared)}),
+        }
+    )
+
+
+def _common_environment(records: Sequence[Record]) -> dict[str, Any]:
+    """Return the machine of the first record, and the versions of all."""
+    environments = [record.environment for record in records]
+    packages = {
+        name: version
+        for environment in environments
+        for name, version in environment["packages"].items()
+        if version
+    }
+    return {**environments[0], "packages": packages}
