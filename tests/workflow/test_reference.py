@@ -285,11 +285,11 @@ def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
     notebook.cells = notebook.cells[:3]  # the parameters, and the page with its title
     nbformat.write(notebook, path)
     assert main(["experiment", "local", "--reference"]) == 0
-    (executed,) = (measured.reference / "notebooks").rglob("*.ipynb")
+    (executed,) = measured.reference_pages.rglob("*.ipynb")
     assert executed == measured.reference_page("local", WORKLOAD)
     assert "LeNet-5 on CIFAR-10 (synthetic stand-in)" in executed.read_text()
     assert not measured.all_records.exists()
-    assert not measured.executed_notebooks.exists()
+    assert list(measured.executed_notebooks.iterdir()) == [measured.reference_pages]
 
 
 def test_the_packs_of_the_project_are_intact_and_small() -> None:

@@ -119,7 +119,7 @@ def page_sources(study: Study, paths: Paths) -> dict[str, str]:
     reference = {
         path.stem: f"reports/reference/{path.parent.name}"
         for chapter, path in _reference_pages(paths)
-        if path.is_relative_to(paths.reference)
+        if path.is_relative_to(paths.reference_pages)
     }
     sources = dict(reference)
     if reference:

@@ -73,7 +73,7 @@ def execute_reference_pages(name: str, paths: Paths | None = None) -> list[Path]
     _, study = open_pack(name, paths)
     experiment = study.experiment(name)
     notebooks = [("", str(experiment.kind)), *_view_notebooks(experiment)]
-    shutil.rmtree(paths.reference / "notebooks" / name, ignore_errors=True)
+    shutil.rmtree(paths.reference_pages / name, ignore_errors=True)
     return [
         run_notebook(
             notebook,

@@ -28,7 +28,8 @@ class Paths:
         self.executed_notebooks = self.reports / "notebooks"
         self.views = self.reports / "views"  # executed notebooks, too
         self.book = self.reports / "book"
-        self.reference = self.reports / "reference"  # packed records, and their pages
+        self.reference = self.reports / "reference"  # packed records, and certificates
+        self.reference_pages = self.executed_notebooks / "reference"
 
     @property
     def quick_comparison(self) -> Paths:
@@ -70,7 +71,7 @@ class Paths:
     def reference_page(self, experiment: str, workload: str, view: str = "") -> Path:
         """Return the executed notebook of packed records, of an experiment or of a view of it."""
         name = "-".join(filter(None, ["reference", view, experiment, workload]))
-        return self.reference / "notebooks" / experiment / f"{name}.ipynb"
+        return self.reference_pages / experiment / f"{name}.ipynb"
 
     def experiment_page(self, experiment: str, workload: str) -> Path:
         """Return the executed notebook of an experiment on a workload."""
