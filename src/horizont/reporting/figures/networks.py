@@ -31,7 +31,19 @@ _ROW_HEIGHT = 0.4
 _MAX_PANELS = 2
 
 
-@figure("networks", title="All networks")
+def _has_networks(records: Sequence[Record]) -> bool:
+    workloads: dict[str, set[str]] = {}
+    for record in records:
+        workloads.setdefault(record.run.experiment, set()).add(record.run.workload_name)
+    return any(len(names) > 1 for names in workloads.values())
+
+
+@figure(
+    "networks",
+    title="All networks",
+    text="Which system is the fastest depends on the network. Only within a row is the work equal.",
+    needs=_has_networks,
+)
 def network_comparison_figure(study: Study, records: Sequence[Record]) -> Drawing:
     """How much longer each system takes per example than the fastest of the same workload and
     experiment (at 1), from timed steps; medians of the runs, with intervals. The farther right, the
