@@ -20,6 +20,7 @@ from horizont.analysis.claims.publications import (
     read_sources,
 )
 from horizont.analysis.claims.rules import parse_rules, read_rules
+from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec
 from horizont.config.run import Run
 from horizont.config.system import parse_system
@@ -219,6 +220,7 @@ def test_a_training_that_reached_its_end_survived_even_if_its_process_hangs(
     records = [_killed(tmp_path, block, "stalled", planned) for block in range(3)]
     check = {"kind": "survives_fault", "completes": True, "systems": [PT]}
     assert verdict(check, records)["verdict"] == "reproduced"
+    assert set(fault_outcomes(records)["outcome"]) == {"completes, then hangs"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from horizont.analysis.faults import fault_outcomes, kills_worker
+from horizont.analysis.faults import OUTCOMES, fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss
 from horizont.analysis.resources import TOTAL, resource_totals
 from horizont.analysis.runs import (
@@ -33,9 +33,6 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 #: Another network stands in for the one in question up to this ratio of their sizes.
 MAX_SIZE_RATIO = 3.0
-
-#: Outcomes of the loss of a worker, the best first.
-_OUTCOME_ORDER = ("completes", "aborts", "hangs")
 
 
 @dataclass(frozen=True)
@@ -246,7 +243,7 @@ def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
     if not killed:
         return _no_recommendation("no run in which a worker was killed; use the profile faults")
     table = fault_outcomes(killed)
-    table["outcome"] = pd.Categorical(table["outcome"], _OUTCOME_ORDER)
+    table["outcome"] = pd.Categorical(table["outcome"], OUTCOMES)
     table = table.sort_values(["outcome", "detected_after_s"], kind="stable", ignore_index=True)
     ranking = pd.DataFrame(
         {

@@ -14,8 +14,14 @@ from horizont.config.run import Run
 from horizont.records.record import Record
 from horizont.records.results import FaultReport, ProcessOutcome
 
-#: Why the launcher stopped waiting -> the outcome of the training.
-OUTCOME_BY_END_REASON = {
+#: The outcome if all steps were trained and the launcher then had to end processes that waited.
+_COMPLETES_THEN_HANGS = "completes, then hangs"
+
+#: What may become of a training after a fault, the best first.
+OUTCOMES = ("completes", _COMPLETES_THEN_HANGS, "aborts", "hangs")
+
+#: Why the launcher stopped waiting -> the outcome, if steps are missing.
+_OUTCOME_BY_END_REASON = {
     "completed": "completes",
     "all_exited": "aborts",
     "stalled": "hangs",
@@ -45,8 +51,8 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     from the fault to the first error in another process, NaN without one, and ``first_error``: that
     error, ``completed`` or ``no error``; ``survivors``, the processes that did not fail;
     ``weight_holders``, the survivors that still hold all weights; ``continues``, see
-    `training_continues`; ``outcome``: ``completes``, ``aborts`` or ``hangs``; ``rejoined``, whether
-    a restarted process took part again; ``reason`` of a run without a report; ``record``.
+    `training_continues`; ``outcome``, one of `OUTCOMES`; ``rejoined``, whether a restarted process
+    took part again; ``reason`` of a run without a report; ``record``.
     """
     rows = []
     for record in chain.from_iterable(by_system(records).values()):
@@ -89,10 +95,17 @@ def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str,
         "survivors": ", ".join(process.process for process in survivors),
         "weight_holders": ", ".join(_weight_holders(record.run, survivors)),
         "continues": training_continues(record.run, report),
-        "outcome": OUTCOME_BY_END_REASON[report.end_reason],
+        "outcome": _training_outcome(record.run, report),
         "rejoined": report.rejoined,
         "reason": "",
     }
+
+
+def _training_outcome(run: Run, report: FaultReport) -> str:
+    outcome = _OUTCOME_BY_END_REASON[report.end_reason]
+    if outcome == "hangs" and training_continues(run, report):
+        return _COMPLETES_THEN_HANGS
+    return outcome
 
 
 def _surviving_steps(report: FaultReport) -> int:

@@ -82,6 +82,14 @@ def by_system(records: Sequence[Record]) -> dict[str, list[Record]]:
     }
 
 
+def by_workload(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """Group records by experiment and workload."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.run.experiment, record.run.workload_name), []).append(record)
+    return groups
+
+
 def table_order(column: pd.Series) -> pd.Series:
     """Return the key by which rows are sorted: registered order of systems and phases."""
     if column.name not in ("system", "phase"):

@@ -10,7 +10,12 @@ from typing import Any
 import pandas as pd
 
 from horizont.analysis.faults import fault_outcomes
-from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus, run_table
+from horizont.analysis.runs import (
+    NO_CERTIFICATE_GIVEN,
+    CertificateStatus,
+    by_workload,
+    run_table,
+)
 from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.record import Record
@@ -51,10 +56,11 @@ def step_metrics(
 
     `sources` has ``real`` or ``synthetic`` by data set.
     """
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if study.experiment(record.run.experiment).kind == "training":
-            groups.setdefault((record.run.experiment, record.run.workload_name), []).append(record)
+    groups = {
+        (experiment, workload): group
+        for (experiment, workload), group in by_workload(records).items()
+        if study.experiment(experiment).kind == "training"
+    }
     return {
         _panel_title(study, experiment, workload, sources): metrics(
             group, certificates.get(workload, NO_CERTIFICATE_GIVEN)

@@ -25,7 +25,7 @@ Execute = Callable[[Run, Path], Record]
 
 
 def anchor_run(study: Study, anchor: Anchor, first: Run, position: int) -> Run:
-    """Return the anchor run before (0) or after (1) the block of a run."""
+    """Return the anchor run before (0) or after (1) the block of a run, or one to confirm (2)."""
     return Run(
         experiment=first.experiment,
         workload_name=anchor.workload,
@@ -34,7 +34,7 @@ def anchor_run(study: Study, anchor: Anchor, first: Run, position: int) -> Run:
         topology=Topology(),
         steps=anchor.steps,
         global_batch=anchor.batch,
-        block=2 * first.block + position,
+        block=3 * first.block + position,
         seed=study.seed,
         sampler_hz=0,
         timeout_s=first.timeout_s,
@@ -82,7 +82,7 @@ class RepeatedBlocks:
         if self.anchor is None:
             return [self.execute(run, self.store) for run in runs]
         records, anchors = self._execute_once(runs, self.anchor)
-        drift = _drift(*anchors)
+        drift = _drift(anchors)
         may_repeat = not any(self._is_superseded(record) for record in records)
         if abs(drift) <= self.anchor.max_drift or not may_repeat:
             return records
@@ -96,11 +96,18 @@ class RepeatedBlocks:
 
     def _execute_once(
         self, runs: Sequence[Run], anchor: Anchor
-    ) -> tuple[list[Record], tuple[Record, Record]]:
-        """Return the records of a block, and those of its two anchors."""
-        before = self._execute_anchor(anchor, runs[0], 0)
+    ) -> tuple[list[Record], list[Record]]:
+        """Return the records of a block, and those of its anchors.
+
+        A machine that is slow for seconds only has not drifted: if the anchor after the block is
+        too far from the one before, a third one has to confirm it.
+        """
+        anchors = [self._execute_anchor(anchor, runs[0], 0)]
         records = [self.execute(run, self.store) for run in runs]
-        return records, (before, self._execute_anchor(anchor, runs[0], 1))
+        anchors.append(self._execute_anchor(anchor, runs[0], 1))
+        if abs(_drift(anchors)) > anchor.max_drift:
+            anchors.append(self._execute_anchor(anchor, runs[0], 2))
+        return records, anchors
 
     def _execute_anchor(self, anchor: Anchor, first: Run, position: int) -> Record:
         run = anchor_run(self.study, anchor, first, position)
@@ -118,11 +125,15 @@ class RepeatedBlocks:
                 record.folder.rename(folder / record.folder.name)
 
 
-def _drift(before: Record, after: Record) -> float:
-    """Return by which fraction the second anchor of a block was slower; 0 if one of them failed."""
-    if not (before.ok and after.ok):
+def _drift(anchors: Sequence[Record]) -> float:
+    """Return by which fraction the anchors after a block were slower than the one before.
+
+    Of several, the smallest drift; 0 if an anchor failed.
+    """
+    if not all(anchor.ok for anchor in anchors):
         return 0.0
-    return _median_step_s(after) / _median_step_s(before) - 1
+    before_s, *after_s = map(_median_step_s, anchors)
+    return min((step_s / before_s - 1 for step_s in after_s), key=abs)
 
 
 def _median_step_s(record: Record) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from horizont.analysis.answer import Answer, answers
 from horizont.analysis.reproduction import Results
+from horizont.analysis.runs import by_workload
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
 from horizont.monitoring.environment import describe_environment
@@ -53,19 +54,12 @@ class ReportedStudy:
         ]
         return answers(fixed, self.results.certificates)
 
-    def records_of(self, experiment: str, workload: str) -> list[Record]:
-        """Select the records of an experiment on a workload."""
-        return [
-            record
-            for record in self.records
-            if (record.run.experiment, record.run.workload_name) == (experiment, workload)
-        ]
-
     def nearest_records(self) -> dict[str, list[Record]]:
         """Select, by workload, the experiment that is most similar to the published set-ups."""
+        groups = by_workload(self.records)
         nearest: dict[str, list[Record]] = {}
         for workload in self.study.equivalence.workloads:
-            found = (self.records_of(name, workload) for name in NEAREST_EXPERIMENTS)
+            found = (groups.get((name, workload)) for name in NEAREST_EXPERIMENTS)
             if records := next(filter(None, found), None):
                 nearest[workload] = records
         return nearest

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.runs import by_workload
 from horizont.records.packed_record import PackedRecord
 from horizont.records.record import Record
 
@@ -21,11 +22,8 @@ def with_repetition_costs(
     ``minutes`` of all runs, ``memory_mib``, the peak of all processes of a run in the first block,
     None if it was not sampled, and ``disk_mib`` of the records, as they are stored.
     """
-    groups: dict[tuple[str, str], list[Record]] = {}
-    group_of = {}
-    for record in records:
-        group_of[record.folder.name] = record.run.experiment, record.run.workload_name
-        groups.setdefault(group_of[record.folder.name], []).append(record)
+    groups = by_workload(records)
+    group_of = {record.folder.name: key for key, group in groups.items() for record in group}
     used = {group_of[name]: None for claim in claims for name in claim["records"]}
     costs = {key: _repetition_cost(*key, groups[key]) for key in used}
     return [

@@ -15,7 +15,7 @@ from horizont.analysis.network_growth import (
     communication_by_size,
     communication_fits,
 )
-from horizont.analysis.runs import concat_tables
+from horizont.analysis.runs import by_workload, concat_tables
 from horizont.analysis.throughput import throughput_by_system
 from horizont.config.study import Study
 from horizont.records.record import Record
@@ -61,15 +61,12 @@ def _relative_times(study: Study, records: Sequence[Record]) -> pd.DataFrame:
     ``experiment, workload, system``, ``ratio`` with ``low`` and ``high``.
     """
     tables = []
+    groups = by_workload(records)
     for name, experiment in study.experiments.items():
         if experiment.kind != "training" or len(experiment.workloads) < 2:
             continue
         for workload in experiment.workloads:
-            own = [
-                record
-                for record in records
-                if (record.run.experiment, record.run.workload_name) == (name, workload)
-            ]
+            own = groups.get((name, workload))
             rates = throughput_by_system(own) if own else pd.DataFrame()
             if len(rates):
                 best = rates["examples_per_s"].max()
