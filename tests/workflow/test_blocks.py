@@ -7,11 +7,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
+from tests.analysis.record_maker import make_record, make_study
 
+from horizont.config.run import Run, StepCounts
+from horizont.config.study import Anchor
+from horizont.records.files import write_table
+from horizont.records.record import Record
+from horizont.workflow.blocks import RepeatedBlocks
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
+from horizont.workflow.progress import Progress
 from horizont.workflow.reference import pack_experiment
 
 pytestmark = pytest.mark.framework("pytorch")
@@ -71,6 +79,43 @@ def test_an_experiment_without_anchors_has_none(study_folder: Paths) -> None:
     run_experiment("local", "lenet5-cifar10", study_folder)
     assert folders(store)["lenet5-cifar10"] == 1
     assert folders(store)["anchors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("step_ms_of_anchors", "repetitions"),
+    [
+        ((10.0, 10.5), 0),
+        ((10.0, 14.0, 10.5), 0),
+        ((10.0, 14.0, 13.0, 13.0, 13.5), 1),
+        ((10.0, 7.0, 7.5, 7.5, 7.0), 1),
+    ],
+)
+def test_a_drift_has_to_be_confirmed(
+    tmp_path: Path, step_ms_of_anchors: tuple[float, ...], repetitions: int
+) -> None:
+    remaining = iter(step_ms_of_anchors)
+    anchor = Anchor(
+        workload="lenet5-cifar10",
+        system="pytorch/local",
+        batch=8,
+        steps=StepCounts(timed=5),
+        max_drift=0.15,
+    )
+
+    def execute(run: Run, folder: Path) -> Record:
+        record = make_record(folder, 0, run)
+        if folder.name == "anchors":
+            steps = record.steps().to_pandas().assign(step_s=next(remaining) / 1000)
+            table = pa.Table.from_pandas(steps, preserve_index=False)
+            write_table(record.folder / "steps.parquet", table)
+        return record
+
+    study = make_study(1, ["pytorch/local"])
+    progress = Progress("run", 1)
+    blocks = RepeatedBlocks(study, anchor, tmp_path, execute, lambda _: False, progress)
+    blocks.execute_block(list(study.runs("local", "lenet5-cifar10")))
+    assert not list(remaining)
+    assert len(list(tmp_path.glob("superseded/*/result.json"))) == repetitions
 
 
 @pytest.mark.usefixtures("busy_cpu")
