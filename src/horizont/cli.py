@@ -272,11 +272,14 @@ def compare(
 
 
 @app.command()
-def pack(experiment: Experiment) -> None:
+def pack(
+    experiment: Experiment,
+    workloads: Annotated[list[str] | None, typer.Argument(help="only these")] = None,
+) -> None:
     """Pack the records of an experiment into reports/reference."""
     from horizont.workflow.reference import pack_experiment
 
-    print(pack_experiment(experiment, study_paths()))
+    print(pack_experiment(experiment, study_paths(), workloads or ()))
 
 
 @app.command()

@@ -169,6 +169,25 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
     assert verdict(check, records)["verdict"] == expected
 
 
+def test_growth_to_another_network_at_the_largest_batch_of_each(tmp_path: Path) -> None:
+    records = [
+        record
+        for workload, batch, time_ms in ((WORKLOAD, 8, 1.0), (WORKLOAD, 32, 1.0), ("other", 16, 3.0))
+        for system, times in ((PT, FOUR), (MX, (time_ms,) * 4))
+        for record in make_runs(tmp_path, system, times, workload=workload, batch=batch)
+    ]
+    check = {"kind": "growth", "quantity": "examples_per_s", "over": PT, "under": MX}
+    check |= {"experiments": ["distributed"], "expect": "above"}
+    check |= {"from": {"workload": WORKLOAD, "batch": "max"}}
+    check |= {"to": {"workload": "other", "batch": "max"}}
+    rules = parse_rules({CLAIM: [check]})
+    (claim,) = claim_verdicts(records, {**VERIFIED, "other": "verified"}, rules)
+    (part,) = claim["parts"]
+    assert claim["verdict"] == "reproduced"
+    assert "32 examples" in part["conditions"]
+    assert "16 examples" in part["conditions"]
+
+
 def test_fraction(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR)
     check = {"kind": "fraction", "quantity": "network_fraction", "system": PT}

@@ -34,7 +34,7 @@ from horizont.workflow.pages import open_page
 from horizont.workflow.paths import Paths
 from horizont.workflow.provenance import run_provenance
 from horizont.workflow.publish import NO_CERTIFICATE
-from horizont.workflow.reference import reference_certificates
+from horizont.workflow.reference import open_pack, reference_certificates
 from horizont.workflow.reported import open_reported_study
 from horizont.workflow.results import recommendation_for
 
@@ -108,6 +108,25 @@ def test_missing_records_are_counted(measured: Paths, capsys: pytest.CaptureFixt
     (line,) = capsys.readouterr().err.splitlines()
     assert "records of local: '1 of 3 runs on lenet5-cifar10 have none'" in line
     assert not measured.reference.exists()
+
+
+def test_only_the_measured_workloads_are_packed(
+    measured: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = yaml.safe_load(measured.params.read_text())
+    other = {**values["workloads"][WORKLOAD], "network": "resnet18"}
+    values["workloads"]["resnet18-cifar10"] = other
+    values["equivalence"]["workloads"].append("resnet18-cifar10")
+    values["experiments"]["local"]["workloads"] = ["resnet18-cifar10", WORKLOAD]
+    measured.params.write_text(yaml.safe_dump(values))
+    assert main(["pack", "local"]) == 2
+    assert "3 of 3 runs on resnet18-cifar10 have none" in capsys.readouterr().err
+    assert main(["pack", "local", "alexnet-cifar10"]) == 2
+    assert "resnet18-cifar10" in capsys.readouterr().err
+    assert main(["pack", "local", WORKLOAD]) == 0
+    _, study = open_pack("local", measured)
+    assert study.experiment("local").workloads == (WORKLOAD,)
+    assert list(open_reported_study(measured).study.equivalence.workloads) == [WORKLOAD]
 
 
 def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:

@@ -26,19 +26,28 @@ from horizont.workflow.publish import certificate_status
 VERIFIED = "verified"
 
 
-def pack_experiment(name: str, paths: Paths) -> str:
+def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> str:
     """Pack the records of an experiment's planned runs, and describe the pack in a line.
 
     Of several records of a run, the newest is packed, whatever code it was measured with.
 
+    Parameters
+    ----------
+    workloads
+        Those of the experiment that are packed; by default all.
+
     Raises
     ------
     UserError
-        If the study has no such experiment, a planned run has no record, or the records are from
-        several machines.
+        If the study has no such experiment or workload, a planned run has no record, or the records
+        are from several machines.
     """
     study = read_study(paths.params)
-    workloads = study.experiment(name).workloads
+    planned = study.experiment(name).workloads
+    for workload in workloads:
+        if workload not in planned:
+            raise UserError("workload", workload, planned)
+    workloads = [workload for workload in planned if workload in workloads or not workloads]
     records = [
         record for workload in workloads for record in _newest_records(study, name, workload, paths)
     ]
@@ -137,6 +146,8 @@ def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
 def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
     """Open the pack of an experiment, and the settings of the study that it is from.
 
+    The experiment has the workloads only that were packed.
+
     Raises
     ------
     UserError
@@ -144,7 +155,11 @@ def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
     """
     pack = Pack(paths.pack(name))
     pack.read(PARAMS)
-    return pack, read_study(pack.folder / PARAMS)
+    study = read_study(pack.folder / PARAMS)
+    experiment = study.experiment(name)
+    packed = tuple(one for one in experiment.workloads if one in pack.manifest.certificates)
+    experiment = experiment.model_copy(update={"workloads": packed})
+    return pack, study.model_copy(update={"experiments": {**study.experiments, name: experiment}})
 
 
 def packed_experiments(paths: Paths) -> list[str]:

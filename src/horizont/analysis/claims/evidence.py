@@ -209,8 +209,8 @@ class Evidence:
     ) -> list[tuple[Setting, Setting]]:
         """Pair the settings of two points that differ only in what the rule varies.
 
-        Another workload has a learning rate of its own. What is learned does not depend on the
-        experiment, and the number of steps often does.
+        Another workload has a learning rate of its own, and its own largest batch. What is learned
+        does not depend on the experiment, and the number of steps often does.
         """
         start, end = (
             point if point.workload else point.model_copy(update={"workload": workload})
@@ -226,6 +226,8 @@ class Evidence:
                 )
                 if early.workload != late.workload:
                     moved = moved._replace(learning_rate=late.learning_rate)
+                    if isinstance(end.batch, str):
+                        moved = moved._replace(batch=late.batch)
                 if is_learning(check.quantity):
                     moved = moved._replace(experiment=late.experiment)
                 if early != late == moved:
