@@ -172,7 +172,9 @@ def test_intervals_follow_the_noise():
     assert widths[1] > 5 * widths[0] > 0
 
 
-def make_records(store, rate_of, workers, blocks=3, server_cpu_s=None, **topology):
+def make_records(
+    store, rate_of, workers, blocks=3, server_cpu_s=None, system=SYSTEM, **topology
+):
     """Write records of workers with equal steps, whose throughput follows `rate_of` with noise.
 
     The CPU time of an update is `server_cpu_s` of the number of workers.
@@ -182,7 +184,7 @@ def make_records(store, rate_of, workers, blocks=3, server_cpu_s=None, **topolog
     for number, block, rate, _ in points.itertuples(index=False):
         servers = {"servers": number} if topology.get("placement") == "colocated" else {}
         values = {"launcher": "emulated", "workers": number, "servers": 1, **topology, **servers}
-        run = small_run(SYSTEM, topology=values, global_batch=8 * number, block=block)
+        run = small_run(system, topology=values, global_batch=8 * number, block=block)
         writer = RecordWriter(store, f"{number}-{block}")
         machine = {"cpu": {"affinity": list(range(64))}, "capabilities": ["shared_clock"]}
         writer.start(run, {**ENVIRONMENT, **machine})
@@ -290,6 +292,16 @@ def test_servers_on_all_hosts_are_one_curve(tmp_path):
     assert found.servers == 0
     # 25,000 numbers of 32 bits.
     assert found.model.arrangement == Arrangement(0, pytest.approx(0.016), pytest.approx(0.008))
+    assert found.unusable_reason == ""
+
+
+def test_servers_with_unequal_slices_have_no_predictions(tmp_path):
+    system = "mxnet/async/parameter_server"
+    records = make_records(
+        tmp_path, lambda n: 20 * n, (1, 2, 4, 6), placement="colocated", system=system
+    )
+    (found,) = extrapolation.extrapolations(records)
+    assert "how the weights are distributed" in found.unusable_reason
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,19 @@ def test_one_rate_gives_no_half_rate(tmp_path: Path) -> None:
     assert "at 1 limited link rate, two are needed" in claim["reason"]
 
 
-def test_the_memory_of_a_host_is_that_of_all_its_processes(tmp_path: Path) -> None:
+def test_the_memory_of_a_worker_host_is_that_of_all_its_processes(tmp_path: Path) -> None:
     (record,) = make_runs(tmp_path, PT, (1.0,))
     start_s = record.steps().to_pandas()["start_s"].min()
     rows = [
         (start_s + after_s, host, name, mib * 2**20)
         for after_s, scale in ((-1.0, 9.0), (0.1, 1.0), (0.2, 2.0))
-        for host, name, mib in (("a", "w0", 3), ("a", "server", 2), ("b", "w1", 4))
-        for mib in (mib * scale,)
+        for host, name, used_mib in (
+            ("host-0", "worker-0", 3),
+            ("host-0", "server-0", 2),
+            ("host-1", "worker-1", 4),
+            ("host-2", "server-1", 9),
+        )
+        for mib in (used_mib * scale,)
     ]
     samples = pd.DataFrame(rows, columns=["time_s", "host", "name", "rss_bytes"])
     table = pa.Table.from_pandas(samples.assign(scope="process"), preserve_index=False)

@@ -75,7 +75,12 @@ class Extrapolation:
 
     @property
     def unusable_reason(self) -> str:
-        """Why the model may not be used for other numbers of workers; empty if it may."""
+        """Why the model may not be used for other numbers of workers; empty if it may.
+
+        Only with equal slices is it known how much of the weights each of more servers holds.
+        """
+        if self.servers != 1 and not self.records[0].run.system.info.has_equal_slices:
+            return "the framework decides how the weights are distributed over more servers"
         held_out = self.points[self.points["held_out"]]
         worst = held_out["error"].abs().argmax()
         error, workers = float(held_out["error"].iloc[worst]), held_out["workers"].iloc[worst]

@@ -56,14 +56,17 @@ def _network_s(record: Record) -> float:
 
 
 def _host_memory_mib(record: Record) -> float:
-    """Compute the largest sum of the resident memory of all processes of one host, in training."""
+    """Compute the largest resident memory of all processes of a worker's host, in training."""
     steps, samples = steps_of(record), samples_of(record)
     end_s = (steps["start_s"] + steps["step_s"]).max()
     processes = samples[samples["scope"] == "process"]
     processes = processes[processes["time_s"].between(steps["start_s"].min(), end_s)]
     if processes.empty:
         return nan
-    by_host = ["time_s", "host"] if "host" in processes else ["time_s"]
+    by_host = ["time_s"]
+    if "host" in processes:
+        processes = processes[processes["host"].isin(record.run.topology.worker_hosts)]
+        by_host.append("host")
     return float(processes.groupby(by_host)["rss_bytes"].sum().max() / 2**20)
 
 
