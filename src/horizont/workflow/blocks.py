@@ -72,8 +72,8 @@ class RepeatedBlocks:
             if record.result.disturbed and not self._is_superseded(record)
         ]
         if disturbed:
-            self.progress.message(f"{len(disturbed)} disturbed runs are repeated")
             self.progress.extend(len(runs))
+            self.progress.message(f"{len(disturbed)} disturbed runs are repeated")
             self._supersede(disturbed)
         return [self.execute(run, self.store) for run in runs] if disturbed else records
 
@@ -87,8 +87,8 @@ class RepeatedBlocks:
         if abs(drift) <= self.anchor.max_drift or not may_repeat:
             return records
         number = runs[0].block + 1
-        self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
         self.progress.extend(len(runs))
+        self.progress.message(f"block {number} drifted by {drift:+.1%} and is repeated")
         self._supersede(records)
         for anchor in anchors:  # those of other blocks remain
             shutil.rmtree(anchor.folder)
