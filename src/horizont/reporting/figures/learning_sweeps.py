@@ -191,7 +191,7 @@ def learning_rate_figure(records: Sequence[Record]) -> Drawing:
     run learns if its test accuracy exceeds {limit} after the last step.
     """
     selected = _asynchronous_trainings(records)
-    values = {"batch": _batch_of_worker(selected[0]), "limit": f"{LEARNED_ACCURACY:.0%}"}
+    values = {"batch": selected[0].run.local_batch, "limit": f"{LEARNED_ACCURACY:.0%}"}
     outcomes = _outcomes(selected)
     return Drawing(_outcome_plot(outcomes), outcomes, values)
 
@@ -206,12 +206,8 @@ def _asynchronous_trainings(records: Sequence[Record]) -> list[Record]:
         and record.run.system.sync == "async"
         and record.run.workload.initial_limit is None
     ]
-    largest = max(map(_batch_of_worker, evaluated), default=0)
-    return [record for record in evaluated if _batch_of_worker(record) == largest]
-
-
-def _batch_of_worker(record: Record) -> int:
-    return record.run.global_batch // record.run.topology.workers
+    largest = max((record.run.local_batch for record in evaluated), default=0)
+    return [record for record in evaluated if record.run.local_batch == largest]
 
 
 def _outcomes(records: Sequence[Record]) -> pd.DataFrame:

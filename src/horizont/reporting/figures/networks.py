@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,10 +33,8 @@ _MAX_PANELS = 2
 
 
 def _has_networks(records: Sequence[Record]) -> bool:
-    workloads: dict[str, set[str]] = {}
-    for record in records:
-        workloads.setdefault(record.run.experiment, set()).add(record.run.workload_name)
-    return any(len(names) > 1 for names in workloads.values())
+    workloads = Counter(experiment for experiment, _ in by_workload(records))
+    return any(number > 1 for number in workloads.values())
 
 
 @figure(
