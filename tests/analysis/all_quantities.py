@@ -58,6 +58,9 @@ TABLES = (
 #: milliseconds.
 TOLERANCE_S, TOLERANCE_OF_STEP = 1e-6, 1e-3
 
+#: A row of a drill-down is the difference of two sums of phases, each off by half a microsecond.
+TOLERANCE_OF_DIFFERENCE_S = 5e-6
+
 
 def assert_equal_quantities(packed: Sequence[Record], original: Sequence[Record]) -> None:
     """Assert that all numbers are equal up to the microsecond, and all texts exactly."""
@@ -93,8 +96,13 @@ def _assert_close(seen: Any, expected: Any, where: str) -> None:
         for index, value in enumerate(expected):
             _assert_close(seen[index], value, f"{where}, {index}")
     elif isinstance(expected, float):
-        absolute = TOLERANCE_OF_STEP if where.endswith("fraction") else TOLERANCE_S
-        close = pytest.approx(expected, rel=TOLERANCE_OF_STEP, abs=absolute, nan_ok=True)
+        close = pytest.approx(expected, rel=TOLERANCE_OF_STEP, abs=_tolerance(where), nan_ok=True)
         assert seen == close, where
     else:
         assert seen == expected or (pd.isna(seen) and pd.isna(expected)), where
+
+
+def _tolerance(where: str) -> float:
+    if where.endswith("fraction"):
+        return TOLERANCE_OF_STEP
+    return TOLERANCE_OF_DIFFERENCE_S if where.startswith("drilldowns") else TOLERANCE_S
