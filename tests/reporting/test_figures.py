@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -211,9 +212,16 @@ def test_resources_show_every_process_and_segment(records):
     assert "CPU, % of a core: whole cluster" in text
 
 
-def test_every_run_has_one_resource_figure(records):
-    outputs = [*resource_figures(records).items, *other_resource_figures(records).items]
-    assert len({output.name for output in outputs}) == len(outputs) == 4 * 3
+def test_of_a_sweep_the_first_and_the_largest_run_are_shown(records):
+    """A figure for each of its runs would be some megabytes."""
+    assert other_resource_figures(records).items == ()
+    last = next(record for record in reversed(records) if record.ok)
+    run = last.run.model_copy(update={"global_batch": 2 * last.run.global_batch})
+    larger = [replace(record, run=run) if record == last else record for record in records]
+    (output,) = other_resource_figures(larger).items
+    assert last.run.system.slug in output.name
+    assert output.name not in {other.name for other in resource_figures(larger).items}
+    assert f"(block {last.run.block + 1}" in output.caption
 
 
 def test_a_distance_beyond_its_bound_has_a_ring():

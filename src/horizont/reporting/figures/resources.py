@@ -44,13 +44,20 @@ def resource_figures(records: Sequence[Record]) -> Stack:
     return Stack(tuple(run_resource_figure(record, record.run.system.slug) for record in runs))
 
 
-@table("other_resources", title="Resources of the other runs")
+@table("other_resources", title="Resources of the largest and the failed runs")
 def other_resource_figures(records: Sequence[Record]) -> Stack:
-    """Plot the resources of all other runs that were sampled, including failed ones."""
-    shown = first_successful_runs(records)
+    """Plot the resources of the largest run of each system, if not the first, and of failed ones.
+
+    A figure for each run of a sweep would be some megabytes.
+    """
+    first = first_successful_runs(records)
+    largest = first_successful_runs(records, largest=True)
     order = systems_of(records)
-    others = [record for record in records if record not in shown]
-    others.sort(key=lambda record: order.index(record.run.system.name))
+    failed = sorted(
+        (record for record in records if not record.ok),
+        key=lambda record: order.index(record.run.system.name),
+    )
+    others = [record for record in largest if record not in first] + failed
     sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(
         tuple(
@@ -71,13 +78,27 @@ def resource_table(records: Sequence[Record]) -> TableOutput:
     return format_table(pd.concat(totals) if totals else pd.DataFrame(columns=columns), columns)
 
 
-def first_successful_runs(records: Sequence[Record]) -> list[Record]:
-    """Select the first successful run of each system, in the order of systems."""
+def first_successful_runs(records: Sequence[Record], *, largest: bool = False) -> list[Record]:
+    """Select the first successful run of each system, in the order of systems.
+
+    Parameters
+    ----------
+    largest
+        Only of the runs with the most workers and, among these, the most examples in a batch.
+    """
     first: dict[str, Record] = {}
-    for record in sorted(records, key=lambda record: record.run.block):
+    for record in sorted(records, key=_largest_first if largest else _by_block):
         if record.ok:
             first.setdefault(record.run.system.name, record)
     return [first[name] for name in systems_of(list(first.values()))]
+
+
+def _by_block(record: Record) -> int:
+    return record.run.block
+
+
+def _largest_first(record: Record) -> tuple[int, int, int]:
+    return -record.run.topology.workers, -record.run.global_batch, record.run.block
 
 
 @figure("resources-{name}")
