@@ -123,6 +123,20 @@ def test_emulated_hosts_precede_the_processes_of_this_machine(records: list[Reco
     assert (cell.winner, cell.runner_up) == slow
 
 
+def test_one_process_with_whole_cpus_precedes_one_with_a_quota(records: list[Record]) -> None:
+    """Experiments on emulated hosts have baselines with the quota of a host."""
+    whole = [run for run in records if run.run.system.is_local]
+    quotas = []
+    for one in whole:
+        topology = one.run.topology.model_copy(update={"cpus_per_host": 0.5})
+        run = one.run.model_copy(update={"experiment": "cluster", "topology": topology})
+        folder = one.folder.with_name(f"{one.folder.name}-quota")
+        quotas.append(dataclasses.replace(one, run=run, folder=folder))
+    (expected,) = answers(whole, VERIFIED)
+    (answer,) = answers([*whole, *quotas, quotas[0]], VERIFIED)
+    assert answer.cells[ONE] == expected.cells[ONE]
+
+
 def test_survivors_complete_after_the_loss_of_a_worker(tmp_path: Path) -> None:
     fault = {"kind": "kill", "target": "worker", "rank": 1}
     worker = process("worker-0", "completed", 7)

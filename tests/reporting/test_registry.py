@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from record_maker import make_study
 
+from horizont.config.experiment import Overrides
 from horizont.errors import UserError
 from horizont.reporting.figures.communication import distribution_cost_table
 from horizont.reporting.output import FigureOutput, TableOutput
@@ -93,6 +95,19 @@ def test_the_page_of_an_experiment(records, shown):
     assert "20 warm-up, 80 timed, 30 instrumented" in setup.html()
     assert len(runs.cells) == len(records)
     assert published == [True]
+
+
+def test_the_tables_of_a_page_have_the_overrides_of_its_workload(records, shown):
+    page = make_page(records)
+    overrides = {page.workload: Overrides(systems=("jax/local",), blocks=2)}
+    experiment = page.study.experiment(page.experiment).model_copy(update={"overrides": overrides})
+    experiments = {**page.study.experiments, page.experiment: experiment}
+    page = replace(page, study=page.study.model_copy(update={"experiments": experiments}))
+    page.show("systems")
+    page.show("setup")
+    systems, setup = shown
+    assert list(systems.cells["system"]) == ["JAX, one process"]
+    assert setup.cells.loc[setup.cells.iloc[:, 0] == "blocks"].iloc[0, 1] == "2"
 
 
 def test_the_title_of_a_view_names_the_experiment(records, shown):

@@ -79,8 +79,9 @@ def answers(
 ) -> list[Answer]:
     """Find the best systems of each workload that has records, in their order.
 
-    The systems compete in their default variants. Several workers are those on emulated hosts, or
-    else the processes of this machine.
+    The systems compete in their default variants. One process has whole CPUs, or else the quota of
+    an emulated host. Several workers are those on emulated hosts, or else the processes of this
+    machine.
 
     Parameters
     ----------
@@ -104,6 +105,7 @@ def answers(
 def _answer(workload: str, records: list[Record], certificate: CertificateStatus) -> Answer:
     trained = [record for record in records if record.ok and record.run.fault is None]
     one = [record for record in trained if record.run.system.is_local]
+    one = [record for record in one if record.run.topology.cpus_per_host is None] or one
     several = [record for record in trained if not record.run.system.is_local]
     several = [record for record in several if record.has("byte_counters")] or several
     one, several = (largest_comparable_group(group) if group else [] for group in (one, several))

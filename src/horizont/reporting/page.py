@@ -45,8 +45,8 @@ class ExperimentPage:
 
     @cached_property
     def settings(self) -> Experiment:
-        """The settings of the experiment."""
-        return self.study.experiment(self.experiment)
+        """The settings of the experiment, with its overrides for the workload."""
+        return self.study.experiment(self.experiment).on(self.workload)
 
     def title(self) -> None:
         """Show the title: the workload, in a view after the experiment."""

@@ -35,9 +35,8 @@ _PLACEMENTS = {"colocated": "on the workers' hosts", "dedicated": "on dedicated 
 
 
 @table("setup", title="Setup")
-def setup_table(settings: Experiment, workload: str) -> TableOutput:
+def setup_table(settings: Experiment) -> TableOutput:
     """Build the table of an experiment's settings on a workload."""
-    settings = settings.on(workload)
     steps, sweep, topology = settings.steps, settings.sweep, settings.topology
     exchange, examples = settings.gradient_exchange, settings.evaluation.examples
     has_workers = topology.workers > 1 or "workers" in sweep
@@ -107,9 +106,9 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
     "the same limits.",
     needs=lambda records: any(r.run.topology.launcher != DEFAULT_LAUNCHER for r in records),
 )
-def host_table(settings: Experiment, workload: str) -> TableOutput:
+def host_table(settings: Experiment) -> TableOutput:
     """Build the table of the hosts of an experiment."""
-    topology, sweep = settings.topology, settings.on(workload).sweep
+    topology, sweep = settings.topology, settings.sweep
     hosts = [f"{topology.hosts}" if topology.hosts else "one per worker"]
     if topology.servers:
         hosts += [f"servers {_PLACEMENTS[topology.placement]}"]

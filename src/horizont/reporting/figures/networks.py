@@ -28,6 +28,9 @@ from horizont.reporting.tables import format_interval, format_number, text_table
 #: Of a workload's row, in inches.
 _ROW_HEIGHT = 0.4
 
+#: The names of variants are too long for three.
+_LEGEND_COLUMNS = 2
+
 #: Experiments beside each other.
 _MAX_PANELS = 2
 
@@ -86,7 +89,7 @@ def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
     times = times[times["experiment"].isin(experiments)]
     order = [name for name in study.workloads if name in set(times["workload"])]
     systems = list(dict.fromkeys(times["system"]))
-    legend_rows = -(-len(systems) // 3)
+    legend_rows = -(-len(systems) // _LEGEND_COLUMNS)
     plot = style.new_figure(0.7 + 0.2 * legend_rows + _ROW_HEIGHT * len(order))
     panels = plot.subplots(1, len(experiments), squeeze=False, sharey=True)[0]
     for axes, experiment in zip(panels, experiments, strict=True):
@@ -97,7 +100,7 @@ def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
     panels[0].set_yticks(range(len(order)), labels=list(names))
     panels[0].set_ylim(len(order) - 0.5, -0.5)
     handles = [style.system_legend_line(name, marker=True) for name in systems]
-    style.legend_above(plot, handles, 3)
+    style.legend_above(plot, handles, _LEGEND_COLUMNS)
     return plot
 
 
@@ -158,7 +161,7 @@ def communication_growth_figure(records: Sequence[Record]) -> Drawing:
     axes.set_xlabel("weights, MiB")
     axes.set_ylabel("milliseconds per step")
     handles = [style.system_legend_line(system, marker=True) for system in systems]
-    style.legend_above(plot, handles, 2, handlelength=2.4)
+    style.legend_above(plot, handles, _LEGEND_COLUMNS, handlelength=2.4)
     return Drawing(plot, points)
 
 
