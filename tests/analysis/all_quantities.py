@@ -60,7 +60,7 @@ TOLERANCE_S, TOLERANCE_OF_STEP = 1e-6, 1e-3
 
 #: A row of a drill-down is the difference of two sums of phases, each off by half a microsecond.
 #: The t interval of two blocks is 6 times as wide as these are apart.
-TOLERANCE_OF_DIFFERENCE_S = 3e-5
+TOLERANCE_OF_DIFFERENCE_S, TOLERANCE_OF_INTERVAL_S = 5e-6, 3e-5
 
 #: Columns of a drill-down that follow from its differences; where that of the whole step is some
 #: microseconds, the fractions of it are arbitrary.
@@ -113,4 +113,7 @@ def _assert_close(seen: Any, expected: Any, where: str) -> None:
 def _tolerance(where: str) -> float:
     if where.endswith("fraction"):
         return TOLERANCE_OF_STEP
-    return TOLERANCE_OF_DIFFERENCE_S if where.startswith("drilldowns") else TOLERANCE_S
+    if not where.startswith("drilldowns"):
+        return TOLERANCE_S
+    is_limit = where.endswith(("low_s", "high_s"))
+    return TOLERANCE_OF_INTERVAL_S if is_limit else TOLERANCE_OF_DIFFERENCE_S

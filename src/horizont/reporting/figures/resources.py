@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import resources
-from horizont.analysis.runs import systems_of
+from horizont.analysis.runs import by_system
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
@@ -51,13 +52,12 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
     A figure for each run of a sweep would be some megabytes.
     """
     first = first_successful_runs(records)
-    largest = first_successful_runs(records, largest=True)
-    order = systems_of(records)
-    failed = sorted(
-        (record for record in records if not record.ok),
-        key=lambda record: order.index(record.run.system.name),
-    )
-    others = [record for record in largest if record not in first] + failed
+    successful = by_system([record for record in records if record.ok])
+    failed = by_system([record for record in records if not record.ok])
+    # Of equally large runs the first one.
+    largest = [max(runs, key=_size) for runs in successful.values()]
+    others = [record for record in largest if record not in first]
+    others += chain.from_iterable(failed.values())
     sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(
         tuple(
@@ -78,27 +78,15 @@ def resource_table(records: Sequence[Record]) -> TableOutput:
     return format_table(pd.concat(totals) if totals else pd.DataFrame(columns=columns), columns)
 
 
-def first_successful_runs(records: Sequence[Record], *, largest: bool = False) -> list[Record]:
-    """Select the first successful run of each system, in the order of systems.
-
-    Parameters
-    ----------
-    largest
-        Only of the runs with the most workers and, among these, the most examples in a batch.
-    """
-    first: dict[str, Record] = {}
-    for record in sorted(records, key=_largest_first if largest else _by_block):
-        if record.ok:
-            first.setdefault(record.run.system.name, record)
-    return [first[name] for name in systems_of(list(first.values()))]
+def first_successful_runs(records: Sequence[Record]) -> list[Record]:
+    """Select the first successful run of each system, in the order of systems."""
+    successful = by_system([record for record in records if record.ok])
+    return [runs[0] for runs in successful.values()]
 
 
-def _by_block(record: Record) -> int:
-    return record.run.block
-
-
-def _largest_first(record: Record) -> tuple[int, int, int]:
-    return -record.run.topology.workers, -record.run.global_batch, record.run.block
+def _size(record: Record) -> tuple[int, int]:
+    """Return the workers of a run and the examples of its batch."""
+    return record.run.topology.workers, record.run.global_batch
 
 
 @figure("resources-{name}")
