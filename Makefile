@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
 TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help env repro book test chaos check lab bench format lock clean
+.PHONY: help env repro book test chaos networks check lab bench format lock clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -26,6 +26,9 @@ test: env       ## lint, types, and the test suite; TESTS=path for some tests
 
 chaos: env      ## all tests that kill or pause processes; the suite has eight of them
 	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py
+
+networks: env   ## compare whole networks in all frameworks; the suite compares their blocks
+	@HORIZONT_NETWORKS=all $(BIN)/python -m pytest tests/frameworks/test_equivalence_runs.py
 
 check: env      ## lint and types only
 	@$(BIN)/ruff check --quiet .

@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[1]
 #: Where the interpreters of the frameworks find Horizont and the programs of the tests.
 PROGRAM_PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
-#: Registers a small network with batch norm in every process that has the folder on its path.
-NORMED = ROOT / "tests" / "frameworks" / "normed"
+#: Registers small networks in every process that has the folder on its path.
+SMALL_NETWORKS = ROOT / "tests" / "frameworks" / "small_networks"
 
 #: Marks of tests that take long, the longest first.
 URGENT = ("pipeline", "framework")
@@ -63,13 +63,17 @@ def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the folder where JAX finds the programs that another test compiled."""
+    """Set the variables of all test processes and of what they start."""
     if hasattr(config, "workerinput"):
         return  # a test process inherits the variables
     folder = tempfile.TemporaryDirectory(prefix="horizont-programs-")
     config.add_cleanup(folder.cleanup)
+    # XLA compiles quickly: without optimisation, and no program twice.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder.name)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    # Two test processes share the cores, where threads of BLAS would wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -135,13 +139,15 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def normed_network() -> Iterator[str]:
-    """Register a small network with batch norm, and return its name."""
+def small_networks() -> Iterator[None]:
+    """Register `normed`, with batch norm, and `blocks`, with the blocks of the deep networks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(NORMED)
-        patch.setenv("PYTHONPATH", str(NORMED))
-        patch.setitem(NETWORKS, "normed", importlib.import_module("normed").build_normed)
-        yield "normed"
+        patch.syspath_prepend(SMALL_NETWORKS)
+        patch.setenv("PYTHONPATH", str(SMALL_NETWORKS))
+        for name in ("normed", "blocks"):
+            build = getattr(importlib.import_module(name), f"build_{name}")
+            patch.setitem(NETWORKS, name, build)
+        yield
 
 
 def run_in_framework(framework: str, *words: str | Path, timeout_s: float = 300) -> str:

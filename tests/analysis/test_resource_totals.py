@@ -119,10 +119,10 @@ def test_a_process_sampled_for_a_moment_has_no_cpu(tmp_path):
     assert totals.loc["worker-1", "cpu_mean"] == pytest.approx(50.0)
 
 
-@pytest.mark.framework("pytorch")
+@pytest.mark.framework("mxnet")
 def test_the_cpu_of_a_real_run_agrees_with_its_counters(tmp_path, small_cifar):
     steps = {"warmup": 2, "timed": 1000, "instrumented": 2}
-    run = small_run(steps=steps, sampler_hz=20)
+    run = small_run("mxnet/local", steps=steps, sampler_hz=20)
     record = execute(run, "key", RunPaths(tmp_path, small_cifar, {}), lambda done, planned: None)
     assert record.ok, record.result.reason
     begin_s, end_s = common_window(record.steps().to_pandas())

@@ -15,7 +15,7 @@ from horizont.launchers.execute import RunPaths, execute
 from horizont.networks.catalogue import build_network
 from horizont.networks.weights import initial_weights
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left", "normed_network")]
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left", "small_networks")]
 
 SYNC = [name for name in SYSTEMS if "/sync/" in name]
 NORMED = {"network": "normed", "dataset": "cifar10", "optimizer": {"learning_rate": 1e-2}}
@@ -29,7 +29,7 @@ def normed_run(system: str) -> Run:
 
 @pytest.fixture(scope="module")
 def ghost(
-    tmp_path_factory: pytest.TempPathFactory, small_cifar: Path, normed_network: str
+    tmp_path_factory: pytest.TempPathFactory, small_cifar: Path, small_networks: None
 ) -> dict[str, np.ndarray]:
     """Run the steps by hand, each worker's examples separately."""
     if installed_version("pytorch") is None:

@@ -1,6 +1,8 @@
-"""Every network, small: scores, gradients and first steps are the same in all frameworks."""
+"""Scores, gradients and first steps of the deep networks are the same in all frameworks."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 import yaml
@@ -13,30 +15,41 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.verify import TRACE_RUNS, VARIANT_TRACE_RUNS, checker_for, variants_of
 
-pytestmark = pytest.mark.framework
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("small_networks")]
 
-#: Update rules. Other tests compare the LeNets and the language model. The full AlexNet has the
-#: layers of the small one, ResNet-50 those of ResNet-18; the workflow compares them, which takes
-#: longer. AlexNet, whose weights take half a gigabyte, has a rule without state.
-RULES = {
+#: Update rules of the networks that are compared whole, which takes minutes. The full AlexNet has
+#: the layers of the small one, ResNet-50 those of ResNet-18. AlexNet, whose weights take half a
+#: gigabyte, has a rule without state.
+WHOLE = {
     "alexnet-small": {"learning_rate": 1e-3},
     "inception": {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True},
     "resnet18": {"learning_rate": 1e-3, "momentum": 0.9},
 }
+#: A network of all their blocks. Other tests compare the LeNets and the language model.
+RULES = {"blocks": {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}, **WHOLE}
+NEEDS_MINUTES = pytest.mark.skipif(
+    os.environ.get("HORIZONT_NETWORKS") != "all",
+    reason="`make networks` compares whole networks; the suite compares their blocks",
+)
 
 
 @pytest.fixture(scope="module")
-def study_root(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+def study_root(tmp_path_factory: pytest.TempPathFactory, small_networks: None) -> Paths:
     paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     values["equivalence"] = {"batch": 4, "at_steps": [1], "workloads": ["lenet5-cifar10"]}
+    values["workloads"]["blocks-cifar10"] = {
+        "network": "blocks", "dataset": "cifar10", "upscale": 4
+    }  # fmt: skip
     for network, rule in RULES.items():
         values["workloads"][f"{network}-cifar10"]["optimizer"] = rule
     paths.params.write_text(yaml.safe_dump(values))
     return paths
 
 
-@pytest.mark.parametrize("network", RULES)
+@pytest.mark.parametrize(
+    "network", ["blocks", *(pytest.param(name, marks=NEEDS_MINUTES) for name in WHOLE)]
+)
 def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
     checker = checker_for(f"{network}-cifar10", study_root)
     traces = checker.train(dict.fromkeys(FRAMEWORKS, TRACE_RUNS[:1]), "compared")
@@ -69,7 +82,7 @@ def test_a_variant_has_its_own_certificate(study_root: Paths) -> None:
 
 
 def test_every_kind_of_network_is_compared_somewhere() -> None:
-    assert set(NETWORKS) >= {*RULES, "lenet", "lenet5", "lstm"}
+    assert set(NETWORKS) >= {*WHOLE, "lenet", "lenet5", "lstm"}
 
 
 def test_a_step_is_compared_at_each_swept_learning_rate(study_root: Paths) -> None:

@@ -18,7 +18,7 @@ from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("normed_network")]
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("small_networks")]
 
 #: The first tensor in which each mutation must show, by the quantity.
 TENSORS = {
@@ -39,13 +39,13 @@ def test_every_mutation_is_described() -> None:
 
 
 @pytest.fixture(scope="module")
-def study_root(tmp_path_factory: pytest.TempPathFactory, normed_network: str) -> Paths:
+def study_root(tmp_path_factory: pytest.TempPathFactory, small_networks: None) -> Paths:
     paths = tiny_study_of_all_frameworks(tmp_path_factory)
     values = yaml.safe_load(paths.params.read_text())
     adam = {"name": "adam", "learning_rate": 1e-3}
     values["workloads"]["lenet5-cifar10"]["optimizer"] = adam
     values["workloads"]["normed-cifar10"] = {
-        "network": normed_network, "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}
+        "network": "normed", "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}
     }  # fmt: skip
     paths.params.write_text(yaml.safe_dump(values))
     return paths

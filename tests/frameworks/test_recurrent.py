@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
@@ -9,6 +12,7 @@ from tests.conftest import tiny_study_of_all_frameworks
 
 from horizont.config.mutations import MUTATIONS
 from horizont.config.system import FRAMEWORKS
+from horizont.data.catalogue import DATASETS
 from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
@@ -16,6 +20,8 @@ from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 WORKLOAD = "lstm-ptb"
+#: Instead of 10,000 words, whose table is most of the model.
+WORDS = 500
 #: All in one process. Other tests follow LeNet-5 through all of float32.
 RUNS = [
     run
@@ -23,6 +29,13 @@ RUNS = [
     if run.dtype == "float64"
     or (run.path == "plain" and run.perturbation in ("none", "weight_ulp"))
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_vocabulary() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DATASETS, "ptb", replace(DATASETS["ptb"], classes=WORDS))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -234,30 +234,23 @@ def test_pinned_hosts_stay_on_their_cpus(tmp_path: Path) -> None:
     assert found == [f"[{available[number % len(available)]}]" for number in range(len(found))]
 
 
-@pytest.mark.parametrize(
-    "system",
-    [
-        pytest.param(name, marks=pytest.mark.framework(name.partition("/")[0]))
-        for name in ("pytorch/sync/allreduce", "jax/sync/allreduce")
-    ],
-)
+@pytest.mark.framework("pytorch", "jax")
 @needs_hosts
 @pytest.mark.usefixtures("nothing_left", "no_hosts_left")
-def test_two_runs_at_once_count_their_own_bytes(
-    system: str, tmp_path: Path, small_cifar: Path
-) -> None:
+def test_two_runs_at_once_count_their_own_bytes(tmp_path: Path, small_cifar: Path) -> None:
     steps = {"warmup": 1, "timed": 40, "instrumented": 2}
     topology = {"launcher": "emulated", "workers": 3, "link": {"rate_mbit": 1000}}
-    run = small_run(system, topology=topology, global_batch=24, steps=steps)
-    run = run.model_copy(update={"sampler_hz": 20})
+    arguments = {}
+    for name, system in (("own", "pytorch/sync/allreduce"), ("other", "jax/sync/allreduce")):
+        run = small_run(system, topology=topology, global_batch=24, steps=steps, sampler_hz=20)
+        (tmp_path / f"{name}-run.json").write_text(run.model_dump_json())
+        arguments[name] = [str(tmp_path / f"{name}-run.json"), str(small_cifar)]
     script = "import sys; from tests.launchers.test_emulated import one_run; one_run(*sys.argv[1:])"
-    (tmp_path / "run.json").write_text(run.model_dump_json())
-    arguments = [str(tmp_path / "run.json"), str(small_cifar)]
     with subprocess.Popen(
-        [sys.executable, "-c", script, *arguments, str(tmp_path / "other")], cwd=ROOT
+        [sys.executable, "-c", script, *arguments["other"], str(tmp_path / "other")], cwd=ROOT
     ) as other:
-        own = one_run(*arguments, str(tmp_path / "own"))
-        assert other.wait(60) == 0
+        own = one_run(*arguments["own"], str(tmp_path / "own"))
+        assert other.wait(120) == 0
     hosts = {f"host-{rank}" for rank in range(3)}
     weights = 62_006 * 4
     # A ring of three sends 2 * (3 - 1) / 3 of the gradients from each worker at each step; at the

@@ -22,7 +22,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.progress import Progress
 from horizont.workflow.reference import pack_experiment
 
-pytestmark = pytest.mark.framework("pytorch")
+pytestmark = pytest.mark.framework("mxnet")  # starts fastest
 
 LEAST_DRIFT, LARGEST_DRIFT = 1e-9, 0.999
 
@@ -32,13 +32,13 @@ def study_with_anchor(paths: Paths, max_drift: float) -> Path:
     values = yaml.safe_load(paths.params.read_text())
     values["anchor"] = {
         "workload": "lenet5-cifar10",
-        "system": "pytorch/local",
+        "system": "mxnet/local",
         "batch": 8,
         "steps": {"warmup": 1, "timed": 20},
         "max_drift": max_drift,
     }
     steps = {"warmup": 2, "timed": 8}
-    values["experiments"]["local"] |= {"systems": ["pytorch/local"], "views": [], "steps": steps}
+    values["experiments"]["local"] |= {"systems": ["mxnet/local"], "views": [], "steps": steps}
     paths.params.write_text(yaml.safe_dump(values))
     return paths.records("local", "lenet5-cifar10")
 
