@@ -68,10 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return  # a test process inherits the variables
     folder = tempfile.TemporaryDirectory(prefix="horizont-programs-")
     config.add_cleanup(folder.cleanup)
-    # XLA compiles quickly: without optimisation, and no program twice.
+    # JAX compiles no program twice.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder.name)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     # Two test processes share the cores, where threads of BLAS would wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
