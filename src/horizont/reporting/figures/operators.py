@@ -21,17 +21,17 @@ from horizont.config.system import FRAMEWORKS
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting import labels, style
-from horizont.reporting.figures.phases import legend_patch, stacked_bar
+from horizont.reporting.figures.elements import (
+    fill_legend,
+    panel_grid,
+    stacked_bar,
+    system_rows,
+)
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table, format_wide, text_table
 
-_BAR_HEIGHT = 0.6
-
-#: The matrix has that many networks beside each other.
-_MATRIX_COLUMNS = 3
-
-#: It leaves out classes with a smaller part of every step.
+#: The matrix leaves out classes with a smaller part of every step.
 _LEAST_FRACTION = 0.05
 
 #: Ratios from 1 to the largest with a colour of its own, on a logarithmic scale.
@@ -56,17 +56,15 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     if classes.empty:
         raise UserError("steps.profiled", 0, "at least 1, and a run that succeeded")
     systems = list(dict.fromkeys(classes["system"]))
-    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 1.75)
-    axes = style.row_axes(plot, systems)
+    plot, axes = system_rows(systems, 1.75)
     for row, system in enumerate(systems):
         own = classes[classes["system"] == system]
-        fills = own["operator_class"].map(style.operator_class_style)
-        stacked_bar(axes, row, zip(own["self_s"] * 1e3, fills, strict=True), _BAR_HEIGHT)
+        fills = own["operator_class"].map(style.operator_class_fill)
+        stacked_bar(axes, row, zip(own["self_s"] * 1e3, fills, strict=True), 0.6)
     axes.set_xlabel("milliseconds per step")
     axes.set_xlim(left=0)
-    names = dict.fromkeys(classes["operator_class"])
-    handles = [legend_patch(style.operator_class_style(name), name) for name in names]
-    style.legend_above(plot, handles, 3, columnspacing=1.4)
+    fills = {name: style.operator_class_fill(name) for name in classes["operator_class"]}
+    style.legend_above(plot, fill_legend(fills), 3, columnspacing=1.4)
     return Drawing(plot, classes)
 
 
@@ -88,17 +86,14 @@ def operator_matrix(records: Sequence[Record]) -> Drawing:
     shown = times[times["operator_class"].isin(classes)]
     workloads = list(dict.fromkeys(times["workload"]))
     frameworks = [name for name in FRAMEWORKS if name in set(times["framework"])]
-    columns = min(len(workloads), _MATRIX_COLUMNS)
-    rows = -(-len(workloads) // columns)
-    width = 1.75 + (style.FIGURE_WIDTH - 1.75) * columns / _MATRIX_COLUMNS
-    plot = style.new_figure(rows * (0.24 * len(classes) + 1.0), width)
-    panels = list(plot.subplots(rows, columns, squeeze=False, sharey=True).flat)
-    for axes, workload in zip(panels, workloads, strict=False):
+    row_height = 0.24 * len(classes) + 1.0
+    plot, panels = panel_grid(len(workloads), 3, row_height, margin=0, sharey=True)
+    # Fields have the same width in a figure of fewer columns.
+    plot.set_figwidth(1.75 + (style.FIGURE_WIDTH - 1.75) * min(len(workloads), 3) / 3)
+    for axes, workload in zip(panels, workloads, strict=True):
         own = shown[shown["workload"] == workload]
         _plot_ratios(axes, own, classes, frameworks)
         axes.set_title(labels.workload_label_from_name(workload).replace(" on ", "\non "), pad=6)
-    for axes in panels[len(workloads) :]:
-        axes.set_axis_off()
     return Drawing(plot, times, {"least": _LEAST_FRACTION})
 
 
