@@ -10,12 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from horizont.analysis.communication import (
-    distribution_cost,
-    link_utilisation,
-    staleness,
-    traffic,
-)
+from horizont.analysis.communication import distribution_cost, link_utilisation, staleness, traffic
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.figures.elements import label_rows, system_legend_line

@@ -132,17 +132,11 @@ def margin_figure(certificates: Sequence[EquivalenceCertificate]) -> Drawing:
     names = list(dict.fromkeys(margins["workload"]))
     plot = style.new_figure(0.9 + 0.33 * len(names))
     axes = plot.subplots()
-    for (dtype, workload), own in margins.groupby(["dtype", "workload"]):
-        is_double = dtype == "float64"
-        axes.plot(
-            own["used"].clip(lower=_LEAST_MARGIN),
-            [names.index(workload) + (-0.14 if is_double else 0.14)] * len(own),
-            "o",
-            markersize=4.5,
-            alpha=0.8,
-            color=style.PAIR_COLOURS[0],
-            fillstyle="full" if is_double else "none",
-        )
+    for dtype, own in margins.groupby("dtype"):
+        shift, fill = (-0.14, "full") if dtype == "float64" else (0.14, "none")
+        marker: dict[str, Any] = {"color": style.PAIR_COLOURS[0], "alpha": 0.8, "markersize": 4.5}
+        used = own["used"].clip(lower=_LEAST_MARGIN)
+        axes.plot(used, own["workload"].map(names.index) + shift, "o", fillstyle=fill, **marker)
     axes.axvline(1.0, color=style.FOREGROUND, linewidth=1.4)
     axes.set_xscale("log")
     style.grid_axis(axes, "x")

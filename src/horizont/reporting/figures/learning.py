@@ -9,13 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis.learning import (
-    evaluations,
-    final_metrics,
-    losses,
-    smoothed,
-    time_to_loss,
-)
+from horizont.analysis.learning import evaluations, final_metrics, losses, smoothed, time_to_loss
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels, style

@@ -11,11 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from horizont.analysis.network_growth import (
-    MIN_SIZES,
-    communication_by_size,
-    communication_fits,
-)
+from horizont.analysis.network_growth import MIN_SIZES, communication_by_size, communication_fits
 from horizont.analysis.runs import by_workload, concat_tables
 from horizont.analysis.throughput import throughput_by_system
 from horizont.config.study import Study
@@ -57,25 +53,20 @@ def _relative_times(study: Study, records: Sequence[Record]) -> pd.DataFrame:
 
     ``experiment, workload, system``, ``ratio`` with ``low`` and ``high``.
     """
-    tables = []
     groups = by_workload(records)
-    for name, experiment in study.experiments.items():
-        if experiment.kind != "training" or len(experiment.workloads) < 2:
-            continue
-        for workload in experiment.workloads:
-            own = groups.get((name, workload))
-            rates = throughput_by_system(own) if own else pd.DataFrame()
-            if len(rates):
-                best = rates["examples_per_s"].max()
-                ratios = {
-                    "ratio": best / rates["examples_per_s"],
-                    "low": best / rates["high"],
-                    "high": best / rates["low"],
-                }
-                keys = ["experiment", "workload", "system"]
-                tables.append(rates[keys].assign(**ratios).dropna(subset="ratio"))
-    columns = ["experiment", "workload", "system", "ratio", "low", "high"]
-    return concat_tables(tables, columns)
+    tables = [
+        throughput_by_system(groups[name, workload])
+        for name, experiment in study.experiments.items()
+        if experiment.kind == "training" and len(experiment.workloads) > 1
+        for workload in experiment.workloads
+        if (name, workload) in groups
+    ]
+    keys = ["experiment", "workload", "system"]
+    rates = concat_tables(tables, [*keys, "examples_per_s", "low", "high"])
+    best = rates.groupby(keys[:2])["examples_per_s"].transform("max")
+    columns = {"ratio": "examples_per_s", "low": "high", "high": "low"}
+    ratios = {name: best / rates[inverse] for name, inverse in columns.items()}
+    return rates[keys].assign(**ratios).dropna(subset="ratio")
 
 
 def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:

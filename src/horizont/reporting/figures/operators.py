@@ -21,12 +21,7 @@ from horizont.config.system import FRAMEWORKS
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting import labels, style
-from horizont.reporting.figures.elements import (
-    fill_legend,
-    panel_grid,
-    stacked_bar,
-    system_rows,
-)
+from horizont.reporting.figures.elements import fill_legend, panel_grid, stacked_bar, system_rows
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table, format_wide, text_table
@@ -34,8 +29,7 @@ from horizont.reporting.tables import format_table, format_wide, text_table
 #: The matrix leaves out classes with a smaller part of every step.
 _LEAST_FRACTION = 0.05
 
-#: Ratios from 1 to the largest with a colour of its own, on a logarithmic scale.
-_LARGEST_RATIO = 10.0
+#: Of ratios from 1 to 10 on a logarithmic scale; larger ones have the last colour.
 _RATIO_COLOURS = LinearSegmentedColormap.from_list("ratio", ["#dcebf5", "#f3c98b", "#b23a2e"])
 
 #: Text on light and on dark fields, whose colours are those of every page.
@@ -99,7 +93,7 @@ def operator_matrix(records: Sequence[Record]) -> Drawing:
 
 def _plot_ratios(axes: Axes, times: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
     """Plot a field per class and framework, whose colour and number are the ratio."""
-    norm = LogNorm(1.0, _LARGEST_RATIO, clip=True)
+    norm = LogNorm(1.0, 10.0, clip=True)
     for name, framework, ratio in times[["operator_class", "framework", "ratio"]].to_numpy():
         row, column = rows.index(name), columns.index(framework)
         level = 0.0 if pd.isna(ratio) else float(norm(ratio))
@@ -129,21 +123,19 @@ def operator_class_table(records: Sequence[Record]) -> TableOutput:
 @table("slowest_operators", title="The slowest operators", needs=_is_profiled)
 def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableOutput:
     """Build the table of the slowest operators of each system, by their native names."""
-    operators = operator_table(records)
-    operators["self_ms"] = operators["self_s"] * 1e3
     steps_s = profiler_overhead(records).set_index("system")["profiled_s"]
     rows = [
         {
             "title": labels.single_process_label(str(system)),
-            "operator": operator.operator,
-            "class": operator.operator_class,
-            "inputs": _input_shapes(str(operator.shapes)),
-            "calls": f"{operator.calls:g}",
-            "ms": f"{operator.self_ms:.2f}",
-            "of the step": f"{operator.self_ms / steps_s[system] / 1e3:.1%}",
+            "operator": operator["operator"],
+            "class": operator["operator_class"],
+            "inputs": _input_shapes(operator["shapes"]),
+            "calls": f"{operator['calls']:g}",
+            "ms": f"{operator['self_s'] * 1e3:.2f}",
+            "of the step": f"{operator['self_s'] / steps_s[system]:.1%}",
         }
-        for system, own in operators.groupby("system", sort=False)
-        for operator in own.head(count).itertuples()
+        for system, own in operator_table(records).groupby("system", sort=False)
+        for operator in own.head(count).to_dict("records")
     ]
     return text_table(rows, ("calls", "ms", "of the step"), group_by="title")
 

@@ -48,16 +48,15 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
 
     A figure for each run of a sweep would be some megabytes.
     """
-    first = first_successful_runs(records)
-    successful = by_system([record for record in records if record.ok])
-    failed = by_system([record for record in records if not record.ok])
+    successful = by_system([record for record in records if record.ok]).values()
+    failed = by_system([record for record in records if not record.ok]).values()
     # Of equally large runs the first one.
     largest = [
         max(runs, key=lambda record: (record.run.topology.workers, record.run.global_batch))
-        for runs in successful.values()
+        for runs in successful
     ]
-    others = [record for record in largest if record not in first]
-    others += chain.from_iterable(failed.values())
+    first = first_successful_runs(records)
+    others = [record for record in largest if record not in first] + list(chain(*failed))
     sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(
         tuple(
