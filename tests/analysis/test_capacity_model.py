@@ -19,7 +19,7 @@ from horizont.records.files import write_table
 from horizont.records.record import RecordWriter, read_record
 from horizont.records.results import RunResult
 from horizont.reporting import style
-from horizont.reporting.figures.capacity import capacity_figure
+from horizont.reporting.figures.scaling import capacity_figure
 
 UPDATES = 8000
 SYSTEM = "pytorch/async/parameter_server"

@@ -18,7 +18,7 @@ from horizont.analysis.ten_epochs import extrapolation_errors, ten_epochs
 from horizont.records.files import write_table
 from horizont.records.record import Record
 from horizont.reporting.figures.operators import operator_matrix
-from horizont.reporting.figures.ten_epochs import (
+from horizont.reporting.figures.published import (
     extrapolation_table,
     ten_epochs_figure,
     ten_epochs_table,

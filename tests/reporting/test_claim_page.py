@@ -19,7 +19,7 @@ from horizont.reporting.claims import (
     claim_texts,
     published_vs_measured_figures,
 )
-from horizont.reporting.figures.claims import claim_grid
+from horizont.reporting.figures.published import claim_grid
 
 WORKLOAD = "lenet5-cifar10"
 ID = "N31"

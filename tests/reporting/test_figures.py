@@ -24,7 +24,6 @@ from horizont.networks.network import summary
 from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
 from horizont.reporting.figures import communication, scaling
-from horizont.reporting.figures.claims import VERDICT_STYLES, claim_grid
 from horizont.reporting.figures.equivalence import (
     check_table,
     distance_figure,
@@ -40,9 +39,14 @@ from horizont.reporting.figures.learning import (
     loss_figure,
 )
 from horizont.reporting.figures.networks import network_comparison_figure
-from horizont.reporting.figures.phases import phase_figure, phase_table, startup_figure
+from horizont.reporting.figures.phases import (
+    phase_figure,
+    phase_table,
+    startup_figure,
+    throughput_figure,
+)
+from horizont.reporting.figures.published import VERDICT_STYLES, claim_grid
 from horizont.reporting.figures.resources import other_resource_figures, resource_figures
-from horizont.reporting.figures.throughput import throughput_figure
 from horizont.reporting.figures.workload import SYNTHETIC_BANNER, image_samples, network_figure
 from horizont.reporting.output import FigureOutput
 from horizont.reporting.overview import overview_figure, speed_table

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 
 from horizont.reporting import output
 from horizont.reporting.figures.learning import loss_figure
-from horizont.reporting.figures.phases import phase_figure, startup_figure
+from horizont.reporting.figures.phases import phase_figure, startup_figure, throughput_figure
 from horizont.reporting.figures.resources import resource_figures
-from horizont.reporting.figures.throughput import throughput_figure
 
 
 def figure_output(data: pd.DataFrame | None = None) -> output.FigureOutput:

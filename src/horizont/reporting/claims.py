@@ -18,7 +18,7 @@ from horizont.analysis.claims.publications import (
 from horizont.config.system import FRAMEWORKS
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.figures.phases import published_vs_measured_figure
+from horizont.reporting.figures.published import published_vs_measured_figure
 from horizont.reporting.labels import capitalise
 from horizont.reporting.output import Bundle, Message, Stack, TableOutput, key_value_table
 from horizont.reporting.registry import table

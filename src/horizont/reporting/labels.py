@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from horizont.config.run import Run
@@ -76,11 +77,6 @@ def framework_of(system: str) -> str:
     return system.split("/", maxsplit=1)[0]
 
 
-def variant_of(system: str) -> str:
-    """Return the variant of a system, as in the settings; empty for the default one."""
-    return system.partition("+")[2]
-
-
 def framework_label(name: str) -> str:
     """Return the display name of a framework."""
     return framework_info(name).label if name in FRAMEWORKS else name
@@ -93,12 +89,12 @@ def _variant_label(framework: str, variant: str) -> str:
 
 def synchronisation_label(system: str) -> str:
     """Return what distinguishes a system within its framework: `synchronous, all-reduce`."""
-    _, sync, *architecture = system.partition("+")[0].split("/")
+    base, _, variant = system.partition("+")
+    framework, sync, *architecture = base.split("/")
     parts = ["one process"]
     if architecture:
         parts = [SYNC.get(sync, sync), ARCHITECTURES.get(architecture[0], architecture[0])]
-    variant = variant_of(system)
-    return ", ".join([*parts, _variant_label(framework_of(system), variant)] if variant else parts)
+    return ", ".join([*parts, _variant_label(framework, variant)] if variant else parts)
 
 
 def system_label(name: str) -> str:
@@ -118,13 +114,12 @@ def two_line_label(system: str) -> str:
 
 def short_labels(systems: list[str]) -> dict[str, str]:
     """Return labels for a sentence: the framework alone where it has no other system."""
-    names = list(dict.fromkeys(systems))
-    frameworks = [framework_of(name) for name in names]
+    counts = Counter(map(framework_of, dict.fromkeys(systems)))
     return {
-        name: framework_label(framework)
-        if frameworks.count(framework) == 1
+        name: framework_label(framework_of(name))
+        if counts[framework_of(name)] == 1
         else system_label_in_text(name)
-        for name, framework in zip(names, frameworks, strict=True)
+        for name in dict.fromkeys(systems)
     }
 
 
@@ -137,8 +132,7 @@ def trainer_label(name: str) -> str:
 
 def single_process_label(system: str) -> str:
     """Return a single-process system among others of its kind: `<framework> (<variant>)`."""
-    variant = variant_of(system)
-    return trainer_label(framework_of(system) + (f"+{variant}" if variant else ""))
+    return trainer_label(system.replace("/local", ""))
 
 
 def pair_label(name: str) -> str:
@@ -229,6 +223,11 @@ def _server_parts(run: Run) -> list[str]:
     topology = run.topology
     parts = [f"{topology.servers} servers"] if topology.servers > 1 else []
     return parts + (["dedicated servers"] if topology.placement == "dedicated" else [])
+
+
+def count_label(number: int, noun: str) -> str:
+    """Return a number of things: `1 worker`, `2 workers`."""
+    return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
 def cause_label(level: str, part: str) -> str:

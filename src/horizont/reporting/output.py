@@ -11,7 +11,7 @@ import html
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,19 +47,14 @@ Bundle = dict[str, Any]
 class FigureOutput:
     """A figure with its caption and the data that it was drawn from.
 
-    Attributes
-    ----------
-    name
-        Unique on its page: the figure's anchor, and the name of its CSV file.
-    is_left_out
-        Whether there is nothing to see; a page then has the caption only, which says why.
+    The name is unique on its page: the figure's anchor, and the name of its CSV file.
     """
 
     figure: Figure
     name: str
     caption: str
     data: pd.DataFrame | None = None
-    is_left_out: bool = False
+    is_left_out: bool = False  # there is nothing to see; a page has the caption, which says why
 
     def svg(self) -> str:
         """Return the figure as a standalone SVG document."""
@@ -95,42 +90,36 @@ class FigureOutput:
 
 @dataclass(frozen=True)
 class TableOutput:
-    """A table of formatted cells.
+    """A table of formatted cells, which are strings.
 
-    Attributes
-    ----------
-    cells
-        Strings only.
-    text_columns
-        Left-aligned columns; the others are right-aligned.
-    header
-        Whether the columns have headings; a table without them is not numbered.
-    groups
-        Headings between rows: number of the row below each heading -> heading.
-    measured
-        Whether the values come from the records of the page, which the caption then names.
-    title
-        Caption in the book; by default the heading of the section.
+    Columns are right-aligned unless they are of text. The values are measured if they come from the
+    records of the page, which the caption then names.
     """
 
     cells: pd.DataFrame
     text_columns: frozenset[str]
-    header: bool = True
-    groups: Mapping[int, str] = field(default_factory=dict)
+    header: bool = True  # a table without headings of columns is not numbered
+    groups: Mapping[int, str] = field(default_factory=dict)  # headings by the row below each
     measured: bool = True
-    title: str = ""
+    title: str = ""  # the caption in the book; by default the heading of the section
 
     def html(self) -> str:
         """Return the table as HTML."""
-        classes = ["hz-left" if name in self.text_columns else "" for name in self.cells.columns]
-        head = _table_row("th", list(self.cells.columns), classes) if self.header else ""
+        classes = [
+            ' class="hz-left"' if name in self.text_columns else "" for name in self.cells.columns
+        ]
+
+        def row(tag: str, cells: Iterable[str]) -> str:
+            parts = zip(cells, classes, strict=True)
+            return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for cell, kind in parts)
+
+        head = f"<tr>{row('th', self.cells.columns)}</tr>" if self.header else ""
         rows = []
         for number, cells in enumerate(self.cells.itertuples(index=False)):
             if number in self.groups:
-                heading = html.escape(self.groups[number])
-                group = f'<th colspan="{len(classes)}">{heading}</th>'
+                group = f'<th colspan="{len(classes)}">{html.escape(self.groups[number])}</th>'
                 rows.append(f'<tr class="hz-group">{group}</tr>')
-            rows.append(_table_row("td", list(cells), classes))
+            rows.append(f"<tr>{row('td', cells)}</tr>")
         body = "\n".join(rows)
         return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
@@ -145,28 +134,12 @@ class TableOutput:
         return bundle
 
 
-def _table_row(tag: str, cells: Sequence[str], classes: Sequence[str]) -> str:
-    parts = []
-    for cell, name in zip(cells, classes, strict=True):
-        attributes = f' class="{name}"' if name else ""
-        parts.append(f"<{tag}{attributes}>{html.escape(cell)}</{tag}>")
-    return f"<tr>{''.join(parts)}</tr>"
-
-
 @dataclass(frozen=True)
 class PageTitle:
-    """The title of a page, which the book takes from the metadata of the output.
-
-    Attributes
-    ----------
-    text
-        The subject of the page: ``LeNet-5 on CIFAR-10``.
-    facts
-        One line of conditions: optimizer, source of the data.
-    """
+    """The title of a page, which the book takes from the metadata of the output."""
 
     text: str
-    facts: str = ""
+    facts: str = ""  # a line of conditions: optimizer, source of the data
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
         text = f"**{self.text}**" + (f" · {self.facts}" if self.facts else "")

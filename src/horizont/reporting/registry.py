@@ -52,20 +52,12 @@ def no_drawing(reason: str) -> Drawing:
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered figure or table.
-
-    Attributes
-    ----------
-    title, text
-        Heading and paragraph above it in an optional section.
-    needs
-        Whether records have what it shows.
-    """
+    """A registered figure or table; its title and text are above it in an optional section."""
 
     function: Callable[..., Any]
     title: str
     text: str
-    needs: Condition
+    needs: Condition  # whether records have what it shows
 
     def __call__(self, available: Mapping[str, Any]) -> Any:
         """Call the function with those of the values that its parameters name."""
@@ -130,13 +122,7 @@ def _register(name: str, entry: Entry) -> None:
 
 
 def find_entry(name: str) -> Entry:
-    """Return the figure or table with a name.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """Return the figure or table with a name; raise a `UserError` if there is none."""
     if name not in _ENTRIES:
         from horizont.reporting import figures
 

@@ -10,7 +10,6 @@ colours of the data are readable on white and on near-black.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -18,14 +17,11 @@ from typing import Any, Literal
 import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from horizont.config.system import DEFAULT, framework_info, parse_system
-from horizont.reporting import labels
 
 FOREGROUND = "#24292f"
 MUTED = "#6b7280"
@@ -37,6 +33,9 @@ DARK_COLOURS = {FOREGROUND: "#e6edf3", MUTED: "#9aa4b0", GRID: "#3a424c", BACKGR
 
 UNKNOWN_COLOUR = "#7f7f7f"
 
+#: Colour and hatch of a bar.
+Fill = tuple[str, str | None]
+
 #: Loading and computing have cool colours, the cost of distribution warm ones.
 PHASE_COLOURS = {
     "load": "#e3cf6b",
@@ -47,7 +46,10 @@ PHASE_COLOURS = {
     "update": "#3f9c7c",
     "other": "#a9b1ba",
 }
-PHASE_HATCHES = {"waiting": "////"}
+PHASE_FILLS: dict[str, Fill] = {
+    phase: (colour, "////" if phase == "waiting" else None)
+    for phase, colour in PHASE_COLOURS.items()
+}
 
 #: Forward and backward pass; equal for classes that belong to neither.
 OPERATOR_CLASS_COLOURS: dict[str, tuple[str, str]] = {
@@ -76,11 +78,9 @@ PAIR_MARKERS = ("o", "s", "D", "^", "v", "P")
 #: Of a few ordered values, from small to large.
 ORDINAL_COLOURS = ("#2a7fba", "#3f9c7c", "#d0a414", "#e0701a", "#b2387c", "#7a5fc0")
 
-_SERIES_COLOURS = ("#2a7fba", "#e07b12", "#3f9c7c", "#b2387c", "#8a6d3b", "#5b6bb5")
+#: Of processes and hosts, by rank within their role.
 PROCESS_COLOURS = {
-    "worker": _SERIES_COLOURS,
-    "host": _SERIES_COLOURS,
-    "process": _SERIES_COLOURS,
+    **dict.fromkeys(("worker", "host", "process"), (*PAIR_COLOURS[:5], "#5b6bb5")),
     "server": ("#c8413b", "#8f2d56"),
     "chief": ("#6b7280",),
     "scheduler": ("#a9a9a9",),
@@ -96,6 +96,9 @@ SEGMENT_COLOURS = {
     "profiled": "#8a6d3b",
 }
 
+#: Of a text that says why something is missing.
+ASIDE: dict[str, Any] = {"color": MUTED, "style": "italic"}
+
 LineStyle = Literal["-", "--", "-.", ":"]
 
 #: Seaborn's dashes of the line styles, in line widths.
@@ -106,9 +109,6 @@ FIGURE_WIDTH = 6.8
 
 #: Height of a row in inches.
 ROW_HEIGHT = 0.52
-
-#: A logarithmic axis with a larger ratio of its limits has labels at powers of ten only.
-_MAX_SPAN_FOR_DENSE_TICKS = 100
 
 _RC_PARAMS: dict[Any, Any] = {
     "figure.facecolor": "none",
@@ -173,7 +173,7 @@ def message_figure(text: str) -> Figure:
     figure = new_figure(0.8)
     axes = figure.subplots()
     axes.set_axis_off()
-    axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, style="italic")
+    axes.text(0.5, 0.5, text, ha="center", va="center", **ASIDE)
     return figure
 
 
@@ -239,14 +239,12 @@ def process_colour(name: str) -> str:
     if name == "all":
         return FOREGROUND
     role, _, rank = name.rpartition("-")
-    colours = PROCESS_COLOURS.get(role)
-    if not colours or not rank.isdigit():
-        return UNKNOWN_COLOUR
-    return colours[int(rank) % len(colours)]
+    colours = PROCESS_COLOURS.get(role, ())
+    return colours[int(rank) % len(colours)] if colours and rank.isdigit() else UNKNOWN_COLOUR
 
 
-def operator_class_style(name: str) -> tuple[str, str | None]:
-    """Return colour and hatch of an operator class; time outside all operators is hatched."""
+def operator_class_fill(name: str) -> Fill:
+    """Return the fill of an operator class; time outside all operators is hatched."""
     plain = name.removesuffix(" backward")
     if plain not in OPERATOR_CLASS_COLOURS:
         return GRID, "////"
@@ -261,23 +259,6 @@ def grid_axis(axes: Axes, axis: str) -> None:
     axes.tick_params(length=0)
 
 
-def row_axes(figure: Figure, systems: Sequence[str]) -> Axes:
-    """Create the axes of a chart with a row per system."""
-    axes = figure.subplots()
-    grid_axis(axes, "x")
-    label_rows(axes, systems)
-    return axes
-
-
-def label_rows(axes: Axes, systems: Sequence[str]) -> None:
-    """Set the labels of the rows 0, 1, ..., which run from top to bottom."""
-    axes.set_ylim(len(systems) - 0.4, -0.6)
-    axes.set_yticks(range(len(systems)), labels=map(labels.two_line_label, systems))
-    axes.tick_params(axis="y", length=0, pad=6)
-    for label in axes.get_yticklabels():
-        label.set_linespacing(1.25)
-
-
 def annotate(
     axes: Axes,
     text: str,
@@ -290,29 +271,15 @@ def annotate(
     axes.annotate(text, position, offset, textcoords="offset points", **properties)
 
 
-def annotate_missing(axes: Axes, row: int, reason: str) -> None:
-    """Annotate a row without data with the reason."""
-    text = textwrap.shorten(reason or "not measured", 90, placeholder=" …")
-    annotate(
-        axes,
-        textwrap.fill(text, 52),
-        (0.0, row),
-        (5, 0),
-        xycoords=axes.get_yaxis_transform(),
-        color=MUTED,
-        style="italic",
-    )
-
-
 def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
     """Set a logarithmic scale with few labels, which do not overlap.
 
     To be called after plotting, since the limits of the axis decide which ticks are labelled.
     """
-    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
-    scaled: Axis = axes.xaxis if axis == "x" else axes.yaxis
+    axes.set(**{f"{axis}scale": "log"})
+    scaled = axes.xaxis if axis == "x" else axes.yaxis
     low, high = scaled.get_view_interval()
-    is_dense = high < _MAX_SPAN_FOR_DENSE_TICKS * low
+    is_dense = high < 100 * low
     scaled.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_dense else (1.0,)))
     scaled.set_major_formatter("{x:,g}")
     scaled.set_minor_formatter(NullFormatter())
@@ -321,18 +288,3 @@ def set_log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 def legend_above(figure: Figure, handles: Sequence[Artist], columns: int, **spacing: float) -> None:
     """Add a legend above all axes of a figure."""
     figure.legend(handles=list(handles), loc="outside upper left", ncols=columns, **spacing)
-
-
-def system_legend_line(
-    system: str, *, marker: bool, style: LineStyle | None = None, suffix: str = ""
-) -> Line2D:
-    """Create the legend entry of a system, with or without its marker."""
-    return Line2D(
-        [],
-        [],
-        color=system_colour(system),
-        linestyle=style or line_style(system),
-        marker=system_marker(system) if marker else None,
-        markersize=5,
-        label=labels.system_label(system) + suffix,
-    )

@@ -47,7 +47,8 @@ def _render_svg(figure: Figure) -> str:
     svg = re.sub(r"font-family: [^;\"]+", f"font-family: {FONT}", svg)
     svg = re.sub(r"(?<=px )'DejaVu Sans'[^;\"]*", FONT, svg)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]+pt"', r"\1", svg)  # follows from the width
-    svg = re.sub(r'(<svg[^>]*?) width="([^"]+)pt"', _points_to_pixels, svg)
+    pixels = f"{figure.get_figwidth() * 96:.0f}"
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]+pt"', rf'\1 width="{pixels}"', svg)
     # A marker is coloured where it is used; a colour in its definition would override dark mode.
     svg = re.sub(r'(<path id="m[^>]*?) style="[^"]*"', r"\1", svg)
     svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
@@ -61,10 +62,6 @@ def _apply_layout(figure: Figure) -> None:
         figure.set_dpi(72)  # the resolution of SVG
         engine.execute(figure)
         figure.set_layout_engine(None)
-
-
-def _points_to_pixels(match: re.Match[str]) -> str:
-    return f'{match[1]} width="{float(match[2]) * 4 / 3:.0f}"'
 
 
 def _dark_rules(selector: str) -> str:

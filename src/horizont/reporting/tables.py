@@ -41,10 +41,6 @@ def format_interval(
     return text if level is None else f"{text} ({level:.0%})"
 
 
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
-
-
 def _flag_or_count(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
@@ -57,26 +53,24 @@ def _milliseconds(value_s: float) -> str:
 
 #: Column of text -> heading and format of its values.
 _TEXT_COLUMNS: dict[str, tuple[str, CellFormat]] = {
+    **{
+        name: (name, "{}")
+        for name in (
+            *("status", "comparable", "host", "description", "quantity", "tensor", "record"),
+            *("warnings", "note"),
+        )
+    },
     "system": ("system", lambda name: labels.system_label(str(name))),
     "other_system": ("then faster", lambda name: labels.system_label(str(name))),
-    "status": ("status", "{}"),
     "reason": ("reason", shorten),
-    "comparable": ("comparable", "{}"),
     "disturbed": ("disturbed", _flag_or_count),
-    "host": ("host", "{}"),
     "oversubscribed": ("oversubscribed", _flag_or_count),
     "name": ("process", "{}"),
     "pair": ("pair", lambda name: labels.pair_label(str(name))),
-    "description": ("description", "{}"),
     "framework": ("framework", lambda name: labels.framework_label(str(name))),
-    "detected": ("detected", _yes_or_no),
-    "replayed": ("replayed to the same weights", _yes_or_no),
-    "quantity": ("quantity", "{}"),
-    "tensor": ("tensor", "{}"),
+    "detected": ("detected", lambda value: "yes" if value else "no"),
+    "replayed": ("replayed to the same weights", lambda value: "yes" if value else "no"),
     "dtype": ("precision", "{}"),
-    "record": ("record", "{}"),
-    "warnings": ("warnings", "{}"),
-    "note": ("note", "{}"),
 }
 
 #: Column of numbers -> heading and format of its values.
@@ -87,28 +81,24 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "final_loss": ("final loss", "{:.3f}"),
     "test_accuracy": ("test accuracy", "{:.1%}"),
     "test_perplexity": ("test perplexity", "{:,.0f}"),
-    "examples_per_s": ("examples/s", "{:,.0f}"),
-    "low": ("from", "{:,.0f}"),
-    "high": ("to", "{:,.0f}"),
+    "low": ("from", "{:,.1f}"),
+    "high": ("to", "{:,.1f}"),
     "level": ("level", lambda level: f"{level:.0%}" if level else "–"),
     "ok": ("runs", "{:.0f}"),
     "planned": ("planned", "{:.0f}"),
+    **{
+        f"{part.replace(' ', '_')}_s": (f"{part}, ms", _milliseconds)
+        for part in (
+            *("load", "forward", "backward", "update", "outside operators", "remainder"),
+            *("instrumented", "profiled", "waiting", "exchange", "measured"),
+        )
+    },
     "step_s": ("timed step, ms", _milliseconds),
     "timed_s": ("timed step, ms", _milliseconds),
-    "timed_low_s": ("from", _milliseconds),
-    "timed_high_s": ("to", _milliseconds),
-    "instrumented_s": ("instrumented, ms", _milliseconds),
     "ratio": ("ratio", "{:.3f}"),
     "ratio_low": ("from", "{:.3f}"),
     "ratio_high": ("to", "{:.3f}"),
     "timed_without_load_s": ("timed step without load, ms", _milliseconds),
-    "load_s": ("load, ms", _milliseconds),
-    "forward_s": ("forward, ms", _milliseconds),
-    "backward_s": ("backward, ms", _milliseconds),
-    "update_s": ("update, ms", _milliseconds),
-    "outside_operators_s": ("outside operators, ms", _milliseconds),
-    "remainder_s": ("remainder, ms", _milliseconds),
-    "profiled_s": ("profiled, ms", _milliseconds),
     "profile_ratio": ("profiled / computing", "{:.3f}"),
     "operators_s": ("in operators, ms", _milliseconds),
     "operators_fraction": ("of the profiled step", "{:.0%}"),
@@ -125,15 +115,10 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "wire_s": ("wire time, ms", lambda value: f"{value * 1e3:,.1f}"),
     "step_ratio": ("step / wire", "{:.2f}"),
     "communication_s": ("transfer, ms", _milliseconds),
-    "waiting_s": ("waiting, ms", _milliseconds),
     "single_process_s": ("one process, ms", _milliseconds),
     "subtraction_estimate_s": ("by subtraction, ms", _milliseconds),
-    "measured_s": ("measured, ms", _milliseconds),
-    "exchange_s": ("exchange, ms", _milliseconds),
     "overlap_s": ("overlap with backward, ms", _milliseconds),
     "batches_per_s": ("batches/s", "{:,.1f}"),
-    "batches_low": ("from", "{:,.1f}"),
-    "batches_high": ("to", "{:,.1f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),
     "speedup_high": ("to", "{:.2f}"),
@@ -162,13 +147,7 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
 
 
 def format_table(frame: pd.DataFrame, columns: Sequence[str] = ()) -> TableOutput:
-    """Format a data frame of `horizont.analysis`.
-
-    Parameters
-    ----------
-    columns
-        The columns in order, by default all; a column without any value is left out.
-    """
+    """Format a data frame of `horizont.analysis`: all or some columns that have any value."""
     present = [
         column
         for column in columns or frame.columns
@@ -198,16 +177,10 @@ def text_table(
     *,
     measured: bool = True,
 ) -> TableOutput:
-    """Build a table of strings.
+    """Build a table of strings; a column to group by becomes headings between the rows.
 
-    Parameters
-    ----------
-    numbers
-        Right-aligned columns.
-    group_by
-        A column whose values become headings between the rows.
-    measured
-        Whether the values come from the records of the page.
+    Numbers are right-aligned columns, and the values are measured if they come from the records of
+    the page.
     """
     frame = pd.DataFrame(rows)
     groups = {}

@@ -16,7 +16,7 @@ from horizont.config.system import FRAMEWORKS, parse_system
 from horizont.networks.catalogue import network_for
 from horizont.records.record import Record
 from horizont.reporting.figures.learning import loss_figure
-from horizont.reporting.figures.throughput import throughput_figure
+from horizont.reporting.figures.phases import throughput_figure
 from horizont.reporting.output import Stack
 from horizont.reporting.overview import speed_table
 from horizont.workflow.measure import execute_runs, randomise_blocks

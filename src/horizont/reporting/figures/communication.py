@@ -10,14 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from horizont.analysis.communication import (
-    distribution_cost,
-    link_utilisation,
-    staleness,
-    traffic,
-)
+from horizont.analysis.communication import distribution_cost, link_utilisation, staleness, traffic
 from horizont.records.record import Record
 from horizont.reporting import labels, style
+from horizont.reporting.figures.elements import label_rows, system_legend_line
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, has_capability, no_drawing, table
 from horizont.reporting.tables import format_table
@@ -55,7 +51,7 @@ def traffic_figure(records: Sequence[Record]) -> Drawing:
             _plot_hosts(axes, row, rows[rows["system"] == system], direction)
         axes.set_xlim(left=0)
         axes.set_xlabel(f"MiB {direction} per step")
-    style.label_rows(panels[0], systems)
+    label_rows(panels[0], systems)
     measured = Line2D([], [], color=style.MUTED, marker="o", linestyle="", label="a host, measured")
     theory = Line2D([], [], color=style.FOREGROUND, marker="|", linestyle="", label="theory")
     theory.set_markersize(11)
@@ -147,7 +143,7 @@ def link_figure(records: Sequence[Record]) -> Drawing:
     axes.set_ylabel("milliseconds per step")
     axes.set_xlabel("rate of each link")
     style.grid_axis(axes, "y")
-    handles = [style.system_legend_line(system, marker=True) for system in systems]
+    handles = [system_legend_line(system) for system in systems]
     handles.append(Line2D([], [], color=style.FOREGROUND, label="minimum of the busiest link"))
     style.legend_above(plot, handles, 2, handlelength=2.4)
     return Drawing(plot, utilisation)
@@ -160,11 +156,11 @@ def link_table(records: Sequence[Record]) -> TableOutput:
     return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
 
 
-def _records_updates(records: Sequence[Record]) -> bool:
-    return any(record.ok and record.run.record_updates != "none" for record in records)
-
-
-@figure("staleness", title="Staleness", needs=_records_updates)
+@figure(
+    "staleness",
+    title="Staleness",
+    needs=lambda records: any(r.ok and r.run.record_updates != "none" for r in records),
+)
 def staleness_figure(records: Sequence[Record]) -> Drawing:
     """Staleness of each gradient when a server applied it, of all runs whose updates were
     recorded. Dotted: the number of the other workers, the mean staleness if all workers are equally
@@ -196,7 +192,7 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
             ax=axes,
         )
         axes.axvline(workers - 1, color=style.FOREGROUND, linewidth=1, linestyle=":")
-        axes.set_title(f"{workers} worker{'s' if workers > 1 else ''}")
+        axes.set_title(labels.count_label(workers, "worker"))
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axes.set_ylabel("updates")

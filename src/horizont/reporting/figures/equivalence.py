@@ -46,7 +46,6 @@ _CHECK_LABELS = {
 #: Position of an exact zero on the logarithmic axis.
 _PLOTTED_ZERO = 1e-18
 
-
 #: Left edge of the figure of margins.
 _LEAST_MARGIN = 1e-6
 
@@ -62,9 +61,8 @@ def distance_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     distances = pd.DataFrame([row for row in rows if row["check"] in PAIR_CHECKS])
     # Statistics and states accompany the updates, steps of other batch sizes or learning rates are
     # one group: one position for all steps.
-    is_state = distances["quantity"].isin(
-        ["step_loss", "statistics", "state", "optimizer", "batch", "rate"]
-    )
+    grouped = ["step_loss", "statistics", "state", "optimizer", "batch", "rate"]
+    is_state = distances["quantity"].isin(grouped)
     plotted = distances.assign(step=distances["step"].where(~is_state, 0))
     plot = style.new_figure(3.9)
     panels = plot.subplots(1, 2, sharey=True)
@@ -100,38 +98,26 @@ def _plot_distance_panel(axes: Axes, rows: pd.DataFrame) -> None:
             axes.fill_between(ends, _PLOTTED_ZERO / 10, noise, color=style.GRID, linewidth=0)
     axes.plot([], [], color=style.FOREGROUND, linewidth=1.4, label="bound")
     axes.fill_between([], [], [], color=style.GRID, linewidth=0, label="noise")
-    axes.set_xticks(range(len(limits)), labels=[_stage_label(*stage) for stage in limits.index])
+    stage_labels = [
+        f"step\n{step}" if quantity == "update" else _SHORT_LABELS.get(quantity, quantity)
+        for quantity, step in limits.index
+    ]
+    axes.set_xticks(range(len(limits)), labels=stage_labels)
     axes.tick_params(axis="x", labelsize=7.5, labelrotation=0)
     axes.set_xlim(-0.6, max(len(limits) - 0.4, 0.6))
 
 
 def _plot_pair(axes: Axes, rows: pd.DataFrame, pair: str, number: int, shift: float) -> None:
-    heights = np.clip(rows["distance"].to_numpy(float), _PLOTTED_ZERO, 5.0)
-    axes.plot(
-        rows["position"] + shift,
-        heights,
-        style.PAIR_MARKERS[number % len(style.PAIR_MARKERS)],
-        color=style.PAIR_COLOURS[number % len(style.PAIR_COLOURS)],
-        markersize=5,
-        label=labels.pair_label(pair),
-    )
-    exceeds = ~rows["ok"].to_numpy(bool)
+    heights = rows["distance"].clip(_PLOTTED_ZERO, 5.0)
+    positions = rows["position"] + shift
+    index = number % len(style.PAIR_MARKERS)
+    marker, colour = style.PAIR_MARKERS[index], style.PAIR_COLOURS[index]
+    label = labels.pair_label(pair)
+    axes.plot(positions, heights, marker, color=colour, markersize=5, label=label)
+    exceeds = ~rows["ok"].astype(bool)
     if exceeds.any():
-        axes.plot(
-            rows["position"][exceeds] + shift,
-            heights[exceeds],
-            "o",
-            fillstyle="none",
-            color="#c8413b",
-            markersize=12,
-            markeredgewidth=1.6,
-        )
-
-
-def _stage_label(quantity: str, step: int) -> str:
-    if quantity == "update":
-        return f"step\n{step}"
-    return _SHORT_LABELS.get(quantity, quantity)
+        ring: dict[str, Any] = {"fillstyle": "none", "markersize": 12, "markeredgewidth": 1.6}
+        axes.plot(positions[exceeds], heights[exceeds], "o", color="#c8413b", **ring)
 
 
 @figure("margins", title="Distances and bounds")
@@ -142,21 +128,15 @@ def margin_figure(certificates: Sequence[EquivalenceCertificate]) -> Drawing:
     """
     if not certificates:
         return no_drawing("the reference has no certificates")
-    margins = pd.concat([_margins(certificate) for certificate in certificates])
+    margins = _margins(certificates)
     names = list(dict.fromkeys(margins["workload"]))
     plot = style.new_figure(0.9 + 0.33 * len(names))
     axes = plot.subplots()
-    for (dtype, workload), own in margins.groupby(["dtype", "workload"]):
-        shift = -0.14 if dtype == "float64" else 0.14
-        axes.plot(
-            own["used"].clip(lower=_LEAST_MARGIN),
-            [names.index(workload) + shift] * len(own),
-            "o",
-            markersize=4.5,
-            alpha=0.8,
-            color=style.PAIR_COLOURS[0],
-            fillstyle="full" if dtype == "float64" else "none",
-        )
+    for dtype, own in margins.groupby("dtype"):
+        shift, fill = (-0.14, "full") if dtype == "float64" else (0.14, "none")
+        marker: dict[str, Any] = {"color": style.PAIR_COLOURS[0], "alpha": 0.8, "markersize": 4.5}
+        used = own["used"].clip(lower=_LEAST_MARGIN)
+        axes.plot(used, own["workload"].map(names.index) + shift, "o", fillstyle=fill, **marker)
     axes.axvline(1.0, color=style.FOREGROUND, linewidth=1.4)
     axes.set_xscale("log")
     style.grid_axis(axes, "x")
@@ -168,15 +148,15 @@ def margin_figure(certificates: Sequence[EquivalenceCertificate]) -> Drawing:
     return Drawing(plot, margins)
 
 
-def _margins(certificate: EquivalenceCertificate) -> pd.DataFrame:
-    """Return the largest ratio of distance and bound by precision and quantity."""
-    rows = pd.DataFrame([row for row in certificate.rows if row["check"] in PAIR_CHECKS])
-    rows = rows[rows["bound"] > 0]
-    rows["used"] = rows["distance"] / rows["bound"]
-    worst: pd.DataFrame = rows.groupby(["dtype", "quantity"], as_index=False, sort=False)[
-        ["used"]
-    ].max()
-    return worst.assign(workload=certificate.workload)
+def _margins(certificates: Sequence[EquivalenceCertificate]) -> pd.DataFrame:
+    """Return the largest ratio of distance and bound by workload, precision and quantity."""
+    rows = pd.concat(
+        [pd.DataFrame(each.rows).assign(workload=each.workload) for each in certificates]
+    )
+    rows = rows[rows["check"].isin(PAIR_CHECKS) & (rows["bound"] > 0)]
+    used = rows.assign(used=rows["distance"] / rows["bound"])
+    worst = used.groupby(["workload", "dtype", "quantity"], sort=False)["used"].max().reset_index()
+    return worst[["dtype", "quantity", "used", "workload"]]
 
 
 @table("certificates", title="The certificates")
@@ -223,23 +203,24 @@ def check_table(rows: Sequence[Mapping[str, Any]]) -> TableOutput:
     counted = []
     for check, label in _CHECK_LABELS.items():
         own = [row for row in rows if row["check"] == check]
+        evidence = [row for row in own if row["is_evidence"]]
+        largest = {
+            dtype: max((row["distance"] for row in evidence if row["dtype"] == dtype), default=None)
+            for dtype in ("float64", "float32")
+        }
         counted.append(
             {
                 "check": label,
                 "comparisons": str(len(own) or "–"),
                 "failed": str(sum(not row["ok"] for row in own)),
-                "without evidence": str(sum(not row["is_evidence"] for row in own)),
-                "distance (float64)": _largest_distance(own, "float64"),
-                "distance (float32)": _largest_distance(own, "float32"),
+                "without evidence": str(len(own) - len(evidence)),
+                **{
+                    f"distance ({dtype})": "–" if distance is None else f"{distance:.0e}"
+                    for dtype, distance in largest.items()
+                },
             }
         )
     return text_table(counted, numbers=[*counted[0]][1:])
-
-
-def _largest_distance(rows: Sequence[Mapping[str, Any]], dtype: str) -> str:
-    """Return the largest distance of the comparisons that are evidence; a dash without any."""
-    own = [row["distance"] for row in rows if row["dtype"] == dtype and row["is_evidence"]]
-    return f"{max(own):.0e}" if own else "–"
 
 
 @table("mute", title="Comparisons without evidence")
@@ -256,17 +237,8 @@ def mutation_table(results: Sequence[Mapping[str, Any]]) -> TableOutput | Messag
     """Build the table of seeded defects, as `horizont.workflow.mutation_test` returns them."""
     if not results:
         return Message("No defects were seeded on this workload; see equivalence.mutations.")
-    columns = [
-        "description",
-        "framework",
-        "detected",
-        "check",
-        "quantity",
-        "step",
-        "tensor",
-        "distance",
-    ]
-    return format_table(pd.DataFrame(results), columns)
+    columns = ["description", "framework", "detected", "check", "quantity", "step", "tensor"]
+    return format_table(pd.DataFrame(results), [*columns, "distance"])
 
 
 @table("replays", title="Replayed asynchronous training")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -18,14 +17,12 @@ from horizont.config.framework import ReaderInfo
 from horizont.config.system import FRAMEWORKS, framework_info, parse_system
 from horizont.records.record import Record
 from horizont.reporting import labels, style
+from horizont.reporting.figures.elements import annotate_missing
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_number, shorten, text_table
 
-#: Height of a row in inches; labels of input pipelines have one line.
-INPUT_ROW_HEIGHT = 0.27
-
-_INPUT_BAR_HEIGHT = 0.62
+_BAR_HEIGHT = 0.62
 _WAIT: dict[str, Any] = {
     "facecolor": style.PHASE_COLOURS["load"],
     "edgecolor": style.FOREGROUND,
@@ -48,7 +45,7 @@ def input_figure(records: Sequence[Record]) -> Drawing:
     is_first = ~rows["system"].duplicated()
     positions = is_first.cumsum() + np.arange(len(rows))
     headings = rows.loc[is_first, "system"]
-    plot = style.new_figure(INPUT_ROW_HEIGHT * (len(rows) + len(headings)) + 1.1)
+    plot = style.new_figure(0.27 * (len(rows) + len(headings)) + 1.1)
     alone, training = plot.subplots(1, 2, sharey=True)
     _label_rows(alone, rows, positions, headings)
     for position, (_, row) in zip(positions, rows.iterrows(), strict=True):
@@ -62,7 +59,14 @@ def input_figure(records: Sequence[Record]) -> Drawing:
     training.set_xlim(0, longest * 1.2 if longest > 0 else 1)
     training.set_xlabel("step, ms")
     training.tick_params(axis="y", labelleft=False)
-    _input_legend(plot)
+    dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": style.FOREGROUND}
+    handles = [
+        Line2D([], [], markerfacecolor=style.BACKGROUND, label="first epoch", **dots),
+        Line2D([], [], markerfacecolor=style.FOREGROUND, label="later epochs", **dots),
+        Patch(label="wait", **_WAIT),
+        Patch(label="rest of the step", **_REST),
+    ]
+    style.legend_above(plot, handles, 4)
     return Drawing(plot, rows)
 
 
@@ -89,24 +93,13 @@ def _plot_input_only(axes: Axes, position: int, row: pd.Series) -> None:
 def _plot_training(axes: Axes, position: int, row: pd.Series) -> None:
     wait, fraction = row["wait_s"] * 1e3, row["wait_fraction"]
     if np.isnan(wait):
-        style.annotate_missing(axes, position, str(row["reason"]))
+        annotate_missing(axes, position, str(row["reason"]))
         return
     step = wait / fraction if fraction else row["step_s"] * 1e3
-    axes.barh(position, wait, _INPUT_BAR_HEIGHT, **_WAIT)
-    axes.barh(position, step - wait, _INPUT_BAR_HEIGHT, wait, edgecolor=style.BACKGROUND, **_REST)
+    axes.barh(position, wait, _BAR_HEIGHT, **_WAIT)
+    axes.barh(position, step - wait, _BAR_HEIGHT, wait, edgecolor=style.BACKGROUND, **_REST)
     font: dict[str, Any] = {"fontsize": 7.5, "color": style.MUTED}
     style.annotate(axes, f"{fraction:.1%}", (step, position), (3, 0), **font)
-
-
-def _input_legend(plot: Figure) -> None:
-    dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": style.FOREGROUND}
-    handles = [
-        Line2D([], [], markerfacecolor=style.BACKGROUND, label="first epoch", **dots),
-        Line2D([], [], markerfacecolor=style.FOREGROUND, label="later epochs", **dots),
-        Patch(label="wait", **_WAIT),
-        Patch(label="rest of the step", **_REST),
-    ]
-    style.legend_above(plot, handles, 4)
 
 
 @table("input_table", title="Input pipelines")
@@ -141,7 +134,15 @@ def reader_table(settings: Experiment) -> TableOutput:
     """Build the table of the file readers of an experiment's frameworks."""
     used = {parse_system(name).framework for name in settings.systems}
     rows = [
-        _reader_row(framework, name, info)
+        {
+            "framework": labels.framework_label(framework),
+            "reader": name,
+            "mechanism": info.mechanism,
+            "order": "as requested" if info.ordered else "of the files",
+            "parallel reading": info.workers,
+            "prefetching": _prefetching(info),
+            "cache": info.cache_scope + (", always" if info.always_cached else ""),
+        }
         for framework in FRAMEWORKS
         if framework in used
         for name, info in framework_info(framework).readers.items()
@@ -149,14 +150,7 @@ def reader_table(settings: Experiment) -> TableOutput:
     return text_table(rows, group_by="framework", measured=False)
 
 
-def _reader_row(framework: str, name: str, info: ReaderInfo) -> dict[str, str]:
-    prefetch = "with processes" if info.workers == "processes" else "yes"
-    return {
-        "framework": labels.framework_label(framework),
-        "reader": name,
-        "mechanism": info.mechanism,
-        "order": "as requested" if info.ordered else "of the files",
-        "parallel reading": info.workers,
-        "prefetching": prefetch if info.max_prefetch_inline != 1 else "one batch",
-        "cache": info.cache_scope + (", always" if info.always_cached else ""),
-    }
+def _prefetching(info: ReaderInfo) -> str:
+    if info.max_prefetch_inline == 1:
+        return "one batch"
+    return "with processes" if info.workers == "processes" else "yes"

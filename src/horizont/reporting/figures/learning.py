@@ -9,16 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis.learning import (
-    evaluations,
-    final_metrics,
-    losses,
-    smoothed,
-    time_to_loss,
-)
+from horizont.analysis.learning import evaluations, final_metrics, losses, smoothed, time_to_loss
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels, style
+from horizont.reporting.figures.elements import system_legend_line
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table
@@ -94,7 +89,7 @@ def learning_curves(curves: pd.DataFrame, value: str, marker: str | None = None)
     panels[0].xaxis.set_major_formatter("{x:,.0f}")
     panels[0].xaxis.set_major_locator(MaxNLocator(5))
     panels[1].set_xlabel("seconds from the first step")
-    lines = [style.system_legend_line(system, marker=False) for system in systems]
+    lines = [system_legend_line(system, marker=False) for system in systems]
     style.legend_above(plot, lines, 2, handlelength=2.2)
     return plot
 
@@ -125,8 +120,7 @@ def final_metric_dots(metrics: pd.DataFrame, best: float | None = None) -> Figur
     axes.set_yticks(range(len(systems)), labels=map(labels.system_label, systems))
     for row, system in enumerate(systems):
         values = metrics.loc[metrics["system"] == system, "value"] * scale
-        properties = style.marker_style(system)
-        axes.plot(values, [row] * len(values), markersize=6, alpha=0.8, **properties)
+        axes.plot(values, [row] * len(values), alpha=0.8, **style.marker_style(system))
     if best is not None:
         axes.axvline(best * scale, color=style.FOREGROUND, linewidth=1, linestyle=":")
         axes.annotate(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from horizont.analysis.learning import evaluations
 from horizont.analysis.runs import table_order
 from horizont.records.record import Record
 from horizont.reporting import labels, style
+from horizont.reporting.figures.elements import panel_grid
 from horizont.reporting.registry import Condition, Drawing, figure
 
 #: Fill of the marker of a run, by what became of its training, and its label.
@@ -54,21 +56,19 @@ def learning_by_workers_figure(records: Sequence[Record]) -> Drawing:
     of workers. One line per run; each ends in the marker of its number of workers.
     """
     curves = _scaled_evaluations(records)
-    rows = curves[["system", "learning_rate"]].drop_duplicates().to_numpy()
+    groups = curves.groupby(["system", "learning_rate"], sort=False)
     names = labels.short_labels(list(curves["system"]))
-    plot = style.new_figure(0.8 + 1.9 * len(rows))
-    panels = plot.subplots(len(rows), 2, squeeze=False, sharex="col", sharey=True)
-    series = _series_styles(sorted(curves["workers"].unique()))
-    for (left, right), (system, rate) in zip(panels, rows, strict=True):
-        own = curves[(curves["system"] == system) & (curves["learning_rate"] == rate)]
-        left.set_title(f"{names[system]}, learning rate {rate:g}")
-        for axes, x in ((left, "step"), (right, "time_s")):
-            _plot_runs(axes, own, x, "workers", series)
+    plot = style.new_figure(0.8 + 1.9 * len(groups))
+    panels = plot.subplots(len(groups), 2, squeeze=False, sharex="col", sharey=True)
+    series = _series_styles(curves["workers"])
+    for (left, right), ((system, rate), own) in zip(panels, groups, strict=True):
+        left.set_title(f"{names[str(system)]}, learning rate {rate:g}")
         left.set_ylabel(curves["label"].iloc[0])
+        _plot_runs(left, own, "step", "workers", series)
+        _plot_runs(right, own, "time_s", "workers", series)
     panels[-1, 0].set_xlabel("steps of a worker")
     panels[-1, 1].set_xlabel("seconds from the first step")
-    workers = {number: f"{number} worker{'s' if number > 1 else ''}" for number in series}
-    _add_series_legend(plot, series, workers)
+    _add_series_legend(plot, series, lambda number: labels.count_label(number, "worker"))
     return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
 
 
@@ -83,14 +83,15 @@ def learning_by_initial_weights_figure(records: Sequence[Record]) -> Drawing:
     """
     curves = _scaled_evaluations(records).fillna({"initial_limit": 0.0})
     plot, panels = _system_panels(curves["system"], 2.3)
-    series = _series_styles(sorted(curves["initial_limit"].unique()))
+    series = _series_styles(curves["initial_limit"])
     for system, axes in panels.items():
         _plot_runs(axes, curves[curves["system"] == system], "step", "initial_limit", series)
         axes.set_xlabel("steps of a worker")
         axes.label_outer()
     plot.supylabel(curves["label"].iloc[0], fontsize=9.5)
-    names = {limit: f"uniform within ±{limit:g}" if limit else "of the network" for limit in series}
-    _add_series_legend(plot, series, names)
+    _add_series_legend(
+        plot, series, lambda limit: f"uniform within ±{limit:g}" if limit else "of the network"
+    )
     return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
 
 
@@ -113,38 +114,27 @@ def _scaled_evaluations(records: Sequence[Record]) -> pd.DataFrame:
 def _system_panels(systems: pd.Series, height: float) -> tuple[Figure, dict[str, Axes]]:
     """Create a figure with a panel per system, two in a row; the height of a row is in inches."""
     names = labels.short_labels(list(systems))
-    columns = min(len(names), 2)
-    rows = -(-len(names) // columns)
-    plot = style.new_figure(0.6 + height * rows)
-    grid = plot.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    for axes in grid.flat[len(names) :]:
-        axes.set_axis_off()
-    panels = dict(zip(names, grid.flat, strict=False))
-    for system, axes in panels.items():
-        axes.set_title(names[system].replace(" (", "\n("))
-    return plot, panels
+    plot, panels = panel_grid(len(names), 2, height, sharex=True, sharey=True)
+    for name, axes in zip(names.values(), panels, strict=True):
+        axes.set_title(name.replace(" (", "\n("))
+    return plot, dict(zip(names, panels, strict=True))
 
 
-def _series_styles(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
-    """Return colour and marker of each of a few ordered values."""
-    styles = zip(style.ORDINAL_COLOURS, style.PAIR_MARKERS, strict=True)
-    properties = [{"color": colour, "marker": marker} for colour, marker in styles]
-    return {value: properties[number % len(properties)] for number, value in enumerate(values)}
+def _series_styles(values: pd.Series) -> dict[Any, dict[str, Any]]:
+    """Return colour and marker of each of a few values, by their order."""
+    styles = cycle(zip(style.ORDINAL_COLOURS, style.PAIR_MARKERS, strict=True))
+    return {
+        value: {"color": colour, "marker": marker, "markersize": 5}
+        for value, (colour, marker) in zip(sorted(values.unique()), styles, strict=False)
+    }
 
 
 def _plot_runs(
     axes: Axes, curves: pd.DataFrame, x: str, by: str, series: Mapping[Any, Mapping[str, Any]]
 ) -> None:
+    line: dict[str, Any] = {"linewidth": 1, "alpha": 0.85, "markevery": [-1]}
     for (value, _), run in curves.groupby([by, "block"], sort=False):
-        axes.plot(
-            run[x],
-            run["scaled"],
-            linewidth=1,
-            alpha=0.85,
-            markevery=[-1],
-            markersize=5,
-            **series[value],
-        )
+        axes.plot(run[x], run["scaled"], **line, **series[value])
     style.grid_axis(axes, "y")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -155,11 +145,10 @@ def _plot_runs(
 
 
 def _add_series_legend(
-    plot: Figure, series: Mapping[Any, Mapping[str, Any]], names: Mapping[Any, str]
+    plot: Figure, series: Mapping[Any, Mapping[str, Any]], name: Callable[[Any], str]
 ) -> None:
     handles = [
-        Line2D([], [], linewidth=1.4, markersize=5, label=names[value], **own)
-        for value, own in series.items()
+        Line2D([], [], linewidth=1.4, label=name(value), **own) for value, own in series.items()
     ]
     style.legend_above(plot, handles, min(len(handles), 5), handlelength=2.0)
 
@@ -174,8 +163,7 @@ def learning_outcome_figure(records: Sequence[Record]) -> Drawing:
     """Runs that learn, by learning rate and number of workers; one marker per run. A run learns if
     its test accuracy exceeds {limit} after the last step.
     """
-    outcomes = _outcomes(records)
-    return Drawing(_outcome_plot(outcomes), outcomes, {"limit": f"{LEARNED_ACCURACY:.0%}"})
+    return _outcome_drawing(records)
 
 
 def _varies_rate(records: Sequence[Record]) -> bool:
@@ -191,9 +179,7 @@ def learning_rate_figure(records: Sequence[Record]) -> Drawing:
     run learns if its test accuracy exceeds {limit} after the last step.
     """
     selected = _asynchronous_trainings(records)
-    values = {"batch": selected[0].run.local_batch, "limit": f"{LEARNED_ACCURACY:.0%}"}
-    outcomes = _outcomes(selected)
-    return Drawing(_outcome_plot(outcomes), outcomes, values)
+    return _outcome_drawing(selected)
 
 
 def _asynchronous_trainings(records: Sequence[Record]) -> list[Record]:
@@ -210,7 +196,8 @@ def _asynchronous_trainings(records: Sequence[Record]) -> list[Record]:
     return [record for record in evaluated if record.run.local_batch == largest]
 
 
-def _outcomes(records: Sequence[Record]) -> pd.DataFrame:
+def _outcome_drawing(records: Sequence[Record]) -> Drawing:
+    """Plot a marker per run at its learning rate and number of workers, a panel per system."""
     rows = [
         {
             "system": record.run.system.name,
@@ -222,24 +209,19 @@ def _outcomes(records: Sequence[Record]) -> pd.DataFrame:
         for record in records
         if record.ok
     ]
-    return pd.DataFrame(rows).sort_values(
+    outcomes = pd.DataFrame(rows).sort_values(
         ["system", "learning_rate", "workers", "block"], key=table_order, ignore_index=True
     )
-
-
-def _outcome_plot(outcomes: pd.DataFrame) -> Figure:
-    """Plot a marker per run at its learning rate and number of workers, a panel per system."""
     rates = sorted(outcomes["learning_rate"].unique())
     workers = sorted(outcomes["workers"].unique())
     plot, panels = _system_panels(outcomes["system"], 0.6 + 0.45 * len(rates))
     for system, axes in panels.items():
         own = outcomes[outcomes["system"] == system]
         for (rate, number), cell in own.groupby(["learning_rate", "workers"]):
-            centre = workers.index(number)
             offsets = _RUN_DISTANCE * (np.arange(len(cell)) - (len(cell) - 1) / 2)
-            for offset, outcome in zip(offsets, cell["outcome"], strict=True):
-                position = centre + offset, rates.index(rate)
-                axes.plot(*position, **_outcome_marker(outcome, style.system_colour(system)))
+            for x, outcome in zip(workers.index(number) + offsets, cell["outcome"], strict=True):
+                marker = _outcome_marker(outcome, style.system_colour(system))
+                axes.plot(x, rates.index(rate), **marker)
         axes.set_xticks(range(len(workers)), labels=[f"{number}" for number in workers])
         axes.set_yticks(range(len(rates)), labels=[f"{rate:g}" for rate in rates])
         axes.set_xlim(-0.6, len(workers) - 0.4)
@@ -253,16 +235,10 @@ def _outcome_plot(outcomes: pd.DataFrame) -> Figure:
         for outcome, (_, label) in _OUTCOMES.items()
     ]
     style.legend_above(plot, handles, 3)
-    return plot
+    values = {"batch": records[0].run.local_batch, "limit": f"{LEARNED_ACCURACY:.0%}"}
+    return Drawing(plot, outcomes, values)
 
 
 def _outcome_marker(outcome: str, colour: str) -> dict[str, Any]:
-    return {
-        "marker": "o",
-        "markersize": 6,
-        "linestyle": "none",
-        "color": colour,
-        "fillstyle": _OUTCOMES[outcome][0],
-        "markerfacecoloralt": style.BACKGROUND,
-        "markeredgecolor": colour,
-    }
+    fill = {"fillstyle": _OUTCOMES[outcome][0], "markerfacecoloralt": style.BACKGROUND}
+    return {"marker": "o", "linestyle": "none", "color": colour, "markeredgecolor": colour, **fill}

@@ -11,28 +11,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from horizont.analysis.network_growth import (
-    MIN_SIZES,
-    communication_by_size,
-    communication_fits,
-)
+from horizont.analysis.network_growth import MIN_SIZES, communication_by_size, communication_fits
 from horizont.analysis.runs import by_workload, concat_tables
 from horizont.analysis.throughput import throughput_by_system
 from horizont.config.study import Study
 from horizont.records.record import Record
 from horizont.reporting import labels, style
+from horizont.reporting.figures.elements import system_legend_line
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_interval, format_number, text_table
 
-#: Of a workload's row, in inches.
-_ROW_HEIGHT = 0.4
-
 #: The names of variants are too long for three.
 _LEGEND_COLUMNS = 2
-
-#: Experiments beside each other.
-_MAX_PANELS = 2
 
 
 def _has_networks(records: Sequence[Record]) -> bool:
@@ -62,45 +53,38 @@ def _relative_times(study: Study, records: Sequence[Record]) -> pd.DataFrame:
 
     ``experiment, workload, system``, ``ratio`` with ``low`` and ``high``.
     """
-    tables = []
     groups = by_workload(records)
-    for name, experiment in study.experiments.items():
-        if experiment.kind != "training" or len(experiment.workloads) < 2:
-            continue
-        for workload in experiment.workloads:
-            own = groups.get((name, workload))
-            rates = throughput_by_system(own) if own else pd.DataFrame()
-            if len(rates):
-                best = rates["examples_per_s"].max()
-                ratios = {
-                    "ratio": best / rates["examples_per_s"],
-                    "low": best / rates["high"],
-                    "high": best / rates["low"],
-                }
-                keys = ["experiment", "workload", "system"]
-                tables.append(rates[keys].assign(**ratios).dropna(subset="ratio"))
-    columns = ["experiment", "workload", "system", "ratio", "low", "high"]
-    return concat_tables(tables, columns)
+    tables = [
+        throughput_by_system(groups[name, workload])
+        for name, experiment in study.experiments.items()
+        if experiment.kind == "training" and len(experiment.workloads) > 1
+        for workload in experiment.workloads
+        if (name, workload) in groups
+    ]
+    keys = ["experiment", "workload", "system"]
+    rates = concat_tables(tables, [*keys, "examples_per_s", "low", "high"])
+    best = rates.groupby(keys[:2])["examples_per_s"].transform("max")
+    columns = {"ratio": "examples_per_s", "low": "high", "high": "low"}
+    ratios = {name: best / rates[inverse] for name, inverse in columns.items()}
+    return rates[keys].assign(**ratios).dropna(subset="ratio")
 
 
 def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
-    """Plot a panel per experiment and a row per workload."""
-    experiments = list(dict.fromkeys(times["experiment"]))[:_MAX_PANELS]
+    """Plot a panel for each of two experiments and a row per workload."""
+    experiments = list(dict.fromkeys(times["experiment"]))[:2]
     times = times[times["experiment"].isin(experiments)]
     order = [name for name in study.workloads if name in set(times["workload"])]
     systems = list(dict.fromkeys(times["system"]))
     legend_rows = -(-len(systems) // _LEGEND_COLUMNS)
-    plot = style.new_figure(0.7 + 0.2 * legend_rows + _ROW_HEIGHT * len(order))
+    plot = style.new_figure(0.7 + 0.2 * legend_rows + 0.4 * len(order))
     panels = plot.subplots(1, len(experiments), squeeze=False, sharey=True)[0]
     for axes, experiment in zip(panels, experiments, strict=True):
         _plot_panel(axes, times[times["experiment"] == experiment], order)
         axes.set_title(study.experiment_title(experiment))
         axes.set_xlabel("time per example / that of the fastest")
-    names = map(labels.workload_label_from_name, order)
-    panels[0].set_yticks(range(len(order)), labels=list(names))
+    panels[0].set_yticks(range(len(order)), labels=map(labels.workload_label_from_name, order))
     panels[0].set_ylim(len(order) - 0.5, -0.5)
-    handles = [style.system_legend_line(name, marker=True) for name in systems]
-    style.legend_above(plot, handles, _LEGEND_COLUMNS)
+    style.legend_above(plot, list(map(system_legend_line, systems)), _LEGEND_COLUMNS)
     return plot
 
 
@@ -108,7 +92,7 @@ def _plot_panel(axes: Axes, times: pd.DataFrame, order: Sequence[str]) -> None:
     """Plot the systems of each workload, one below the other within the row."""
     for row, workload in enumerate(order):
         own = times[times["workload"] == workload].sort_values("ratio")
-        for number, (_, one) in enumerate(own.iterrows()):
+        for number, one in enumerate(own.to_dict("records")):
             height = row + 0.7 * ((number + 0.5) / len(own) - 0.5)
             axes.plot([one["low"], one["high"]], [height] * 2, color=style.MUTED, linewidth=1.2)
             axes.plot(one["ratio"], height, markersize=5, **style.marker_style(one["system"]))
@@ -144,29 +128,21 @@ def communication_growth_figure(records: Sequence[Record]) -> Drawing:
     axes = plot.subplots()
     for system in systems:
         own = points[points["system"] == system]
-        axes.plot(own["weights_mib"], own["network_s"] * 1e3, **_run_marker(system))
-        for _, fit in fits[fits["system"] == system].iterrows():
-            line_ms = 1e3 * (fit["latency_s"] + sizes * fit["s_per_mib"])
-            is_positive = line_ms > 0  # a latency near zero may come out negative
-            axes.plot(
-                sizes[is_positive],
-                line_ms[is_positive],
-                color=style.system_colour(system),
-                linestyle=style.line_style(system),
-                linewidth=1.3,
-            )
+        marker = {**style.marker_style(system), "markersize": 4.5, "alpha": 0.7}
+        axes.plot(own["weights_mib"], own["network_s"] * 1e3, **marker)
+        line: dict[str, Any] = {"color": style.system_colour(system), "linewidth": 1.3}
+        for fit in fits[fits["system"] == system].itertuples():
+            line_ms = 1e3 * (fit.latency_s + sizes * fit.s_per_mib)
+            shown = line_ms > 0  # a latency near zero may come out negative
+            axes.plot(sizes[shown], line_ms[shown], style.line_style(system), **line)
     style.set_log_scale(axes, "x")
     style.set_log_scale(axes, "y")
     style.grid_axis(axes, "y")
     axes.set_xlabel("weights, MiB")
     axes.set_ylabel("milliseconds per step")
-    handles = [style.system_legend_line(system, marker=True) for system in systems]
+    handles = list(map(system_legend_line, systems))
     style.legend_above(plot, handles, _LEGEND_COLUMNS, handlelength=2.4)
     return Drawing(plot, points)
-
-
-def _run_marker(system: str) -> dict[str, Any]:
-    return {**style.marker_style(system), "markersize": 4.5, "alpha": 0.7}
 
 
 @table("communication_fits", title="Latency and bandwidth", needs=_has_fits)

@@ -21,21 +21,15 @@ from horizont.config.system import FRAMEWORKS
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.reporting import labels, style
-from horizont.reporting.figures.phases import legend_patch, stacked_bar
+from horizont.reporting.figures.elements import fill_legend, panel_grid, stacked_bar, system_rows
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table, format_wide, text_table
 
-_BAR_HEIGHT = 0.6
-
-#: The matrix has that many networks beside each other.
-_MATRIX_COLUMNS = 3
-
-#: It leaves out classes with a smaller part of every step.
+#: The matrix leaves out classes with a smaller part of every step.
 _LEAST_FRACTION = 0.05
 
-#: Ratios from 1 to the largest with a colour of its own, on a logarithmic scale.
-_LARGEST_RATIO = 10.0
+#: Of ratios from 1 to 10 on a logarithmic scale; larger ones have the last colour.
 _RATIO_COLOURS = LinearSegmentedColormap.from_list("ratio", ["#dcebf5", "#f3c98b", "#b23a2e"])
 
 #: Text on light and on dark fields, whose colours are those of every page.
@@ -56,17 +50,15 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     if classes.empty:
         raise UserError("steps.profiled", 0, "at least 1, and a run that succeeded")
     systems = list(dict.fromkeys(classes["system"]))
-    plot = style.new_figure(style.ROW_HEIGHT * len(systems) + 1.75)
-    axes = style.row_axes(plot, systems)
+    plot, axes = system_rows(systems, 1.75)
     for row, system in enumerate(systems):
         own = classes[classes["system"] == system]
-        fills = own["operator_class"].map(style.operator_class_style)
-        stacked_bar(axes, row, zip(own["self_s"] * 1e3, fills, strict=True), _BAR_HEIGHT)
+        fills = own["operator_class"].map(style.operator_class_fill)
+        stacked_bar(axes, row, zip(own["self_s"] * 1e3, fills, strict=True), 0.6)
     axes.set_xlabel("milliseconds per step")
     axes.set_xlim(left=0)
-    names = dict.fromkeys(classes["operator_class"])
-    handles = [legend_patch(style.operator_class_style(name), name) for name in names]
-    style.legend_above(plot, handles, 3, columnspacing=1.4)
+    fills = {name: style.operator_class_fill(name) for name in classes["operator_class"]}
+    style.legend_above(plot, fill_legend(fills), 3, columnspacing=1.4)
     return Drawing(plot, classes)
 
 
@@ -88,23 +80,20 @@ def operator_matrix(records: Sequence[Record]) -> Drawing:
     shown = times[times["operator_class"].isin(classes)]
     workloads = list(dict.fromkeys(times["workload"]))
     frameworks = [name for name in FRAMEWORKS if name in set(times["framework"])]
-    columns = min(len(workloads), _MATRIX_COLUMNS)
-    rows = -(-len(workloads) // columns)
-    width = 1.75 + (style.FIGURE_WIDTH - 1.75) * columns / _MATRIX_COLUMNS
-    plot = style.new_figure(rows * (0.24 * len(classes) + 1.0), width)
-    panels = list(plot.subplots(rows, columns, squeeze=False, sharey=True).flat)
-    for axes, workload in zip(panels, workloads, strict=False):
+    row_height = 0.24 * len(classes) + 1.0
+    plot, panels = panel_grid(len(workloads), 3, row_height, margin=0, sharey=True)
+    # Fields have the same width in a figure of fewer columns.
+    plot.set_figwidth(1.75 + (style.FIGURE_WIDTH - 1.75) * min(len(workloads), 3) / 3)
+    for axes, workload in zip(panels, workloads, strict=True):
         own = shown[shown["workload"] == workload]
         _plot_ratios(axes, own, classes, frameworks)
         axes.set_title(labels.workload_label_from_name(workload).replace(" on ", "\non "), pad=6)
-    for axes in panels[len(workloads) :]:
-        axes.set_axis_off()
     return Drawing(plot, times, {"least": _LEAST_FRACTION})
 
 
 def _plot_ratios(axes: Axes, times: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
     """Plot a field per class and framework, whose colour and number are the ratio."""
-    norm = LogNorm(1.0, _LARGEST_RATIO, clip=True)
+    norm = LogNorm(1.0, 10.0, clip=True)
     for name, framework, ratio in times[["operator_class", "framework", "ratio"]].to_numpy():
         row, column = rows.index(name), columns.index(framework)
         level = 0.0 if pd.isna(ratio) else float(norm(ratio))
@@ -134,21 +123,19 @@ def operator_class_table(records: Sequence[Record]) -> TableOutput:
 @table("slowest_operators", title="The slowest operators", needs=_is_profiled)
 def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableOutput:
     """Build the table of the slowest operators of each system, by their native names."""
-    operators = operator_table(records)
-    operators["self_ms"] = operators["self_s"] * 1e3
     steps_s = profiler_overhead(records).set_index("system")["profiled_s"]
     rows = [
         {
             "title": labels.single_process_label(str(system)),
-            "operator": operator.operator,
-            "class": operator.operator_class,
-            "inputs": _input_shapes(str(operator.shapes)),
-            "calls": f"{operator.calls:g}",
-            "ms": f"{operator.self_ms:.2f}",
-            "of the step": f"{operator.self_ms / steps_s[system] / 1e3:.1%}",
+            "operator": operator["operator"],
+            "class": operator["operator_class"],
+            "inputs": _input_shapes(operator["shapes"]),
+            "calls": f"{operator['calls']:g}",
+            "ms": f"{operator['self_s'] * 1e3:.2f}",
+            "of the step": f"{operator['self_s'] / steps_s[system]:.1%}",
         }
-        for system, own in operators.groupby("system", sort=False)
-        for operator in own.head(count).itertuples()
+        for system, own in operator_table(records).groupby("system", sort=False)
+        for operator in own.head(count).to_dict("records")
     ]
     return text_table(rows, ("calls", "ms", "of the step"), group_by="title")
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis import resources
-from horizont.analysis.runs import by_system
+from horizont.analysis.runs import by_system, concat_tables
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.records.record import Record
@@ -34,9 +34,6 @@ _NETWORK_STYLES: dict[str, tuple[str, style.LineStyle]] = {
     "received": ("#8a6d3b", "--"),
 }
 
-#: Fraction of a chart's height.
-_SEGMENT_STRIP_HEIGHT = 0.05
-
 
 @table("resources", title="Resources over time")
 def resource_figures(records: Sequence[Record]) -> Stack:
@@ -51,13 +48,15 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
 
     A figure for each run of a sweep would be some megabytes.
     """
-    first = first_successful_runs(records)
-    successful = by_system([record for record in records if record.ok])
-    failed = by_system([record for record in records if not record.ok])
+    successful = by_system([record for record in records if record.ok]).values()
+    failed = by_system([record for record in records if not record.ok]).values()
     # Of equally large runs the first one.
-    largest = [max(runs, key=_size) for runs in successful.values()]
-    others = [record for record in largest if record not in first]
-    others += chain.from_iterable(failed.values())
+    largest = [
+        max(runs, key=lambda record: (record.run.topology.workers, record.run.global_batch))
+        for runs in successful
+    ]
+    first = first_successful_runs(records)
+    others = [record for record in largest if record not in first] + list(chain(*failed))
     sampled = [record for record in others if len(resources.run_resource_series(record))]
     return Stack(
         tuple(
@@ -75,18 +74,13 @@ def resource_table(records: Sequence[Record]) -> TableOutput:
         resources.resource_totals(record).assign(system=record.run.system.name)
         for record in first_successful_runs(records)
     ]
-    return format_table(pd.concat(totals) if totals else pd.DataFrame(columns=columns), columns)
+    return format_table(concat_tables(totals, columns), columns)
 
 
 def first_successful_runs(records: Sequence[Record]) -> list[Record]:
     """Select the first successful run of each system, in the order of systems."""
     successful = by_system([record for record in records if record.ok])
     return [runs[0] for runs in successful.values()]
-
-
-def _size(record: Record) -> tuple[int, int]:
-    """Return the workers of a run and the examples of its batch."""
-    return record.run.topology.workers, record.run.global_batch
 
 
 @figure("resources-{name}")
@@ -143,10 +137,10 @@ def resource_charts(
     """Plot the resources over the segments of a run; each process left, all together right."""
     is_total = series["name"].isin([resources.TOTAL, *_NETWORK_STYLES])
     plot = style.new_figure(7.0)
-    panels = plot.subplots(len(resources.RESOURCES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
+    panels = plot.subplots(len(_CHART_TITLES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
     sides = (("each process", series[~is_total]), (total_label, series[is_total]))
     for column, (side, own) in enumerate(sides):
-        for axes, quantity in zip(panels[:, column], resources.RESOURCES, strict=True):
+        for axes, quantity in zip(panels[:, column], _CHART_TITLES, strict=True):
             _plot_chart(axes, quantity, side, own[own["quantity"] == quantity])
             _plot_segments(axes, run_segments)
         unit = "seconds from the first step" if len(run_segments) else "seconds"
@@ -154,10 +148,9 @@ def resource_charts(
     names = [*sorted(series.loc[~is_total, "name"].unique()), resources.TOTAL]
     lines = [Line2D([], [], color=style.process_colour(name), label=name) for name in names]
     style.legend_above(plot, lines, 6)
-    kinds = list(dict.fromkeys(run_segments["kind"]))
     patches = [
         Patch(color=style.SEGMENT_COLOURS[kind], label=labels.SEGMENTS.get(kind, kind))
-        for kind in kinds
+        for kind in dict.fromkeys(run_segments["kind"])
     ]
     if patches:
         plot.legend(handles=patches, loc="outside lower left", ncols=6)
@@ -189,16 +182,15 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
             for name, (colour, line) in _NETWORK_STYLES.items()
         ]
         axes.legend(handles=handles, loc="upper right", ncols=2, fontsize=8, borderaxespad=0.6)
-    if quantity == "processes" and len(series):
+    if quantity == "processes" and names:
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    highest = series["value"].max() if len(series) else 0.0
+    highest = series["value"].max()
     axes.set_ylim(0, 1.2 * highest if highest > 0 else 1.0)
 
 
 def _plot_segments(axes: Axes, run_segments: pd.DataFrame) -> None:
     """Plot the segments as tinted areas, with a strip of the full colour along the top."""
-    for _, segment in run_segments.iterrows():
-        colour = style.SEGMENT_COLOURS[segment["kind"]]
-        span = (segment["start_s"], segment["end_s"])
-        axes.axvspan(*span, color=colour, alpha=0.10, linewidth=0, zorder=0)
-        axes.axvspan(*span, ymin=1 - _SEGMENT_STRIP_HEIGHT, color=colour, linewidth=0, zorder=0)
+    for kind, start_s, end_s in run_segments[["kind", "start_s", "end_s"]].to_numpy():
+        area: dict[str, Any] = {"color": style.SEGMENT_COLOURS[kind], "linewidth": 0, "zorder": 0}
+        axes.axvspan(start_s, end_s, alpha=0.10, **area)
+        axes.axvspan(start_s, end_s, ymin=0.95, **area)

@@ -42,10 +42,10 @@ def _pairs_with_fastest(drilldowns: Iterable[Drilldown]) -> list[Drilldown]:
             groups.setdefault(workers, []).append((drilldown, drilldown.timed))
     selected = []
     for group in groups.values():
-        times_s = {drilldown.pair.a: timed.a_s for drilldown, timed in group}
-        times_s |= {drilldown.pair.b: timed.b_s for drilldown, timed in group}
+        times_s = {each.pair.a: timed.a_s for each, timed in group}
+        times_s |= {each.pair.b: timed.b_s for each, timed in group}
         fastest = min(times_s, key=lambda system: times_s[system])
-        selected += [pair for pair, _ in group if fastest in (pair.pair.a, pair.pair.b)]
+        selected += [each for each, _ in group if fastest in (each.pair.a, each.pair.b)]
     return selected
 
 
@@ -92,8 +92,9 @@ def _charts(drilldown: Drilldown) -> list[tuple[str, Difference, list[Difference
             classes = _combine_smaller(classes)
         charts.append((f"{parent.part}, by operators", parent, classes))
     return [
-        (title, whole, [part for part in parts if _is_visible(part, whole)])
+        (title, whole, [part for part in parts if abs(part.difference_s) >= least_s])
         for title, whole, parts in charts
+        for least_s in [MIN_VISIBLE_FRACTION * max(whole.a_s, whole.b_s)]
     ]
 
 
@@ -102,10 +103,6 @@ def _combine_smaller(classes: Sequence[Difference]) -> list[Difference]:
     difference_s = sum(part.difference_s for part in rest)
     others = Difference("class", rest[0].parent, "all others", math.nan, math.nan, difference_s)
     return [*first, others]
-
-
-def _is_visible(part: Difference, whole: Difference) -> bool:
-    return abs(part.difference_s) >= MIN_VISIBLE_FRACTION * max(whole.a_s, whole.b_s)
 
 
 def _plot_total(axes: Axes, row: int, system: str, time_s: float) -> None:
@@ -122,10 +119,7 @@ def _plot_parts(
 ) -> None:
     """Plot the contribution of each part, from the end of the part above it.
 
-    Parameters
-    ----------
-    sign
-        -1 if A is the slower system, since differences are B - A.
+    The sign is -1 if A is the slower system, since differences are B - A.
     """
     style.grid_axis(axes, "x")
     position = ends_s[0] * 1e3
@@ -134,8 +128,7 @@ def _plot_parts(
     for row, part in enumerate(parts, start=1):
         added = sign * part.difference_s * 1e3
         phase = _phase_of(part)
-        colour = style.PHASE_COLOURS.get(phase, style.UNKNOWN_COLOUR)
-        hatch = style.PHASE_HATCHES.get(phase)
+        colour, hatch = style.PHASE_FILLS.get(phase, (style.UNKNOWN_COLOUR, None))
         axes.barh(row, added, left=position, color=colour, hatch=hatch, **_BAR)
         ends = [position, position + added]
         interval = sorted(position + sign * end_s * 1e3 for end_s in (part.low_s, part.high_s))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Arc
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from horizont.data.prepared import ImageData, TextData
@@ -40,7 +40,6 @@ BANNER_HEIGHT = 0.42
 EXAMPLES_SCANNED = 2000
 
 IMAGES_PER_CLASS = 8
-MAX_CLASSES = 10
 
 
 @figure("network", title="The network")
@@ -49,9 +48,7 @@ def network_figure(name: str, layers: Sequence[Mapping[str, Any]]) -> Drawing:
     of the layer before, unless an arc leads to it. The lower charts are logarithmic.
     """
     rows = pd.DataFrame(list(layers))  # of `horizont.networks.network.summary`
-    max_span = max(
-        (number - min(source) for number, source in enumerate(rows["sources"])), default=1
-    )
+    max_span = max(number - min(sources) for number, sources in enumerate(rows["sources"]))
     is_chain = max_span == 1
     plot = style.new_figure(3.6 if is_chain else 4.4)
     heights = [0.25 if is_chain else 1.0, 1.0, 1.0]
@@ -88,10 +85,8 @@ def _plot_connections(axes: Axes, rows: pd.DataFrame, max_span: int) -> None:
         for source in sources:
             if source < number - 1:
                 span, middle = number - source, ((source + number) / 2, 0)
-                arc = Arc(
-                    middle, span, span, theta1=0, theta2=180, color=style.FOREGROUND, linewidth=0.6
-                )
-                axes.add_patch(arc)
+                line: dict[str, Any] = {"color": style.FOREGROUND, "linewidth": 0.6}
+                axes.add_patch(Arc(middle, span, span, theta1=0, theta2=180, **line))
     axes.set_ylim(-0.12 * max_span / 2 - 0.3, max_span / 2 + 0.5 if max_span > 1 else 0.5)
     axes.set_axis_off()
 
@@ -103,7 +98,7 @@ def _plot_layer_bars(axes: Axes, rows: pd.DataFrame, column: str, label: str) ->
     axes.bar(positive.index, positive[column], color=colours, width=0.85)
     axes.set_yscale("log")
     axes.set_ylabel(label)
-    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten_label))
+    axes.yaxis.set_major_formatter(_power_of_ten_label)
     axes.minorticks_off()
 
 
@@ -131,7 +126,8 @@ def image_samples(data: ImageData) -> Drawing:
     names = () if is_synthetic else labels.CLASS_NAMES.get(data.description.name, ())
     classes = np.asarray(data.train_labels[:EXAMPLES_SCANNED])
     images = np.asarray(data.train_images[:EXAMPLES_SCANNED])
-    shown = [int(number) for number in np.unique(classes)[:MAX_CLASSES]]
+    numbers, counts = np.unique(classes, return_counts=True)
+    shown = numbers[:10].tolist()
     banner = BANNER_HEIGHT if is_synthetic else 0.0
     height = 0.5 * len(shown)
     plot = style.new_figure(height + banner, width=0.52 * IMAGES_PER_CLASS + 1.6)
@@ -159,13 +155,11 @@ def image_samples(data: ImageData) -> Drawing:
             color="#ffffff",
             bbox={"facecolor": "#b3261e", "edgecolor": "none", "boxstyle": "square,pad=0.5"},
         )
-    counts = pd.Series(classes).value_counts().sort_index()
-    described = pd.DataFrame({"class": counts.index, "examples": counts.to_numpy()})
     values = {
         "synthetic": "synthetic stand-ins for " if is_synthetic else "",
         "label": labels.dataset_label(data.description.name),
     }
-    return Drawing(plot, described, values)
+    return Drawing(plot, pd.DataFrame({"class": numbers, "examples": counts}), values)
 
 
 def _tile_images(

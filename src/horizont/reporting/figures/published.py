@@ -1,16 +1,20 @@
-"""Ten epochs of the 2021 study: published and extrapolated times, and how good these are."""
+"""The published studies: verdicts on their claims, and their times beside those measured here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
+from horizont.analysis.claims.findings import VERDICTS, Verdict
+from horizont.analysis.claims.judge import REFERENCE, published_vs_measured
+from horizont.analysis.claims.publications import publication_of
 from horizont.analysis.ten_epochs import (
     PARTS,
     extrapolation_errors,
@@ -20,12 +24,125 @@ from horizont.analysis.ten_epochs import (
 )
 from horizont.records.record import Record
 from horizont.reporting import labels, style
-from horizont.reporting.figures.phases import legend_patch, stacked_bar
+from horizont.reporting.figures.elements import (
+    empty_bar,
+    fill_legend,
+    interval_mark,
+    stacked_bar,
+    system_rows,
+)
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_interval, format_number, text_table
 
-_ROW_HEIGHT = 0.66
+#: Verdict -> colour and mark, which differ in lightness and in shape.
+VERDICT_STYLES: dict[Verdict, tuple[str, str]] = {
+    "reproduced": ("#3f9c7c", "o"),
+    "not reproduced": ("#efa58f", "X"),
+    "reversed": ("#c8413b", "v"),
+    "not settled": ("#e3cf6b", "D"),
+    "not testable": (style.GRID, "_"),
+}
+
+_COLUMNS = 10
+_CELL = 0.86  # of the distance between two cells
+
+
+@figure("then-and-now", title="Then and now")
+def claim_grid(claims: Sequence[Mapping[str, Any]]) -> Drawing:
+    """The published claims, coloured and marked by verdict. The letter is the level of evidence, A
+    to D; without one, no part of the claim was tested.
+    """
+    rows: list[dict[str, Any]] = []
+    canvas = style.new_figure(1.0)
+    axes = canvas.subplots()
+    axes.set_axis_off()
+    height = 0
+    for source in dict.fromkeys(publication_of(claim["source"]) for claim in claims):
+        name = source.replace(" ", "\n")
+        axes.text(-0.15, height + _CELL / 2, name, ha="right", va="center", weight="bold")
+        own = [claim for claim in claims if publication_of(claim["source"]) == source]
+        for index, claim in enumerate(own):
+            fields = {name: claim[name] for name in ("id", "verdict", "evidence")}
+            place = {"row": height + index // _COLUMNS, "column": index % _COLUMNS}
+            rows.append({"source": source, **fields, **place})
+            _draw_cell(axes, rows[-1])
+        height += ceil(len(own) / _COLUMNS)
+    canvas.set_figheight(0.7 + 0.62 * height)
+    axes.set_xlim(-1.1, _COLUMNS)
+    axes.set_ylim(height, 0)
+    counts = {name: sum(each["verdict"] == name for each in rows) for name in VERDICTS}
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=_mark_colour(name),
+            marker=VERDICT_STYLES[name][1],
+            linestyle="none",
+            markersize=7,
+            label=f"{name} ({count})",
+        )
+        for name, count in counts.items()
+        if count
+    ]
+    style.legend_above(canvas, handles, 3, columnspacing=1.2)
+    return Drawing(canvas, pd.DataFrame(rows))
+
+
+def _draw_cell(axes: Axes, claim: Mapping[str, Any]) -> None:
+    x, y = claim["column"], claim["row"]
+    colour, mark = VERDICT_STYLES[claim["verdict"]]
+    # The fill is pale, so that the text is readable on light and on dark pages.
+    box: dict[str, Any] = {"facecolor": colour, "alpha": 0.35, "edgecolor": "none"}
+    axes.add_patch(Rectangle((x, y), _CELL, _CELL, **box))
+    axes.plot(x + 0.22, y + 0.62, mark, color=_mark_colour(claim["verdict"]), markersize=6)
+    axes.text(x + _CELL / 2, y + 0.24, claim["id"], ha="center", va="center", fontsize=8)
+    axes.text(x + 0.62, y + 0.62, claim["evidence"] or "", ha="center", va="center", weight="bold")
+
+
+def _mark_colour(verdict: Verdict) -> str:
+    return style.MUTED if verdict == "not testable" else VERDICT_STYLES[verdict][0]
+
+
+#: Origin of a time -> the offset of its bar in a system's row, and the label at the bar's end.
+_ORIGINS = {"published": (-0.19, "published"), "measured": (0.19, "here")}
+
+
+@figure("then-now-{workload}", title="Published and measured")
+def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Drawing:
+    """{label}: published times (2021, three machines) and times measured here ({experiment}), both
+    relative to the system on the axis. Published network times are the difference
+    between distributed and single-process training; here, transfer and waiting are measured, and
+    the update is separate unless the server makes it.
+    """
+    times = published_vs_measured(workload, records)
+    systems = list(dict.fromkeys(times["system"]))
+    plot, axes = system_rows(systems, 1.2, row_height=0.62)
+    ends = times.groupby(["system", "origin"])["fraction"].sum()
+    axes.set_xlim(0, (float(ends.max()) if len(ends) else 1.0) * 1.22)
+    axes.axvline(1.0, color=style.FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    for row, system in enumerate(systems):
+        for origin, (offset, label) in _ORIGINS.items():
+            own = times[(times["system"] == system) & (times["origin"] == origin)]
+            fractions = own.set_index("phase")["fraction"].reindex(style.PHASE_FILLS)
+            segments = zip(fractions, style.PHASE_FILLS.values(), strict=True)
+            end = stacked_bar(axes, row + offset, segments, 0.34)
+            text, font = (f"{end:.2f}", {}) if end else ("no value", style.ASIDE)
+            position = (end, row + offset)
+            style.annotate(axes, f"{label}: {text}", position, (4, 0), fontsize=8, **font)
+    axes.set_xlabel(f"training time relative to {labels.system_label(REFERENCE)}")
+    present = set(times.loc[times["fraction"] > 0, "phase"])
+    names = {"communication": "network (including waiting)"}
+    fills = {names.get(p, p): fill for p, fill in style.PHASE_FILLS.items() if p in present}
+    style.legend_above(plot, fill_legend(fills), 3, columnspacing=1.4)
+    values = {
+        "workload": workload,
+        "label": labels.workload_label_from_name(workload),
+        "experiment": records[0].run.experiment if records else "no experiment",
+    }
+    return Drawing(plot, times, values)
+
+
 _BAR_HEIGHT = 0.36
 
 #: Origin of a bar -> its offset in a system's row, the label at its end, and the label of no bar.
@@ -34,8 +151,7 @@ _BARS = {
     "measured": (0.2, "here", "here: not measured"),
 }
 
-_COLOURS = {**style.PHASE_COLOURS, "network": style.PHASE_COLOURS["communication"]}
-_PART_LABELS = {"network": "network (with waiting)"}
+_FILLS = {**style.PHASE_FILLS, "network": style.PHASE_FILLS["communication"]}
 _ORIGIN_LABELS = {
     "published": "published, 2021",
     "measured": "measured here",
@@ -69,8 +185,7 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
     """
     times = ten_epochs(records)
     systems = list(dict.fromkeys(times["system"]))
-    plot = style.new_figure(_ROW_HEIGHT * len(systems) + 1.15)
-    axes = style.row_axes(plot, systems)
+    plot, axes = system_rows(systems, 1.15, row_height=0.66)
     parts = times[[f"{part}_s" for part in PARTS]]
     longest_s = max(parts.sum(axis="columns").max(), times["total_s"].max())
     # The interval of two blocks may be much longer than all bars.
@@ -84,14 +199,10 @@ def ten_epochs_figure(records: Sequence[Record]) -> Drawing:
             own = by_origin.loc[key] if key in by_origin.index else None
             _plot_bar(axes, row, origin, own, limit_s)
     axes.set_xlabel("seconds of ten epochs")
-    present = [part for part in PARTS if parts[f"{part}_s"].gt(0).any()]
-    handles: list[Artist] = [
-        legend_patch((_COLOURS[part], None), _PART_LABELS.get(part, part)) for part in present
-    ]
-    hollow: dict[str, Any] = {"marker": "d", "markerfacecolor": style.BACKGROUND}
-    handles.append(Line2D([], [], color=style.FOREGROUND, label="timed steps", **hollow))
-    style.legend_above(plot, handles, 4, columnspacing=1.4)
-    first = next(r for r in records if not r.run.system.is_local)
+    names = {part: "network (with waiting)" if part == "network" else part for part in PARTS}
+    fills = {names[part]: _FILLS[part] for part in PARTS if (parts[f"{part}_s"] > 0).any()}
+    style.legend_above(plot, fill_legend(fills, "timed steps"), 4, columnspacing=1.4)
+    first = next(record for record in records if not record.run.system.is_local)
     run = first.run
     values = {
         "workload": run.workload_name,
@@ -110,31 +221,22 @@ def _plot_bar(axes: Axes, row: int, origin: str, times: pd.Series | None, limit_
     offset, label, missing = _BARS[origin]
     y = row + offset
     if times is None:
-        font: dict[str, Any] = {"color": style.MUTED, "style": "italic", "fontsize": 8}
-        style.annotate(axes, missing, (0, y), (4, 0), **font)
+        style.annotate(axes, missing, (0, y), (4, 0), fontsize=8, **style.ASIDE)
         return
-    segments = [(times[f"{part}_s"], (_COLOURS[part], None)) for part in PARTS]
+    segments = [(times[f"{part}_s"], _FILLS[part]) for part in PARTS]
     end_s = stacked_bar(axes, y, segments, _BAR_HEIGHT)
     if not end_s:
-        outline: dict[str, Any] = {"fill": False, "edgecolor": style.MUTED, "linestyle": "--"}
-        axes.barh(y, times["total_s"], _BAR_HEIGHT, linewidth=1, **outline)
+        empty_bar(axes, y, times["total_s"], _BAR_HEIGHT)
     if origin == "measured":
-        line: dict[str, Any] = {"color": style.FOREGROUND, "linewidth": 1.4}
         high_s = min(times["high_s"], limit_s)
-        axes.plot([times["low_s"], high_s], [y, y], solid_capstyle="butt", **line)
+        interval_mark(axes, y, times["total_s"], (times["low_s"], high_s), size=5.5)
         if times["high_s"] > limit_s:
             axes.plot(limit_s, y, ">", color=style.FOREGROUND, markersize=4)
-        hollow: dict[str, Any] = {"color": style.BACKGROUND, "markeredgecolor": style.FOREGROUND}
-        axes.plot(times["total_s"], y, "d", markersize=5.5, zorder=5, **hollow)
         end_s = np.fmax(max(end_s, times["total_s"]), high_s)
     style.annotate(axes, f"{label}: {_seconds(times['total_s'])} s", (end_s, y), (6, 0), fontsize=8)
 
 
-@table(
-    "ten_epochs",
-    title="Ten epochs: published, measured, by subtraction",
-    needs=_is_comparable,
-)
+@table("ten_epochs", title="Ten epochs: published, measured, by subtraction", needs=_is_comparable)
 def ten_epochs_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the seconds of ten epochs, grouped by system."""
     rows = [_row(row) for row in ten_epochs(records).to_dict("records")]
@@ -162,9 +264,8 @@ def _seconds(value_s: float) -> str:
 
 
 def _interval(times: Mapping[Any, Any]) -> str:
-    return format_interval(
-        times["low_s"], times["high_s"], ",.0f" if times["low_s"] >= 1000 else ".1f"
-    )
+    form = ",.0f" if times["low_s"] >= 1000 else ".1f"
+    return format_interval(times["low_s"], times["high_s"], form)
 
 
 def _is_checkable(records: Sequence[Record]) -> bool:
