@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, PAIR_COLOURS
 from horizont_textbook import Array, page
-from horizont_textbook.loss import gradients_by_hand
+from horizont_textbook.loss import cross_entropy, cross_entropy_gradient, gradients_by_hand
 from horizont_textbook.page import Plotted, columns, relative_distance
 
 WEIGHTS = ("W1", "b1", "W2", "b2")
@@ -46,12 +45,10 @@ class Node:
         self.operands = operands
         self.gradient: Array = np.zeros_like(self.value)
 
-    def __add__(self, other: Node | float) -> Node:
-        other = _as_node(other)
+    def __add__(self, other: Node) -> Node:
         return Node(self.value + other.value, [(self, lambda g: g), (other, lambda g: g)])
 
-    def __mul__(self, other: Node | float) -> Node:
-        other = _as_node(other)
+    def __mul__(self, other: Node) -> Node:
         rules = [(self, lambda g: g * other.value), (other, lambda g: g * self.value)]
         return Node(self.value * other.value, rules)
 
@@ -66,11 +63,8 @@ class Node:
 
     def cross_entropy(self, labels: Array) -> Node:
         """Return the mean cross-entropy of scores, (examples, classes)."""
-        rows = np.arange(len(labels))
-        shifted = self.value - self.value.max(axis=1, keepdims=True)  # exp would overflow
-        log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        error = (np.exp(log_p) - np.eye(log_p.shape[1])[labels]) / len(labels)
-        return Node(-log_p[rows, labels].mean(), [(self, lambda g: g * error)])
+        by_scores = cross_entropy_gradient(self.value, labels)
+        return Node(cross_entropy(self.value, labels), [(self, lambda g: g * by_scores)])
 
     def backward(self) -> None:
         """Compute the gradient of this value with respect to every node that it depends on.
@@ -80,26 +74,19 @@ class Node:
         twice, its two gradients add up.
         """
         self.gradient = np.ones_like(self.value)
-        for node in reversed(_topological_order(self)):
+        for node in reversed(_topological_order(self, {})):
             for operand, rule in node.operands:
                 gradient = unbroadcast(rule(node.gradient), operand.value.shape)
                 operand.gradient = operand.gradient + gradient
 
 
-def _as_node(value: Node | float) -> Node:
-    return value if isinstance(value, Node) else Node(value)
-
-
-def _topological_order(result: Node) -> list[Node]:
-    """Return all nodes that a result depends on, operands before the nodes that use them."""
-    graph: dict[Node, list[Node]] = {}
-    found = [result]
-    while found:
-        node = found.pop()
-        if node not in graph:
-            graph[node] = [operand for operand, _ in node.operands]
-            found += graph[node]
-    return list(TopologicalSorter(graph).static_order())
+def _topological_order(node: Node, order: dict[Node, None]) -> dict[Node, None]:
+    """Append a node to an order, after the nodes that it depends on."""
+    if node not in order:
+        for operand, _ in node.operands:
+            _topological_order(operand, order)
+        order[node] = None
+    return order
 
 
 def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
@@ -113,7 +100,7 @@ def small_graph(a: float = 2.0, b: float = 1.0) -> dict[str, Node]:
     """Compute (a + b) * (b + 1) and its gradients."""
     nodes = {"a": Node(a), "b": Node(b)}
     nodes["c"] = nodes["a"] + nodes["b"]
-    nodes["d"] = nodes["b"] + 1.0
+    nodes["d"] = nodes["b"] + Node(1.0)
     nodes["e"] = nodes["c"] * nodes["d"]
     nodes["e"].backward()
     return nodes
@@ -151,15 +138,13 @@ def finite_differences(inputs: Mapping[str, Array], name: str, step: float = 1e-
 
     The error is of the order of the squared step, plus rounding divided by the step.
     """
-    gradient = np.empty_like(inputs[name])
-    for index in np.ndindex(gradient.shape):
-        losses = []
-        for change in (step, -step):
-            moved = inputs[name].copy()
-            moved[index] += change
-            losses.append(float(network_loss({**inputs, name: moved})[0].value))
-        gradient[index] = (losses[0] - losses[1]) / (2 * step)
-    return gradient
+
+    def loss(change: Array) -> Array:
+        return network_loss({**inputs, name: inputs[name] + change})[0].value
+
+    shape = inputs[name].shape
+    changes = step * np.eye(inputs[name].size).reshape(-1, *shape)
+    return np.reshape([loss(each) - loss(-each) for each in changes], shape) / (2 * step)
 
 
 def compare_methods() -> dict[str, float]:

@@ -19,17 +19,10 @@ FLOAT32_BYTES = 4
 
 #: Numbers in coloured cells stay dark on a dark page, too, as the cells stay light.
 CELL_COLOUR = "#202020"
+FRAME_COLOUR = PAIR_COLOURS[3]
 
 #: A small image with an edge, and a filter that responds to edges.
-IMAGE = np.array(
-    [
-        [0.0, 0.0, 1.0, 2.0, 2.0],
-        [0.0, 0.0, 1.0, 2.0, 2.0],
-        [0.0, 0.0, 1.0, 2.0, 2.0],
-        [0.0, 0.0, 0.0, 1.0, 2.0],
-        [0.0, 0.0, 0.0, 0.0, 1.0],
-    ]
-)
+IMAGE = np.array([[0.0, 0, 1, 2, 2]] * 3 + [[0, 0, 0, 1, 2], [0, 0, 0, 0, 1]])
 EDGE_FILTER = np.array([[-1.0, 0.0, 1.0]] * 3)
 
 
@@ -126,9 +119,7 @@ def plot_pooling(figure: Figure) -> Plotted:
     """Pooling with windows of 2x2 and stride 2 leaves one number of four. It has no weights, makes
     the following layers four times cheaper, and discards the exact position within the window.
     """
-    feature_map = np.array(
-        [[1.0, 3.0, 2.0, 0.0], [5.0, 2.0, 1.0, 1.0], [0.0, 1.0, 4.0, 8.0], [2.0, 1.0, 2.0, 6.0]]
-    )
+    feature_map = np.array([[1.0, 3, 2, 0], [5, 2, 1, 1], [0, 1, 4, 8], [2, 1, 2, 6]])
     panels = figure.subplots(1, 3, width_ratios=[4, 2.4, 2.4])
     _plot_cells(panels[0], feature_map, "feature map")
     _plot_cells(panels[1], max_pool(feature_map[None, None])[0, 0], "maximum of each 2x2")
@@ -148,9 +139,7 @@ def _plot_cells(axes: Axes, values: Array, title: str) -> None:
     axes.grid(visible=False)
 
 
-def _plot_frame(
-    axes: Axes, row: int, column: int, size: int, colour: str = PAIR_COLOURS[3]
-) -> None:
+def _plot_frame(axes: Axes, row: int, column: int, size: int, colour: str = FRAME_COLOUR) -> None:
     corner, side = (column - 0.47, row - 0.47), size - 0.06
     axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=1.8))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import autograd.numpy as np
@@ -18,7 +18,8 @@ from horizont_textbook import Array
 from horizont_textbook.autodiff import WEIGHTS, network_inputs
 from horizont_textbook.convolution import average_pool, convolution, max_pool
 from horizont_textbook.descent import Momentum, descend, line_examples
-from horizont_textbook.expressions import Case, evaluate
+from horizont_textbook.expressions import Case
+from horizont_textbook.framework_call import Results
 from horizont_textbook.framework_operators import BACKENDS
 from horizont_textbook.loss import cross_entropy, softmax
 from horizont_textbook.neuron import ACTIVATIONS
@@ -53,44 +54,39 @@ OPERATORS = {
 def reference(case: Case) -> dict[str, Array]:
     """Compute values and gradients of a case, or the paths of its optimizer, in NumPy."""
 
-    def result(variables: Mapping[str, Any]) -> Any:
-        values = evaluate(case.expression, OPERATORS, {**case.inputs, **variables})
-        return np.sum(list(values.values())[-1])
+    def total(variables: Mapping[str, Any]) -> Any:
+        return np.sum(case.evaluate(OPERATORS, {**case.inputs, **variables})[case.result])
 
     start = {name: case.inputs[name] for name in case.variables}
     if case.optimizer is not None:
-        path = descend(grad(result), start, Momentum(**case.optimizer), case.steps)
-        return {f"path of {name}": points for name, points in path.items()}
-    values = evaluate(case.expression, OPERATORS, case.inputs)
-    last = list(values)[-1]
-    gradients = {f"d{last}/d{name}": value for name, value in grad(result)(start).items()}
-    return {name: np.asarray(value) for name, value in (values | gradients).items()}
+        path = descend(grad(total), start, Momentum(**case.optimizer), case.steps)
+        return {f"path of {name}": np.stack([each[name] for each in path]) for name in start}
+    gradients = {f"d{case.result}/d{name}": value for name, value in grad(total)(start).items()}
+    return case.evaluate(OPERATORS, case.inputs) | gradients
 
 
 @dataclass(frozen=True)
 class CrossCheck:
-    """The arrays of a chapter by framework, case and name, and reasons of missing ones."""
+    """The arrays of a chapter by framework, and reasons of missing ones."""
 
     cases: Sequence[Case]
-    results: Mapping[str, Mapping[str, Mapping[str, Array]]]
+    results: Mapping[str, Results]
     missing: Mapping[str, str]
 
     def arrays(self, case: str, name: str) -> dict[str, Array]:
         """Return an array of a case by framework."""
-        return {framework: cases[case][name] for framework, cases in self.results.items()}
+        return {framework: arrays[f"{case}|{name}"] for framework, arrays in self.results.items()}
 
     def compare(self) -> pd.DataFrame:
         """Return the number of compared values, and the largest distance of each framework."""
         rows = []
         for case in (case for case in self.cases if not case.random):
-            expected = reference(case)
-            row: dict[str, Any] = {"expression": case.name}
-            row["values"] = sum(value.size for value in expected.values())
-            for framework, arrays in self.results.items():
-                row[framework] = max(
-                    relative_distance(arrays[case.name][name].reshape(value.shape), value)
-                    for name, value in expected.items()
-                )
+            row: dict[str, Any] = {"expression": case.name, "values": 0}
+            for name, value in reference(case).items():
+                row["values"] += value.size
+                for framework, found in self.arrays(case.name, name).items():
+                    distance = relative_distance(found.reshape(value.shape), value)
+                    row[framework] = max(row.get(framework, 0.0), distance)
             rows.append(row)
         return pd.DataFrame(rows)
 
@@ -120,18 +116,24 @@ def run(chapter: str) -> CrossCheck:
     names = [name for name in FRAMEWORKS if name not in missing]
     cases = [vars(case) for cases_of in CASES.values() for case in cases_of()]
     arguments = {name: {"framework": name, "cases": cases} for name in names}
-    function = "horizont_textbook.framework_cases:run_cases"
+    function = "horizont_textbook.framework_operators:run_cases"
     results = call_in_frameworks("cross-check", function, arguments)
     return CrossCheck(CASES[chapter](), results, missing)
 
 
+def _normal(rng: np.random.Generator, **shapes: Any) -> dict[str, Array]:
+    """Draw arrays of normally distributed numbers by name."""
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
 def _neuron_cases() -> list[Case]:
-    rng = np.random.default_rng(11)
     x = {"x": np.linspace(-8, 8, 33)}
-    layer = {"x": rng.normal(size=(5, 3)), "w": rng.normal(size=(3, 4)), "b": rng.normal(size=4)}
-    single = [Case(f"{name}(x)", f"y = {name}(x)", x) for name in ACTIVATIONS]
+    layer = _normal(np.random.default_rng(11), x=(5, 3), w=(3, 4), b=4)
     layers = [f"{name}(x @ w + b)" for name in ACTIVATIONS]
-    return [*single, *(Case(each, f"y = {each}", layer) for each in layers)]
+    return [
+        *(Case(f"{name}(x)", f"y = {name}(x)", x) for name in ACTIVATIONS),
+        *(Case(each, f"y = {each}", layer) for each in layers),
+    ]
 
 
 def _descent_cases() -> list[Case]:
@@ -164,27 +166,22 @@ def _autodiff_cases() -> list[Case]:
 
 
 def _convolution_cases() -> list[Case]:
-    rng = np.random.default_rng(21)
-    both = {"x": rng.normal(size=(2, 3, 9, 9)), "w": rng.normal(size=(4, 3, 3, 3))}
-    images = {"x": both["x"]}
-    end = "\nz = sum(y * y)"
-    return [
-        *(
-            Case(f"convolution, stride {s}, padding {p}",
-                 f"y = convolution(x, w, stride={s}, padding={p}){end}", both)
-            for s, p in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 2))
-        ),
-        Case("max pooling", f"y = max_pool(x, 3, 2){end}", images),
-        Case("average pooling", f"y = average_pool(x, 3, 2){end}", images),
-        Case("convolution, relu and pooling",
-             f"y = max_pool(relu(convolution(x, w, padding=1)), 3, 3){end}", both),
-    ]  # fmt: skip
+    both = _normal(np.random.default_rng(21), x=(2, 3, 9, 9), w=(4, 3, 3, 3))
+    cases = {
+        f"convolution, stride {s}, padding {p}": f"convolution(x, w, stride={s}, padding={p})"
+        for s, p in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 2))
+    }
+    cases["max pooling"] = "max_pool(x, 3, 2)"
+    cases["average pooling"] = "average_pool(x, 3, 2)"
+    cases["convolution, relu and pooling"] = "max_pool(relu(convolution(x, w, padding=1)), 3, 3)"
+    inputs = {name: both if "(x, w" in y else {"x": both["x"]} for name, y in cases.items()}
+    return [Case(name, f"y = {y}\nz = sum(y * y)", inputs[name]) for name, y in cases.items()]
 
 
 def _normalisation_cases() -> list[Case]:
     rng = np.random.default_rng(31)
-    norm = {"x": rng.normal(2.0, 3.0, (6, 4)), "g": rng.normal(size=4), "o": rng.normal(size=4)}
-    block = norm | {"w1": rng.normal(size=(4, 4)), "w2": rng.normal(size=(4, 4))}
+    norm = {"x": rng.normal(2.0, 3.0, (6, 4)), **_normal(rng, g=4, o=4)}
+    block = norm | _normal(rng, w1=(4, 4), w2=(4, 4))
     epsilon = "epsilon=0.0009765625"
     residual = f"y = x + relu(batch_norm(x @ w1, g, o, {epsilon})) @ w2\nz = sum(y * y)"
     return [
@@ -195,36 +192,34 @@ def _normalisation_cases() -> list[Case]:
 
 
 def _recurrence_cases() -> list[Case]:
-    rng = np.random.default_rng(41)
-    steps, units, features = 5, 3, 4
-    x = rng.normal(size=(2, steps, features))
-    w, v = rng.normal(size=(features, units)), rng.normal(size=(units, units))
-    b = rng.normal(size=units)
-    inputs = {f"x{t + 1}": x[:, t] for t in range(steps)} | {"w": w, "v": v, "b": b}
-    gates = {"x": x, "w": rng.normal(size=(4 * units, features)),
-             "v": rng.normal(size=(4 * units, units)), "b": rng.normal(size=4 * units)}  # fmt: skip
-    states = np.array([corrupt(pattern, 0.2) for pattern in letters()])
-    memory = {"s": states, "w": hebbian_weights(letters())}
+    rng, steps = np.random.default_rng(41), 5
+    layer = _normal(rng, x=(2, steps, 4), w=(4, 3), v=(3, 3), b=3)
+    gates = {"x": layer["x"], **_normal(rng, w=(12, 4), v=(12, 3), b=12)}
+    transposed = layer | {"w": layer["w"].T, "v": layer["v"].T}
+    inputs = {f"x{t + 1}": layer["x"][:, t] for t in range(steps)}
+    inputs |= {name: layer[name] for name in "wvb"}
     lines = [f"h{t} = tanh(x{t} @ w + h{t - 1} @ v + b)" for t in range(2, steps + 1)]
     unrolled = "\n".join(["h1 = tanh(x1 @ w + b)", *lines, f"y = sum(h{steps})"])
-    own, end = {"x": x, "w": w.T, "v": v.T, "b": b}, "\nz = sum(y * y * y)"
+    states = np.array([corrupt(pattern, 0.2) for pattern in letters()])
+    memory = {"s": states, "w": hebbian_weights(letters())}
     return [
         Case("energy of a Hopfield network", "e = -0.5 * sum((s @ w) * s)", memory, ("s",)),
         Case(f"unrolled, {steps} steps", unrolled, inputs),
-        Case("recurrent layer", f"y = recurrent(x, w, v, b){end}", own),
-        Case("LSTM layer", f"y = lstm(x, w, v, b){end}", gates),
+        Case("recurrent layer", "y = recurrent(x, w, v, b)\nz = sum(y * y * y)", transposed),
+        Case("LSTM layer", "y = lstm(x, w, v, b)\nz = sum(y * y * y)", gates),
     ]
 
 
 def _parallelism_cases() -> list[Case]:
     state = initial_state()
-    split = {"x": state["x"], "labels": state["labels"], "b2": state["b2"]}
-    halves = {name: state[name] for name in WEIGHTS}
+    weights, batch = ({n: state[n] for n in names} for names in (WEIGHTS, ("x", "labels")))
+    columns_and_rows = STRATEGIES["within layers, columns and rows"]
+    parts, halves = {"b2": state["b2"]}, {}
     for rank, end in enumerate("lr"):
-        for name, axis in STRATEGIES["within layers, columns and rows"].splits.items():
-            split[f"{name}{end}"] = part_of(state[name], axis, rank)
-        for name in ("x", "labels"):
-            halves[f"{name}{end}"] = np.split(state[name], 2)[rank]
+        for name, axis in columns_and_rows.splits.items():
+            parts[f"{name}{end}"] = part_of(state[name], axis, rank)
+        for name, array in batch.items():
+            halves[f"{name}{end}"] = part_of(array, "rows", rank)
     within = (
         "hl = tanh(x @ W1l + b1l)\nhr = tanh(x @ W1r + b1r)\n"
         "z = hl @ W2l + hr @ W2r + b2\nloss = cross_entropy(z, labels)"
@@ -233,44 +228,43 @@ def _parallelism_cases() -> list[Case]:
         "pl = cross_entropy(tanh(xl @ W1 + b1) @ W2 + b2, labelsl)\n"
         "pr = cross_entropy(tanh(xr @ W1 + b1) @ W2 + b2, labelsr)\nloss = (pl + pr) / 2"
     )
-    parts = tuple(name for name in split if name not in ("x", "labels"))
     return [
         Case("two layers, one process", NETWORK, state, WEIGHTS),
-        Case("cut within the layers", within, split, parts),
-        Case("two halves of the batch", by_halves, halves, WEIGHTS),
+        Case("cut within the layers", within, batch | parts, tuple(parts)),
+        Case("two halves of the batch", by_halves, weights | halves, WEIGHTS),
     ]
 
 
 def _staleness_cases() -> list[Case]:
-    cases = []
-    for delay in (1, 4):
-        rule = asdict(Momentum(0.015625, delay=delay))
-        cases.append(Case(f"bowl, delay {delay}", BOWL, BOWL_START, (), rule, 40))
-    one, parabola = {"x": np.array(1.0)}, "f = 0.5 * x * x"
-    for side, rate in (("below", 0.59375), ("above", 0.65625)):
-        rule = asdict(Momentum(rate, delay=2))
-        cases.append(Case(f"delay 2, {side} the limit", parabola, one, (), rule, 60))
     rng = np.random.default_rng(81)
-    inputs = {"x": rng.normal(size=(16, 5)), "labels": rng.integers(0, 3, 16)}
-    inputs |= {"w": rng.normal(size=(5, 4)), "b": np.zeros(4)}
-    inputs |= {"v": rng.normal(size=(4, 3)), "c": np.zeros(3)}
+    batch = {"x": rng.normal(size=(16, 5)), "labels": rng.integers(0, 3, 16)}
+    weights = {**_normal(rng, w=(5, 4), v=(4, 3)), "b": np.zeros(4), "c": np.zeros(3)}
     network = "f = cross_entropy(tanh(x @ w + b) @ v + c, labels)"
-    rule = asdict(Momentum(0.25, 0.5, delay=3))
-    return [*cases, Case("network, delay 3", network, inputs, ("w", "b", "v", "c"), rule, 20)]
+    one, parabola = {"x": np.array(1.0)}, "f = 0.5 * x * x"
+    cases = [
+        (Case("bowl, delay 1", BOWL, BOWL_START, steps=40), Momentum(0.015625, delay=1)),
+        (Case("bowl, delay 4", BOWL, BOWL_START, steps=40), Momentum(0.015625, delay=4)),
+        (Case("delay 2, below the limit", parabola, one, steps=60), Momentum(0.59375, delay=2)),
+        (Case("delay 2, above the limit", parabola, one, steps=60), Momentum(0.65625, delay=2)),
+        (
+            Case("network, delay 3", network, batch | weights, tuple(weights), steps=20),
+            Momentum(0.25, 0.5, delay=3),
+        ),
+    ]
+    return [replace(case, optimizer=asdict(rule)) for case, rule in cases]
 
 
 def _allreduce_cases() -> list[Case]:
     rng = np.random.default_rng(92)
-    a, b, c = rng.normal(size=(3, 5))
+    vectors = _normal(rng, a=5, b=5, c=5)
     orders = "l = (a + b) + c\nm = (b + c) + a\nr = (c + a) + b\ny = sum((l + m + r) / 3)"
-    inputs: dict[str, Any] = {f"x{k}": rng.normal(size=(2, 3)) for k in range(3)}
-    inputs |= {f"l{k}": rng.integers(0, 4, 2) for k in range(3)}
-    inputs["W"] = rng.normal(size=(3, 4))
-    losses = "\n".join(f"p{k} = cross_entropy(x{k} @ W, l{k})" for k in range(3))
-    mean = f"{losses}\nloss = (p0 + p1 + p2) / 3"
+    batches = _normal(rng, x0=(2, 3), x1=(2, 3), x2=(2, 3))
+    batches |= {f"l{k}": rng.integers(0, 4, 2) for k in range(3)}
+    losses = [f"p{k} = cross_entropy(x{k} @ W, l{k})" for k in range(3)]
+    mean = "\n".join([*losses, "loss = (p0 + p1 + p2) / 3"])
     return [
-        Case("sum in three orders", orders, {"a": a, "b": b, "c": c}, ("a",)),
-        Case("mean of three workers' losses", mean, inputs, ("W",)),
+        Case("sum in three orders", orders, vectors, ("a",)),
+        Case("mean of three workers' losses", mean, batches | _normal(rng, W=(3, 4)), ("W",)),
     ]
 
 
@@ -286,15 +280,13 @@ def _metrics_cases() -> list[Case]:
 
 def _tutorial_cases() -> list[Case]:
     x, l = (array[0] for array in examples())  # noqa: E741
-    rng = np.random.default_rng(111)
-    weights = {"w": rng.normal(size=(FEATURES, CLASSES)), "b": rng.normal(size=CLASSES)}
+    weights = _normal(np.random.default_rng(111), w=(FEATURES, CLASSES), b=CLASSES)
     x = x.astype(np.float64)
-    halves = {"x": x[::2], "l": l[::2], "u": x[1::2], "m": l[1::2]}
-    mean = "f = 0.5 * cross_entropy(x @ w + b, l) + 0.5 * cross_entropy(u @ w + b, m)"
-    whole = {"x": x, "l": l, **weights}
+    halves = {"x": x[::2], "l": l[::2], "u": x[1::2], "m": l[1::2]} | weights
+    whole, half = "cross_entropy(x @ w + b, l)", "cross_entropy(u @ w + b, m)"
     return [
-        Case("gradient of a batch", "f = cross_entropy(x @ w + b, l)", whole, ("w", "b")),
-        Case("mean of its halves", mean, {**halves, **weights}, ("w", "b")),
+        Case("gradient of a batch", f"f = {whole}", {"x": x, "l": l} | weights, ("w", "b")),
+        Case("mean of its halves", f"f = 0.5 * {whole} + 0.5 * {half}", halves, ("w", "b")),
     ]
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import autograd.numpy as np
 from autograd import grad
+from autograd.misc.flatten import flatten
 from matplotlib.figure import Figure
 
 from horizont.reporting.style import FOREGROUND, GRID, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
 from horizont_textbook.page import Plotted, columns
-
-Loss = Callable[[Any], Any]
 
 #: The smallest and the largest curvature of the bowl.
 CURVATURES = (1.0, 10.0)
@@ -41,27 +40,20 @@ class Momentum:
     delay: int = 0
 
 
-def descend(
-    gradient: Callable[[dict[str, Array]], Mapping[str, Array]],
-    start: Mapping[str, Any],
-    rule: Momentum,
-    steps: int,
-) -> dict[str, Array]:
-    """Run gradient descent by a function that computes gradients; return all points by name."""
-    weights = {name: np.asarray(value, dtype=np.float64) for name, value in start.items()}
-    velocity = {name: np.zeros_like(value) for name, value in weights.items()}
-    path = [weights]
+def descend(gradient: Callable[[Any], Any], start: Any, rule: Momentum, steps: int) -> list[Any]:
+    """Run gradient descent by a function that computes gradients; return all points.
+
+    A point is an array, or a dictionary of arrays; its gradient has the same form.
+    """
+    weights, unflatten = flatten(start)
+    velocity, path = np.zeros_like(weights), [start]
     for step in range(steps):
-        gradients = gradient(path[max(0, step - rule.delay)])
-        moved = {}
-        for name, weight in weights.items():
-            scaled = rule.learning_rate * gradients[name]
-            velocity[name] = rule.momentum * velocity[name] - scaled
-            change = rule.momentum * velocity[name] - scaled if rule.nesterov else velocity[name]
-            moved[name] = weight + change
-        weights = moved
-        path.append(weights)
-    return {name: np.stack([point[name] for point in path]) for name in weights}
+        gradients, _ = flatten(gradient(path[max(0, step - rule.delay)]))
+        scaled = rule.learning_rate * gradients
+        velocity = rule.momentum * velocity - scaled
+        weights = weights + (rule.momentum * velocity - scaled if rule.nesterov else velocity)
+        path.append(unflatten(weights))
+    return path
 
 
 def parabola(point: Any) -> Any:
@@ -79,11 +71,11 @@ def waves(point: Any) -> Any:
     return 0.0625 * point[0] ** 2 + np.sin(point[0])
 
 
-def trajectory(loss: Loss, start: tuple[float, ...], rule: Momentum, steps: int) -> Array:
+def trajectory(
+    loss: Callable[[Any], Any], start: tuple[float, ...], rule: Momentum, steps: int
+) -> Array:
     """Return the points of gradient descent on a loss, (steps + 1, weights)."""
-    gradient = grad(loss)
-    path = descend(lambda at: {"w": gradient(at["w"])}, {"w": np.array(start)}, rule, steps)
-    return path["w"]
+    return np.array(descend(grad(loss), np.array(start), rule, steps))
 
 
 def optimal_rate(low: float, high: float) -> tuple[float, float]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from horizont_textbook.expressions import Backend
+from horizont.frameworks import load_adapter
+from horizont_textbook.expressions import Backend, Case, Run, Values, run_case
+from horizont_textbook.framework_call import Results
 
 
 def torch_backend() -> Backend:
@@ -25,32 +27,34 @@ def torch_backend() -> Backend:
 
         return call
 
-    def differentiate(run: Any, variables: list[Any]) -> tuple[dict[str, Any], Any]:
-        values = run()
-        return values, torch.autograd.grad(list(values.values())[-1].sum(), variables)
+    def differentiate(run: Run, variables: list[Any]) -> tuple[list[Any], Values]:
+        total, values = run([variable.requires_grad_() for variable in variables])
+        return torch.autograd.grad(total, variables), values
 
-    def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
-        rate, momentum = settings["learning_rate"], settings["momentum"]
-        sgd = torch.optim.SGD(variables, rate, momentum, nesterov=settings["nesterov"])
+    def optimizer(
+        variables: list[Any], learning_rate: float, momentum: float, nesterov: bool
+    ) -> Any:
+        sgd = torch.optim.SGD(variables, learning_rate, momentum, nesterov=nesterov)
 
-        def update(gradients: Any) -> None:
+        def update(gradients: list[Any]) -> list[Any]:
             for variable, gradient in zip(variables, gradients, strict=True):
                 variable.grad = gradient
             sgd.step()
+            return variables
 
         return update
 
     functions = ["sum", "mean", "exp", "sin", "sigmoid", "tanh", "relu"]
     operators = {name: getattr(torch, name) for name in functions} | {
-        "leaky_relu": lambda x, slope=0.125: F.leaky_relu(x, slope),
+        "leaky_relu": partial(F.leaky_relu, negative_slope=0.125),
         "elu": F.elu,
         "softplus": F.softplus,
-        "softmax": lambda x: torch.softmax(x, dim=-1),
+        "softmax": partial(torch.softmax, dim=-1),
         "cross_entropy": F.cross_entropy,
-        "convolution": lambda x, w, stride=1, padding=0: F.conv2d(x, w, None, stride, padding),
+        "convolution": F.conv2d,
         "max_pool": F.max_pool2d,
         "average_pool": F.avg_pool2d,
-        "batch_norm": lambda x, scale, offset, epsilon=1e-5: F.batch_norm(
+        "batch_norm": lambda x, scale, offset, epsilon: F.batch_norm(
             x, None, None, scale, offset, training=True, eps=epsilon
         ),
         "dropout": F.dropout,
@@ -58,13 +62,10 @@ def torch_backend() -> Backend:
         "lstm": layer(torch.nn.LSTM),
     }
 
-    return Backend(
-        operators,
-        lambda value: torch.tensor(value, requires_grad=value.dtype == np.float64),
-        lambda tensor: tensor.detach().clone().numpy(),
-        differentiate,
-        optimizer,
-    )
+    def to_numpy(tensor: Any) -> Any:
+        return tensor.detach().clone().numpy()  # the optimizer updates in place
+
+    return Backend(operators, torch.tensor, to_numpy, differentiate, optimizer)
 
 
 def tensorflow_backend() -> Backend:
@@ -82,7 +83,7 @@ def tensorflow_backend() -> Backend:
     def pool(function: Any) -> Any:
         return lambda x, size, stride: first(function(last(x), size, stride, "VALID"))
 
-    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float = 1e-5) -> Any:
+    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float) -> Any:
         mean, variance = tf.nn.moments(x, axes=[0])
         return tf.nn.batch_normalization(x, mean, variance, offset, scale, epsilon)
 
@@ -95,21 +96,29 @@ def tensorflow_backend() -> Backend:
 
         return call
 
-    def differentiate(run: Any, variables: list[Any]) -> tuple[dict[str, Any], Any]:
+    def differentiate(run: Run, variables: list[Any]) -> tuple[list[Any], Values]:
         with tf.GradientTape() as tape:
-            values = run()
-        return values, tape.gradient(list(values.values())[-1], [v.value for v in variables])
+            tape.watch(variables)
+            total, values = run(variables)
+        return tape.gradient(total, variables), values
 
-    def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
-        rate, momentum = settings["learning_rate"], settings["momentum"]  # Keras: in float32
-        sgd = keras.optimizers.SGD(rate, momentum, settings["nesterov"])
-        return lambda gradients: sgd.apply(gradients, variables)
+    def optimizer(
+        variables: list[Any], learning_rate: float, momentum: float, nesterov: bool
+    ) -> Any:
+        own = [keras.Variable(variable, dtype="float64") for variable in variables]
+        sgd = keras.optimizers.SGD(learning_rate, momentum, nesterov)  # in float32
+
+        def update(gradients: list[Any]) -> list[Any]:
+            sgd.apply(gradients, own)
+            return [tf.convert_to_tensor(variable.value) for variable in own]
+
+        return update
 
     functions = ["sigmoid", "tanh", "relu", "elu", "softplus", "softmax"]
     operators = {
         **{"sum": tf.reduce_sum, "mean": tf.reduce_mean, "exp": tf.exp, "sin": tf.sin},
         **{name: getattr(tf.nn, name) for name in functions},
-        "leaky_relu": lambda x, slope=0.125: tf.nn.leaky_relu(x, slope),
+        "leaky_relu": partial(tf.nn.leaky_relu, alpha=0.125),
         "cross_entropy": lambda scores, labels: tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
         ),
@@ -121,16 +130,7 @@ def tensorflow_backend() -> Backend:
         "recurrent": layer(keras.layers.SimpleRNN),
         "lstm": layer(keras.layers.LSTM),
     }
-
-    def variable(value: Any) -> Any:
-        if value.dtype != np.float64:
-            return tf.constant(value)
-        return keras.Variable(value, dtype="float64")
-
-    def read(variable: Any) -> Any:
-        return tf.convert_to_tensor(getattr(variable, "value", variable))
-
-    return Backend(operators, variable, np.array, differentiate, optimizer, read)
+    return Backend(operators, tf.constant, np.array, differentiate, optimizer)
 
 
 def mxnet_backend() -> Backend:
@@ -148,7 +148,7 @@ def mxnet_backend() -> Backend:
             x, kernel=(size,) * 2, stride=(stride,) * 2, pool_type=kind
         )
 
-    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float = 1e-5) -> Any:
+    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float) -> Any:
         running = mx.nd.zeros_like(scale), mx.nd.ones_like(scale)
         return mx.nd.BatchNorm(x, scale, offset, *running, fix_gamma=False, eps=epsilon)
 
@@ -165,31 +165,35 @@ def mxnet_backend() -> Backend:
 
         return call
 
-    def differentiate(run: Any, variables: list[Any]) -> tuple[dict[str, Any], Any]:
-        for each in variables:
-            each.attach_grad()
+    def differentiate(run: Run, variables: list[Any]) -> tuple[list[Any], Values]:
+        for variable in variables:
+            variable.attach_grad()
         with mx.autograd.record():
-            values = run()
-        list(values.values())[-1].backward()
-        return values, [each.grad.copy() for each in variables]
+            total, values = run(variables)
+        total.backward()
+        return [variable.grad.copy() for variable in variables], values
 
-    def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
-        kind = mx.optimizer.NAG if settings["nesterov"] else mx.optimizer.SGD
-        rate, momentum = settings["learning_rate"], settings["momentum"]
-        update = mx.optimizer.get_updater(kind(learning_rate=rate, momentum=momentum, wd=0.0))
+    def optimizer(
+        variables: list[Any], learning_rate: float, momentum: float, nesterov: bool
+    ) -> Any:
+        kind = mx.optimizer.NAG if nesterov else mx.optimizer.SGD
+        update_one = mx.optimizer.get_updater(
+            kind(learning_rate=learning_rate, momentum=momentum, wd=0.0)
+        )
 
-        def update_all(gradients: Any) -> None:
+        def update(gradients: list[Any]) -> list[Any]:
             for number, variable in enumerate(variables):
-                update(number, gradients[number], variable)
+                update_one(number, gradients[number], variable)
+            return variables
 
-        return update_all
+        return update
 
     functions = ["sum", "mean", "exp", "sin", "sigmoid", "tanh", "relu", "softmax"]
     operators = {name: getattr(mx.nd, name) for name in functions} | {
         # MXNet's own operator, LeakyReLU, rounds its values to float32.
-        "leaky_relu": lambda x, slope=0.125: mx.nd.where(x > 0, x, slope * x),
-        "elu": lambda x: mx.nd.LeakyReLU(x, act_type="elu", slope=1.0),
-        "softplus": lambda x: mx.nd.Activation(x, act_type="softrelu"),
+        "leaky_relu": lambda x: mx.nd.where(x > 0, x, 0.125 * x),
+        "elu": partial(mx.nd.LeakyReLU, act_type="elu", slope=1.0),
+        "softplus": partial(mx.nd.Activation, act_type="softrelu"),
         "cross_entropy": lambda scores, labels: mx.gluon.loss.SoftmaxCrossEntropyLoss()(
             scores, labels
         ).mean(),
@@ -197,32 +201,25 @@ def mxnet_backend() -> Backend:
         "max_pool": pool("max"),
         "average_pool": pool("avg"),
         "batch_norm": batch_norm,
-        "dropout": lambda x, rate: mx.nd.Dropout(x, p=rate),
+        "dropout": mx.nd.Dropout,
         "recurrent": layer("rnn_tanh"),
         "lstm": layer("lstm"),
     }
 
-    return Backend(
-        operators,
-        lambda value: mx.nd.array(np.atleast_1d(value), dtype=value.dtype),
-        lambda array: array.asnumpy(),
-        differentiate,
-        optimizer,
-    )
+    def array(value: Any) -> Any:
+        return mx.nd.array(np.atleast_1d(value), dtype=value.dtype)
+
+    return Backend(operators, array, mx.nd.NDArray.asnumpy, differentiate, optimizer)
 
 
 def jax_backend() -> Backend:
-    """Return JAX: ``jax.numpy``, ``jax.grad``, optax; a variable is a place for an array."""
+    """Return JAX: ``jax.numpy``, ``jax.grad``, optax."""
     import jax
     import jax.numpy as jnp
     import optax
     from jax import lax
 
     jax.config.update("jax_enable_x64", True)
-
-    class Variable:
-        def __init__(self, value: Any) -> None:
-            self.value = jnp.asarray(value)
 
     def convolution(x: Any, w: Any, stride: int = 1, padding: int = 0) -> Any:
         return lax.conv_general_dilated(x, w, (stride,) * 2, [(padding,) * 2] * 2)
@@ -232,7 +229,7 @@ def jax_backend() -> Backend:
             x, start, reduce, (1, 1, size, size), (1, 1, stride, stride), "VALID"
         )
 
-    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float = 1e-5) -> Any:
+    def batch_norm(x: Any, scale: Any, offset: Any, epsilon: float) -> Any:
         normed = jax.nn.standardize(x, axis=0, variance=x.var(axis=0), epsilon=epsilon)
         return scale * normed + offset
 
@@ -257,34 +254,24 @@ def jax_backend() -> Backend:
         memory = jax.nn.sigmoid(forget) * state[1] + jax.nn.sigmoid(entry) * jnp.tanh(candidate)
         return jax.nn.sigmoid(output) * jnp.tanh(memory), memory
 
-    programs: dict[Any, Any] = {}  # compiled once for all steps of an optimizer
-    names: dict[Any, list[str]] = {}
+    @cache  # compiled once for all steps of an optimizer
+    def compiled(run: Run) -> Any:
+        return jax.jit(jax.grad(run, has_aux=True))
 
-    def differentiate(run: Any, variables: list[Any]) -> tuple[dict[str, Any], Any]:
-        def total(arrays: Any) -> Any:
-            for variable, array in zip(variables, arrays, strict=True):
-                variable.value = array
-            values = run()
-            names[run] = list(values)  # JAX returns a dictionary in the order of its names
-            return list(values.values())[-1].sum(), list(values.values())
+    def differentiate(run: Run, variables: list[Any]) -> tuple[list[Any], Values]:
+        return compiled(run)(variables)
 
-        start = [variable.value for variable in variables]
-        program = programs.setdefault(run, jax.jit(jax.grad(total, has_aux=True)))
-        gradients, values = program(start)
-        for variable, array in zip(variables, start, strict=True):
-            variable.value = array
-        return dict(zip(names[run], values, strict=True)), gradients
+    def optimizer(
+        variables: list[Any], learning_rate: float, momentum: float, nesterov: bool
+    ) -> Any:
+        sgd = optax.sgd(learning_rate, momentum or None, nesterov)
+        state = sgd.init(variables)
 
-    def optimizer(settings: Mapping[str, Any], variables: list[Any]) -> Callable[[Any], None]:
-        rate, momentum = settings["learning_rate"], settings["momentum"]
-        sgd = optax.sgd(rate, momentum or None, settings["nesterov"])
-        state = sgd.init([variable.value for variable in variables])
-
-        def update(gradients: Any) -> None:
-            nonlocal state
-            updates, state = sgd.update(gradients, state)
-            for variable, change in zip(variables, updates, strict=True):
-                variable.value = variable.value + change
+        def update(gradients: list[Any]) -> list[Any]:
+            nonlocal state, variables
+            changes, state = sgd.update(gradients, state)
+            variables = optax.apply_updates(variables, changes)
+            return variables
 
         return update
 
@@ -292,34 +279,38 @@ def jax_backend() -> Backend:
         **{name: getattr(jnp, name) for name in ("sum", "mean", "exp", "sin", "tanh")},
         **{name: getattr(jax.nn, name) for name in ("sigmoid", "relu", "elu", "softplus")},
         # At 0, the derivative of JAX's own leaky_relu is 1.
-        "leaky_relu": lambda x, slope=0.125: jnp.where(x > 0, x, slope * x),
+        "leaky_relu": lambda x: jnp.where(x > 0, x, 0.125 * x),
         "softmax": jax.nn.softmax,
         "cross_entropy": lambda scores, labels: optax.softmax_cross_entropy_with_integer_labels(
             scores, labels
         ).mean(),
         "convolution": convolution,
-        "max_pool": lambda x, size, stride: pool(x, size, stride, -np.inf, lax.max),
+        "max_pool": partial(pool, start=-np.inf, reduce=lax.max),
         "average_pool": lambda x, size, stride: pool(x, size, stride, 0.0, lax.add) / size**2,
         "batch_norm": batch_norm,
         "dropout": dropout,
         "recurrent": layer(lambda state, sums: (jnp.tanh(sums), state[1])),
         "lstm": layer(lstm_cell),
     }
-
-    return Backend(
-        operators,
-        Variable,
-        lambda value: np.array(value.value if isinstance(value, Variable) else value),
-        differentiate,
-        optimizer,
-        lambda variable: variable.value,
-    )
+    return Backend(operators, jnp.asarray, np.array, differentiate, optimizer)
 
 
 #: By the names of the registry.
-BACKENDS = {
+BACKENDS: dict[str, Callable[[], Backend]] = {
     "tensorflow": tensorflow_backend,
     "pytorch": torch_backend,
     "mxnet": mxnet_backend,
     "jax": jax_backend,
 }
+
+
+def run_cases(framework: str, cases: Sequence[Mapping[str, Any]]) -> Results:
+    """Return the arrays of all cases; of a `Case`, JSON has the fields, and lists for arrays."""
+    load_adapter(framework).configure(1)
+    backend = BACKENDS[framework]()
+    results: Results = {}
+    for fields in cases:
+        inputs = {name: np.asarray(value) for name, value in fields["inputs"].items()}
+        case = Case(**{**fields, "inputs": inputs})
+        results |= {f"{case.name}|{key}": value for key, value in run_case(backend, case).items()}
+    return results

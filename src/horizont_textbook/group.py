@@ -16,7 +16,7 @@ from torch.multiprocessing.spawn import start_processes
 from horizont_textbook import Array
 from horizont_textbook.framework_call import Results
 
-Exercises = Callable[[int, int], dict[tuple[str, str], Any]]
+Exercises = Callable[[int, int], Results]
 
 
 class Group:
@@ -52,8 +52,7 @@ class Group:
         """
         request = dist.isend(self._outgoing(values), to)
         received = self.receive(shape, source)
-        if request is not None:
-            request.wait()
+        request.wait()
         return received
 
     def _outgoing(self, values: Array) -> torch.Tensor:
@@ -63,40 +62,29 @@ class Group:
 
 
 def run_group(module: str, size: int) -> Results:
-    """Run the exercises of a chapter in a group of processes, of which this is the first.
+    """Run the exercises of a chapter in a group of processes, of which this is the last.
 
-    The chapter and PyTorch are imported once, then the other processes are forked.
-
-    Returns
-    -------
-    dict
-        By exercise and name; an array has a row for each process that computed it, by rank.
+    The chapter and PyTorch are imported once, then the other processes are forked. An array has a
+    row for each process that computed it, by rank.
     """
     exercises: Exercises = import_module(module).run_exercises
     others = start_processes(
-        _run_other_rank, (exercises, size), size - 1, join=False, start_method="fork"
+        _run_rank, (exercises, size), size - 1, join=False, start_method="fork"
     )
-    gathered = _run_rank(0, exercises, size)
+    gathered = _run_rank(size - 1, exercises, size)
     others.join()
-    results: Results = {}
-    for exercise, name in dict.fromkeys(key for own in gathered for key in own):
-        rows = [own[exercise, name] for own in gathered if (exercise, name) in own]
-        results.setdefault(exercise, {})[name] = np.stack(rows)
-    return results
+    keys = dict.fromkeys(key for own in gathered for key in own)
+    return {key: np.stack([own[key] for own in gathered if key in own]) for key in keys}
 
 
-def _run_other_rank(index: int, exercises: Exercises, size: int) -> None:
-    _run_rank(index + 1, exercises, size)
-
-
-def _run_rank(rank: int, exercises: Exercises, size: int) -> list[dict[tuple[str, str], Any]]:
-    """Run the exercises in this process; return those of all processes in the first one."""
+def _run_rank(rank: int, exercises: Exercises, size: int) -> list[Results]:
+    """Run the exercises in this process; return those of all processes in the last one."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # unreachable from other machines
     rendezvous = Path("rendezvous").absolute().as_uri()
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size)
-    gathered: list[Any] | None = [None] * size if rank == 0 else None
-    dist.gather_object(exercises(rank, size), gathered)
+    gathered: list[Any] = [None] * size if rank == size - 1 else []
+    dist.gather_object(exercises(rank, size), gathered or None, dst=size - 1)
     dist.barrier()
     dist.destroy_process_group()
-    return gathered or []
+    return gathered

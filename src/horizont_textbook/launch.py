@@ -86,54 +86,49 @@ class Program:
     ----------
     mechanism
         The framework's own names for what it uses.
-    command
-        The file in the folder `programs`, and its arguments.
     services
         Roles that do not train; the training is finished without them.
     exact
         Whether it must result in the weights of one process.
+    command
+        The file in the folder `programs`, and its arguments; by default the file with the name.
     """
 
+    name: str
     framework: str
     mechanism: str
-    command: tuple[str, ...]
     roles: tuple[str, ...] = ("worker",)
     services: tuple[str, ...] = ()
     exact: bool = True
+    command: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return FOLDER / f"{self.command[0] if self.command else self.name}.py"
 
 
 _WORKERS = ("worker", "worker")
 _KVSTORE = ("scheduler", "server", *_WORKERS), ("scheduler", "server")
 
-PROGRAMS = {
-    "tensorflow_single": Program(
-        "tensorflow", "tf.function, tf.GradientTape", ("tensorflow_single",)
-    ),
-    "tensorflow_allreduce": Program(
-        "tensorflow", "MultiWorkerMirroredStrategy", ("tensorflow_allreduce",), _WORKERS
-    ),
-    "tensorflow_parameter_server": Program(
-        "tensorflow", "ParameterServerStrategy, ClusterCoordinator",
-        ("tensorflow_parameter_server",), ("ps", *_WORKERS, "chief"), ("ps", "worker"), exact=False,
-    ),
-    "torch_single": Program("pytorch", "torch.optim.SGD, loss.backward()", ("torch_single",)),
-    "torch_allreduce": Program(
-        "pytorch", "DistributedDataParallel, gloo", ("torch_allreduce",), _WORKERS
-    ),
-    "torch_parameter_server": Program(
-        "pytorch", "torch.distributed send and recv, gloo", ("torch_parameter_server",),
-        ("server", *_WORKERS),
-    ),
-    "mxnet_single": Program("mxnet", "gluon.Trainer, autograd.record", ("mxnet_single",)),
-    "mxnet_dist_sync": Program(
-        "mxnet", "KVStore dist_sync", ("mxnet_kvstore", "dist_sync"), *_KVSTORE
-    ),
-    "mxnet_dist_async": Program(
-        "mxnet", "KVStore dist_async", ("mxnet_kvstore", "dist_async"), *_KVSTORE, exact=False
-    ),
-    "jax_single": Program("jax", "jax.jit, jax.value_and_grad, optax.sgd", ("jax_single",)),
-    "jax_allreduce": Program("jax", "shard_map, pmean, gloo", ("jax_allreduce",), _WORKERS),
-}  # fmt: skip
+PROGRAMS = {program.name: program for program in (
+    Program("tensorflow_single", "tensorflow", "tf.function, tf.GradientTape"),
+    Program("tensorflow_allreduce", "tensorflow", "MultiWorkerMirroredStrategy", _WORKERS),
+    Program("tensorflow_parameter_server", "tensorflow",
+            "ParameterServerStrategy, ClusterCoordinator",
+            ("ps", *_WORKERS, "chief"), ("ps", "worker"), exact=False),
+    Program("torch_single", "pytorch", "torch.optim.SGD, loss.backward()"),
+    Program("torch_allreduce", "pytorch", "DistributedDataParallel, gloo", _WORKERS),
+    Program("torch_parameter_server", "pytorch", "torch.distributed send and recv, gloo",
+            ("server", *_WORKERS)),
+    Program("mxnet_single", "mxnet", "gluon.Trainer, autograd.record"),
+    Program("mxnet_dist_sync", "mxnet", "KVStore dist_sync", *_KVSTORE,
+            command=("mxnet_kvstore", "dist_sync")),
+    Program("mxnet_dist_async", "mxnet", "KVStore dist_async", *_KVSTORE, exact=False,
+            command=("mxnet_kvstore", "dist_async")),
+    Program("jax_single", "jax", "jax.jit, jax.value_and_grad, optax.sgd"),
+    Program("jax_allreduce", "jax", "shard_map, pmean, gloo", _WORKERS),
+)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,7 +141,6 @@ class ProgramRun:
         Rows of a table: name, address at which each listens, and its variables.
     """
 
-    name: str
     program: Program
     processes: Sequence[dict[str, str]] = ()
     trained: Trained | None = None
@@ -165,26 +159,25 @@ class ProgramRun:
         return self.distance <= BOUND
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        facts = {"name": self.name, "processes": len(self.processes), "distance": self.distance}
+        name = self.program.name
+        facts = {"name": name, "processes": len(self.processes), "distance": self.distance}
         metadata = {"horizont": {"program": {**facts, "ok": self.ok}}}
         if self.trained is None:
-            text = f"{self.name} is not part of this run; empty the parameter skip to run it."
+            text = f"{name} is not part of this run; empty the parameter skip to run it."
             if installed_version(self.program.framework) is None:
                 text = f"{framework_label(self.program.framework)} is not installed."
             return Message(text)._repr_mimebundle_(), metadata
         losses = ", ".join(f"{loss:.4f}" for loss in self.trained.losses)
         text = f"losses {losses}; distance from one process in NumPy: {self.distance:.0e}"
-        if self.ok is None:
-            verdict: Any = Message(f"{text}; each gradient is an update of its own")
-        else:
-            verdict = Verdict(text, self.ok)
+        note = Message(f"{text}; each gradient is an update of its own")
+        verdict = note if self.ok is None else Verdict(text, self.ok)
         table = page.table(self.processes, text=["address", "environment"])
         return Stack((table, verdict))._repr_mimebundle_(), metadata
 
 
 def program_source(name: str) -> Prose:
     """Return a program as it is run, without comments for tools."""
-    text = _path(_find_program(name)).read_text(encoding="utf-8")
+    text = _find_program(name).path.read_text(encoding="utf-8")
     return python_code(TOOL_COMMENT.sub("", text).rstrip())
 
 
@@ -205,7 +198,7 @@ def run_program(name: str, skip: str = "") -> ProgramRun:
     """
     program = _find_program(name)
     if name in skip.split() or installed_version(program.framework) is None:
-        return ProgramRun(name, program)
+        return ProgramRun(program)
     progress = Progress("program", 1)
     progress.start(f"{program.mechanism} with {len(program.roles)} processes")
     start_s = time.monotonic()
@@ -220,7 +213,7 @@ def run_program(name: str, skip: str = "") -> ProgramRun:
     wall_s = time.monotonic() - start_s
     progress.finish(f"{wall_s:.1f} s")
     progress.close()
-    return ProgramRun(name, program, rows, trained, wall_s)
+    return ProgramRun(program, rows, trained, wall_s)
 
 
 def plan_processes(
@@ -228,32 +221,21 @@ def plan_processes(
 ) -> tuple[list[ProcessPlan], list[dict[str, str]]]:
     """Build the plans of the processes of a program, and a row of a table for each."""
     plans, rows = [], []
-    python = framework_python(program.framework)
+    argv = (framework_python(program.framework), str(program.path), *program.command[1:])
     common = {**thread_environment(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TMPDIR": str(root)}
     for index, (role, address) in enumerate(zip(program.roles, addresses, strict=True)):
         name = f"{role}-{program.roles[:index].count(role)}"
-        environment = ENVIRONMENTS[program.framework]
-        variables = environment(program.roles, addresses, index) if len(addresses) > 1 else {}
-        plan = ProcessPlan(
-            name=name,
-            host=LOOPBACK,
-            argv=(python, str(_path(program)), *program.command[1:]),
-            environment={**common, **variables},
-            folder=root / name,
-            job=None,
-            is_service=role in program.services,
-        )
-        plans.append(plan)
+        own: dict[str, str] = {}
+        if len(addresses) > 1:
+            own = ENVIRONMENTS[program.framework](program.roles, addresses, index)
+        is_service = role in program.services
+        plans.append(ProcessPlan(name, LOOPBACK, argv, common | own, root / name, None, is_service))
         port = address.rpartition(":")[2]
-        listens = any(value == port or address in value for value in variables.values())
-        text = " ".join(f"{key}={value}" for key, value in variables.items())
+        listens = any(value == port or address in value for value in own.values())
+        text = " ".join(f"{key}={value}" for key, value in own.items())
         own_address = address if listens else "–"
         rows.append({"process": name, "address": own_address, "environment": text or "–"})
     return plans, rows
-
-
-def _path(program: Program) -> Path:
-    return FOLDER / f"{program.command[0]}.py"
 
 
 def _read_result(root: Path) -> Trained:

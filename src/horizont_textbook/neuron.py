@@ -38,9 +38,9 @@ def relu(x: Array) -> Array:
     return np.where(x > 0, x, 0.0)
 
 
-def leaky_relu(x: Array, slope: float = 0.125) -> Array:
-    """Return x where it is positive, else a fraction of it."""
-    return np.where(x > 0, x, slope * x)
+def leaky_relu(x: Array) -> Array:
+    """Return x where it is positive, else an eighth of it."""
+    return np.where(x > 0, x, 0.125 * x)
 
 
 def elu(x: Array) -> Array:
@@ -83,12 +83,11 @@ def norms_by_depth(
     for weight in weights:
         backward, values = make_vjp(layer)(values, weight)
         backward_passes.append(backward)
-    gradient = rng.normal(size=values.shape)
-    norms = [np.linalg.norm(gradient)]
+    gradients = [rng.normal(size=values.shape)]
     for backward in reversed(backward_passes):
-        gradient = backward(gradient)
-        norms.append(np.linalg.norm(gradient))
-    return np.array(norms) / norms[0]
+        gradients.append(backward(gradients[-1]))
+    norms = np.linalg.norm(gradients, axis=(1, 2))
+    return norms / norms[0]
 
 
 def gradient_norms(activation: str, layers: int, seed: int = 1) -> Array:
@@ -146,7 +145,7 @@ def plot_activations(figure: Figure) -> Plotted:
     return data, {"threshold": SATURATION_THRESHOLD}
 
 
-@page.figure("line", height=3.1, width=4.2)
+@page.figure("line", height=3.1)
 def plot_decision_line(
     figure: Figure, angle: float = 30.0, steepness: float = 3.0, bias: float = 0.0
 ) -> Plotted:
@@ -154,6 +153,7 @@ def plot_decision_line(
     plus bias is zero. The arrow is the direction of the weights; their size sets how sharp the
     transition is, and the bias (here {bias:g}) how far the line lies from the origin.
     """
+    figure.set_figwidth(4.2)
     direction = np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])
     weights = steepness * direction
     side = np.linspace(-2, 2, 81)

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from horizont.config.study import read_study
 from horizont.reporting.labels import dataset_label, workload_label
 from horizont.reporting.output import FigureOutput, Prose, TableOutput
-from horizont.reporting.style import FIGURE_WIDTH, PAIR_COLOURS, book_style, grid_axis, new_figure
+from horizont.reporting.style import PAIR_COLOURS, book_style, grid_axis, new_figure
 from horizont.reporting.tables import text_table
 from horizont.workflow.paths import study_paths
 from horizont_textbook import Array
@@ -33,7 +33,7 @@ LINE_CYCLE = cycler(color=PAIR_COLOURS[:4], linestyle=("-", "--", "-.", ":"))
 
 
 def figure(
-    name: str, height: float, width: float = FIGURE_WIDTH, *, legend: int = 0, grid: str = ""
+    name: str, height: float, *, legend: int = 0, grid: str = ""
 ) -> Callable[[Callable[Concatenate[Figure, P], Plotted]], Callable[P, FigureOutput]]:
     """Convert a function that plots on a figure to one that returns the figure with its caption.
 
@@ -43,7 +43,7 @@ def figure(
     ----------
     name
         Unique on its page; becomes the address of the figure.
-    height, width
+    height
         In inches.
     legend
         Columns of the legend of all panels, below them; 0 for none.
@@ -58,7 +58,7 @@ def figure(
         @functools.wraps(plot)
         def plotted(*args: P.args, **kwargs: P.kwargs) -> FigureOutput:
             with book_style(), mpl.rc_context({"axes.prop_cycle": LINE_CYCLE}):
-                panel = new_figure(height, width)
+                panel = new_figure(height)
                 result = plot(panel, *args, **kwargs)
                 if legend:
                     panel.legend(loc="outside lower center", ncols=legend)
@@ -90,7 +90,7 @@ def power_axis(axes: Axes, ticks: Sequence[float]) -> None:
     grid_axis(axes, "y")
 
 
-def table(rows: Sequence[dict[str, str]], text: Sequence[str] = ()) -> TableOutput:
+def table(rows: pd.DataFrame | Sequence[dict[str, str]], text: Sequence[str] = ()) -> TableOutput:
     """Build a table of formatted cells; its columns are numbers but for the first and `text`."""
     frame = pd.DataFrame(rows)
     numbers = [name for name in frame.columns[1:] if name not in text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,18 @@ from horizont.reporting.output import TableOutput
 from horizont.reporting.style import BACKGROUND, FOREGROUND, GRID, MUTED, PAIR_COLOURS
 from horizont_textbook import page
 from horizont_textbook.framework_call import Results
-from horizont_textbook.loss import gradients_by_hand
-from horizont_textbook.page import (
-    Plotted,
-    columns,
-    format_distance,
-    power_axis,
-    relative_distance,
-)
+from horizont_textbook.page import Plotted, columns, power_axis
 from horizont_textbook.processes import by_rank
 from horizont_textbook.strategies import (
     ENGINES,
+    PROCESSES,
     SMALL,
     STEPS,
     STRATEGIES,
-    Arrays,
     LayerSizes,
     SplitStrategy,
-    initial_state,
     merge,
-    train,
+    train_in_one_process,
 )
 
 #: Colour and hatch of what process 0, process 1, and both hold.
@@ -51,37 +42,29 @@ SHARES = {
 }
 
 
-def train_in_one_process() -> Arrays:
-    """Train the small network in one process."""
-    state = initial_state()
-    x, labels = state.pop("x"), state.pop("labels")
-    return train(lambda w: gradients_by_hand(x=x, labels=labels, **w), state)
-
-
 def distance_from_one_process(results: Results, name: str, engine: str) -> float | None:
     """Return the largest relative distance of a gradient or weight; None if it was not run."""
     if not results:
         return None
-    exercise, strategy = f"{engine}: {name}", STRATEGIES[name]
-    distances = []
+    strategy, distances = STRATEGIES[name], []
     for key, expected in train_in_one_process().items():
-        merged = merge(by_rank(results, exercise, key), strategy.split(key.split()[1]))
-        distances.append(relative_distance(merged, expected))
+        merged = merge(by_rank(results, f"{engine}: {name}", key), strategy.split(key.split()[1]))
+        distances.append(page.relative_distance(merged, expected))
     return max(distances)
 
 
 def result_values(results: Results) -> dict[str, float]:
     """Return the numbers of this chapter."""
-    distances, sent, exact = [], 0, dict.fromkeys(STRATEGIES, True)
-    for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
-        distances.append(distance_from_one_process(results, name, engine) or 0.0)
-        counts = by_rank(results, f"{engine}: {name}", "sent bytes")
-        sent += len(counts)
-        exact[name] &= set(counts) == {8 * STEPS * strategy.sent(SMALL)}
+    trained, exact, distances = 0, 0, []
+    for name, strategy in STRATEGIES.items():
+        sent = [by_rank(results, f"{engine}: {name}", "sent bytes") for engine in ENGINES]
+        exact += sent == [[8 * STEPS * strategy.sent(SMALL)] * PROCESSES] * len(ENGINES)
+        trained += sum(len(counts) for counts in sent)
+        distances += [distance_from_one_process(results, name, engine) for engine in ENGINES]
     return {
-        "processes_that_trained": sent,
-        "largest_distance_from_one_process": max(distances),
-        "strategies_that_sent_what_the_formula_says": sum(exact.values()),
+        "processes_that_trained": trained,
+        "largest_distance_from_one_process": max(each or 0.0 for each in distances),
+        "strategies_that_sent_what_the_formula_says": exact,
         **{f"numbers_sent_a_step,_{n}": s.sent(SMALL) for n, s in STRATEGIES.items()},
     }
 
@@ -154,11 +137,7 @@ def plot_volume(figure: Figure, inputs: int = 784, hidden: int = 500, classes: i
     axes.set(yscale="log", xlabel="examples in the batch", ylabel="kB sent by each process")
     axes.yaxis.set_major_formatter("{x:,g}")
     weights = shapes[0].weights
-    return data, {
-        "weights": weights,
-        "between": weights // hidden,
-        "within": weights // classes,
-    }
+    return data, {"weights": weights, "between": weights // hidden, "within": weights // classes}
 
 
 @page.figure("schedule", height=2.2, grid="x")
@@ -169,14 +148,13 @@ def plot_pipeline(figure: Figure, stages: int = 2, micro_batches: int = 4) -> Pl
     with them.
     """
     figure.set_figheight(1.4 + 0.4 * stages)
-    counts = (1, micro_batches)
-    spans: list[dict[str, Any]] = []
+    counts, frames = (1, micro_batches), []
     for axes, count in zip(figure.subplots(1, 2), counts, strict=True):
-        spans += _plot_schedule(axes, stages, count)
-    return pd.DataFrame(spans), {"idle": [idle_fraction(stages, count) for count in counts]}
+        frames.append(_plot_schedule(axes, stages, count))
+    return pd.concat(frames), {"idle": [idle_fraction(stages, count) for count in counts]}
 
 
-def _plot_schedule(axes: Axes, stages: int, count: int) -> list[dict[str, Any]]:
+def _plot_schedule(axes: Axes, stages: int, count: int) -> pd.DataFrame:
     """Plot all forward passes and then all backward passes, in units of a whole forward pass."""
     turn, spans = count + stages - 1, []
     for stage in range(stages):
@@ -184,15 +162,13 @@ def _plot_schedule(axes: Axes, stages: int, count: int) -> list[dict[str, Any]]:
         forward = [((stage + k) / count, 1 / count) for k in range(count)]
         backward = [((turn + 2 * (row + k)) / count, 2 / count) for k in range(count)]
         for bars, colour in ((forward, PAIR_COLOURS[0]), (backward, PAIR_COLOURS[3])):
-            spans += [
-                {"batches": count, "process": stage, "start": s, "length": n} for s, n in bars
-            ]
+            spans += [(count, stage, *bar) for bar in bars]
             axes.broken_barh(bars, (row - 0.35, 0.7), facecolors=colour, edgecolor=BACKGROUND)
     axes.set_yticks(range(stages), [f"process {stages - 1 - row}" for row in range(stages)])
     axes.axvline(3 * turn / count, color=MUTED, linewidth=1, linestyle=":")
     title = "one batch" if count == 1 else f"{count} micro-batches"
     axes.set(xlim=(0, 3 * stages), xlabel="time of a forward pass", title=title)
-    return spans
+    return pd.DataFrame(spans, columns=["batches", "process", "start", "length"])
 
 
 def results_table(results: Results) -> TableOutput:
@@ -204,6 +180,6 @@ def results_table(results: Results) -> TableOutput:
             sent = by_rank(results, f"{engine}: {name}", "sent bytes")
             distance = distance_from_one_process(results, name, engine)
             row[f"{engine}: sent"] = f"{max(sent) / STEPS:,.0f}" if sent else "–"
-            row[f"{engine}: distance"] = format_distance(distance)
+            row[f"{engine}: distance"] = page.format_distance(distance)
         rows.append(row)
     return page.table(rows)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from shutil import copy
 from typing import Any
+
+import numpy as np
 
 from horizont.config.interpreters import import_variables
 from horizont.config.system import framework_interpreter, framework_python, installed_version
@@ -19,7 +22,7 @@ from horizont.workflow.paths import study_paths
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import hash_fields
 from horizont_textbook import Array
-from horizont_textbook.framework_call import RESULTS_FILE, Results, read_results, write_call
+from horizont_textbook.framework_call import CALL_FILE, RESULTS_FILE, Results
 
 TIMEOUT_S = 300.0
 LOOPBACK = "127.0.0.1"
@@ -44,23 +47,27 @@ def call_in_frameworks(
     RunFailed
         If a process fails or the timeout expires. None is left running.
     """
-    files = {framework: _result_file(name, framework) for framework in arguments}
+    store, code = study_paths().textbook, code_fingerprint([Path(__file__).parent])
+    files = {}
+    for framework in arguments:
+        fields = {"interpreter": repr(framework_interpreter(framework)), "code": code}
+        files[framework] = store / f"{name}-{framework}-{hash_fields(fields)}.npz"
     if absent := [framework for framework in arguments if not files[framework].exists()]:
         progress = Progress("process", len(absent))
         progress.start(name)
         with tempfile.TemporaryDirectory(prefix="horizont-") as root:
-            plans = []
-            for framework in absent:
-                folder = Path(root, framework)
-                folder.mkdir()
-                write_call(folder, function, arguments[framework])
-                plans.append(_plan_call(framework, folder))
-            run_in_parallel(plans, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
+            plans = [_plan_call(each, Path(root, each)) for each in absent]
             for plan in plans:
-                files[plan.name].parent.mkdir(parents=True, exist_ok=True)
+                call = {"function": function, "arguments": arguments[plan.name]}
+                plan.folder.mkdir()
+                text = json.dumps(call, default=lambda array: array.tolist())
+                (plan.folder / CALL_FILE).write_text(text, encoding="utf-8")
+            run_in_parallel(plans, TIMEOUT_S, lambda plan: progress.finish(f"{plan.name} done"))
+            store.mkdir(parents=True, exist_ok=True)
+            for plan in plans:
                 write_atomically(files[plan.name], partial(copy, plan.folder / RESULTS_FILE))
         progress.close()
-    return {framework: read_results(file) for framework, file in files.items()}
+    return {framework: dict(np.load(file)) for framework, file in files.items()}
 
 
 def _plan_call(framework: str, folder: Path) -> ProcessPlan:
@@ -68,14 +75,6 @@ def _plan_call(framework: str, folder: Path) -> ProcessPlan:
     argv = (python, "-m", "horizont_textbook.framework_call")
     environment = {**thread_environment(1), "TMPDIR": str(folder), **import_variables(python)}
     return ProcessPlan(framework, LOOPBACK, argv, environment, folder, job=None)
-
-
-def _result_file(name: str, framework: str) -> Path:
-    fields = {
-        "interpreter": repr(framework_interpreter(framework)),
-        "code": code_fingerprint([Path(__file__).parent]),
-    }
-    return study_paths().textbook / f"{name}-{framework}-{hash_fields(fields)}.npz"
 
 
 def run_group(chapter: str, size: int) -> Results:
@@ -89,18 +88,16 @@ def run_group(chapter: str, size: int) -> Results:
     Returns
     -------
     dict
-        By exercise and name; the rows of an array are those of the processes that computed it, by
-        rank. Without PyTorch there are no results.
+        The rows of an array are those of the processes that computed it, by rank. Without PyTorch
+        there are no results.
     """
     if installed_version("pytorch") is None:
         return {}
     arguments = {"module": f"horizont_textbook.{chapter}", "size": size}
-    call = call_in_frameworks(
-        f"group-{chapter}", "horizont_textbook.group:run_group", {"pytorch": arguments}
-    )
-    return call["pytorch"]
+    function = "horizont_textbook.group:run_group"
+    return call_in_frameworks(f"group-{chapter}", function, {"pytorch": arguments})["pytorch"]
 
 
 def by_rank(results: Results, exercise: str, name: str) -> list[Array]:
     """List a result of all processes that have it."""
-    return list(results.get(exercise, {}).get(name, ()))
+    return list(results.get(f"{exercise}|{name}", ()))

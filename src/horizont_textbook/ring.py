@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from horizont_textbook import Array
+from horizont_textbook.framework_call import Results
 
 if TYPE_CHECKING:
     from horizont_textbook.group import Group
@@ -78,7 +79,7 @@ def summands(workers: int) -> Array:
     return np.random.default_rng(91).normal(size=(workers, NUMBERS))
 
 
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
+def run_exercises(rank: int, size: int) -> Results:
     """Run all exercises in one process of a gloo group."""
     import torch
     import torch.distributed as dist
@@ -86,25 +87,23 @@ def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
     from horizont_textbook.group import Group
 
     gloo = {n: dist.new_group(list(range(n))) for n in WORKERS}
-    results: dict[tuple[str, str], Any] = {}
+    results: Results = {}
     for n in WORKERS:
         values = summands(n)[rank] if rank < n else np.zeros(NUMBERS)
-        for name, algorithm, members in (
-            ("ring", ring_all_reduce, n),
-            ("server", server_all_reduce, n + 1),
-        ):
+        exchanges = {"ring": (ring_all_reduce, n), "server": (server_all_reduce, n + 1)}
+        for name, (algorithm, members) in exchanges.items():
             if rank < members:
                 group = Group(rank, members)
-                results[f"{name} of {n}", "sum"] = algorithm(values, group)
-                results[f"{name} of {n}", "sent bytes"] = group.sent_bytes
-                results[f"{name} of {n}", "received bytes"] = group.received_bytes
+                results[f"{name} of {n}|sum"] = algorithm(values, group)
+                results[f"{name} of {n}|sent bytes"] = np.array(group.sent_bytes)
+                results[f"{name} of {n}|received bytes"] = np.array(group.received_bytes)
         if rank < n:
             own = torch.tensor(values)
             dist.all_reduce(own, group=gloo[n])
-            results[f"gloo all_reduce of {n}", "sum"] = own.numpy()
+            results[f"gloo all_reduce of {n}|sum"] = own.numpy()
     if rank < RECORDED_RING:
         states: list[Array] = []
         digits = np.full(RECORDED_RING, 10.0**rank)
         ring_all_reduce(digits, Group(rank, RECORDED_RING), lambda s: states.append(s.copy()))
-        results["recorded ring", "states"] = np.array(states)
+        results["recorded ring|states"] = np.array(states)
     return results

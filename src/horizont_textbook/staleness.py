@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import autograd.numpy as np
@@ -15,7 +15,7 @@ from horizont.reporting.labels import framework_label
 from horizont.reporting.output import TableOutput
 from horizont.reporting.style import FOREGROUND, MUTED, PAIR_COLOURS, grid_axis
 from horizont_textbook import Array, page
-from horizont_textbook.descent import steps_to_a_millionth
+from horizont_textbook.descent import Momentum, descend, steps_to_a_millionth
 from horizont_textbook.loss import cross_entropy
 from horizont_textbook.page import Plotted, columns
 
@@ -43,8 +43,7 @@ def spectral_radius(product: float, delay: int) -> float:
     of the recurrence.
     """
     polynomial = np.zeros(delay + 2)
-    polynomial[0] = 1.0
-    polynomial[1] -= 1.0
+    polynomial[:2] = 1.0, -1.0
     polynomial[-1] += product
     return float(np.abs(np.roots(polynomial)).max())
 
@@ -74,10 +73,10 @@ def optimal_product(delay: int) -> tuple[float, float]:
 
 
 def train_with_delay(
-    x: Array, labels: Array, delay: int, rate: float, steps: int, *, hidden: int = 24, seed: int = 8
+    x: Array, labels: Array, delay: int, rate: float, steps: int, *, hidden: int = 24
 ) -> Array:
     """Train a network with one hidden layer by old gradients; return the loss of each step."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(8)
     features, classes = x.shape[-1], int(labels.max()) + 1
     start = {
         "W1": rng.normal(0, features**-0.5, (features, hidden)),
@@ -90,12 +89,10 @@ def train_with_delay(
         scores = np.tanh(x[step % len(x)] @ w["W1"] + w["b1"]) @ w["W2"] + w["b2"]
         return cross_entropy(scores, labels[step % len(x)])
 
-    history, losses = deque([start], maxlen=delay + 1), []
-    for step in range(steps):
-        current, gradients = history[-1], grad(loss)(history[0], step)
-        losses.append(float(loss(current, step)))
-        history.append({name: current[name] - rate * gradients[name] for name in current})
-    return np.array(losses)
+    batches = count()
+    rule = Momentum(rate, delay=delay)
+    path = descend(lambda w: grad(loss)(w, next(batches)), start, rule, steps)
+    return np.array([loss(w, step) for step, w in enumerate(path[:-1])])
 
 
 def final_losses(x: Array, labels: Array, rate: float, steps: int = 160) -> dict[str, float]:

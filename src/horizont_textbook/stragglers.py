@@ -157,23 +157,14 @@ def plot_waiting(figure: Figure, spread: float = 0.2, slower: float = 4.0) -> Pl
 def staleness_table(times_s: Sequence[float]) -> TableOutput:
     """Format the mean staleness of each worker, expected and simulated."""
     steps = pd.DataFrame(asynchronous_schedule(times_s, 3000 * max(times_s), spread=0.1))
-    simulated = steps.groupby("worker")["staleness"].agg(["count", "mean"])
-    simulated.loc["all"] = [len(steps), steps["staleness"].mean()]
-    names = [*(f"{rank}, {time_s:g} a step" for rank, time_s in enumerate(times_s)), "all"]
-    expected = [*expected_staleness(times_s), len(times_s) - 1]
-    return page.table(
-        [
-            {
-                "worker": name,
-                "updates": f"{count:,.0f}",
-                "mean staleness": f"{mean:.2f}",
-                "expected": f"{theory:.2f}",
-            }
-            for name, (count, mean), theory in zip(
-                names, simulated.to_numpy(), expected, strict=True
-            )
-        ]
-    )
+    table = steps.groupby("worker")["staleness"].agg(["count", "mean"])
+    table.insert(0, "worker", [f"{rank}, {time_s:g} a step" for rank, time_s in enumerate(times_s)])
+    table["expected"] = expected_staleness(times_s)
+    table.loc["all"] = "all", len(steps), steps["staleness"].mean(), len(times_s) - 1
+    table["count"] = table["count"].map("{:,.0f}".format)
+    for name in ("mean", "expected"):
+        table[name] = table[name].map("{:.2f}".format)
+    return page.table(table.rename(columns={"count": "updates", "mean": "mean staleness"}))
 
 
 @page.figure("measured-schedules", height=2.6)

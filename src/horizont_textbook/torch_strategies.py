@@ -8,13 +8,16 @@ parameter language models using model parallelism", 2019.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from horizont_textbook import Array
+from horizont_textbook.framework_call import Results
 from horizont_textbook.group import Group
 from horizont_textbook.strategies import (
     ENGINES,
@@ -61,47 +64,42 @@ copy = _operation(_identity, all_reduce)
 reduce = _operation(all_reduce, _identity)
 
 
-def layer_split(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> Tensors:
+def layer_split(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> None:
     """Send activations from process 0 to process 1, and gradients back."""
     if group.rank == 0:
         h = torch.tanh(x @ w["W1"] + w["b1"])
         group.send(h.detach().numpy(), 1)
-        return _gradients(h, w, torch.tensor(group.receive(h.shape, 1)))
-    h = torch.tensor(group.receive((len(labels), len(w["W2"])), 0), requires_grad=True)
-    gradients = _gradients(F.cross_entropy(h @ w["W2"] + w["b2"], labels), {**w, "h": h})
-    group.send(gradients.pop("h").numpy(), 0)
-    return gradients
+        h.backward(torch.tensor(group.receive(h.shape, 1)))
+    else:
+        h = torch.tensor(group.receive((len(labels), len(w["W2"])), 0), requires_grad=True)
+        F.cross_entropy(h @ w["W2"] + w["b2"], labels).backward()
+        group.send(h.grad.numpy(), 0)
 
 
-def column_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> Tensors:
+def column_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> None:
     """Compute half of the neurons of both layers, and gather the outputs."""
     h = gather(torch.tanh(x @ w["W1"] + w["b1"]), group)
     z = gather(copy(h, group) @ w["W2"] + w["b2"], group)
-    return _gradients(F.cross_entropy(z, labels), w)
+    F.cross_entropy(z, labels).backward()
 
 
-def tensor_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> Tensors:
+def tensor_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> None:
     """Compute half of the hidden neurons with their inputs and outputs, and sum the scores."""
     h = torch.tanh(x @ w["W1"] + w["b1"])
-    return _gradients(F.cross_entropy(reduce(h @ w["W2"], group) + w["b2"], labels), w)
+    F.cross_entropy(reduce(h @ w["W2"], group) + w["b2"], labels).backward()
 
 
-def data_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> Tensors:
+def data_parallel(w: Tensors, x: torch.Tensor, labels: torch.Tensor, group: Group) -> None:
     """Compute the gradients of half of the batch, and average them."""
     scores = torch.tanh(x @ w["W1"] + w["b1"]) @ w["W2"] + w["b2"]
-    own = _gradients(F.cross_entropy(scores, labels), w)
-    mean = average_gradients({name: gradient.numpy() for name, gradient in own.items()}, group)
-    return {name: torch.tensor(gradient) for name, gradient in mean.items()}
-
-
-def _gradients(output: torch.Tensor, w: Tensors, by_output: torch.Tensor | None = None) -> Tensors:
-    """Differentiate by the weights that the output depends on."""
-    gradients = torch.autograd.grad(output, list(w.values()), by_output, allow_unused=True)
-    return {name: g for name, g in zip(w, gradients, strict=True) if g is not None}
+    F.cross_entropy(scores, labels).backward()
+    own = {name: tensor.grad.numpy() for name, tensor in w.items()}
+    for name, mean in average_gradients(own, group).items():
+        w[name].grad = torch.tensor(mean)
 
 
 #: By the names of `horizont_textbook.strategies.STRATEGIES`.
-GRADIENTS = {
+BACKWARD_PASSES = {
     "between layers": layer_split,
     "within layers, columns": column_parallel,
     "within layers, columns and rows": tensor_parallel,
@@ -112,22 +110,19 @@ GRADIENTS = {
 def gradients(name: str, w: Arrays, x: Array, labels: Array, group: Group) -> Arrays:
     """Compute the gradients of a process's weights with a strategy."""
     tensors = {key: torch.tensor(value, requires_grad=True) for key, value in w.items()}
-    found = GRADIENTS[name](tensors, torch.tensor(x), torch.tensor(labels), group)
-    return {key: gradient.numpy() for key, gradient in found.items()}
+    BACKWARD_PASSES[name](tensors, torch.tensor(x), torch.tensor(labels), group)
+    return {key: each.grad.numpy() for key, each in tensors.items() if each.grad is not None}
 
 
-def run_exercises(rank: int, size: int) -> dict[tuple[str, str], Any]:
+def run_exercises(rank: int, size: int) -> Results:
     """Train with every strategy and both engines in one process of a gloo group."""
-    engines: dict[str, Callable[..., Arrays]] = {
-        "NumPy": lambda name, *args: STRATEGIES[name].gradients(*args),
-        "PyTorch": gradients,
-    }
-    results: dict[tuple[str, str], Any] = {}
+    results: Results = {}
     for engine, (name, strategy) in product(ENGINES, STRATEGIES.items()):
-        compute, group = engines[engine], Group(rank, size)
+        compute = strategy.gradients if engine == "NumPy" else partial(gradients, name)
+        group = Group(rank, size)
         own = {key: part_of(v, strategy.split(key), rank) for key, v in initial_state().items()}
         x, labels = own.pop("x"), own.pop("labels")
-        trained = train(lambda w: compute(name, w, x, labels, group), own)  # noqa: B023
-        found = {**trained, "sent bytes": group.sent_bytes}
-        results |= {(f"{engine}: {name}", key): value for key, value in found.items()}
+        found = train(lambda w: compute(w, x, labels, group), own)  # noqa: B023
+        found["sent bytes"] = np.array(group.sent_bytes)
+        results |= {f"{engine}: {name}|{key}": value for key, value in found.items()}
     return results

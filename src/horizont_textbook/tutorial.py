@@ -71,9 +71,9 @@ class Trained:
         return relative_distance(others, own)
 
 
-def examples(seed: int = 11) -> tuple[Array, Array]:
+def examples() -> tuple[Array, Array]:
     """Draw examples of three linearly separable classes, a batch for each step."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(11)
     planes = rng.normal(size=(FEATURES, CLASSES))
     x = rng.normal(size=(STEPS, BATCH, FEATURES)).astype(np.float32)
     return x, (x @ planes).argmax(axis=-1)
@@ -167,7 +167,7 @@ def plot_losses(figure: Figure, runs: Sequence[ProgramRun]) -> Plotted:
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     left.plot(steps, reference.losses, "-", color=FOREGROUND, linewidth=1)
     for number, (run, trained) in enumerate(finished):
-        data[run.name] = trained.losses
+        data[run.program.name] = trained.losses
         style: dict[str, Any] = {"color": framework_colour(run.program.framework)}
         style["marker"] = "osD^v<>Ph"[number % 9]
         dash = "-" if run.program.exact else "--"
@@ -178,7 +178,7 @@ def plot_losses(figure: Figure, runs: Sequence[ProgramRun]) -> Plotted:
     grid_axis(right, "x")
     right.set(xscale="log", xlabel="distance of the weights")
     right.axvline(BOUND, color=MUTED, linestyle=":")
-    right.set_yticks([-n for n in range(len(finished))], [run.name for run, _ in finished])
+    right.set_yticks([-n for n in range(len(finished))], [run.program.name for run, _ in finished])
     return data
 
 

@@ -23,7 +23,7 @@ WITH_FRAMEWORK = {"tensorflow": {"keras"}}
 
 #: Modules that run in the interpreter of any framework.
 SHARED = ("horizont.training.__main__", "horizont.frameworks.features",
-          "horizont_textbook.framework_call", "horizont_textbook.framework_cases")  # fmt: skip
+          "horizont_textbook.framework_call", "horizont_textbook.framework_operators")  # fmt: skip
 
 #: Those that run in the interpreter of one framework.
 OWN = {"pytorch": ("horizont_textbook.group", "horizont_textbook.ring",

@@ -242,5 +242,5 @@ def test_parts_can_be_merged(name: str) -> None:
 def test_the_small_network_has_its_number_of_weights_and_learns() -> None:
     state = strategies.initial_state()
     assert sum(state[name].size for name in autodiff.WEIGHTS) == strategies.SMALL.weights
-    trained = parallelism.train_in_one_process()
+    trained = strategies.train_in_one_process()
     assert all(not np.allclose(trained[f"weight {n}"], state[n]) for n in autodiff.WEIGHTS)

@@ -177,7 +177,7 @@ NUMBERS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "tutorial": _tutorial,
     "one process": lambda: {
-        name: np.linalg.norm(value) for name, value in parallelism.train_in_one_process().items()
+        name: np.linalg.norm(value) for name, value in strategies.train_in_one_process().items()
     },
 }
 

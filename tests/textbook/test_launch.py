@@ -29,7 +29,7 @@ def test_every_process_has_a_program_one_thread_and_an_address(name: str) -> Non
 
 def test_every_program_is_used() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
-    assert files == {program.command[0] for program in PROGRAMS.values()}
+    assert files == {program.path.stem for program in PROGRAMS.values()}
 
 
 def test_each_framework_has_its_environment() -> None:

@@ -106,9 +106,8 @@ def test_frameworks_agree_with_numpy(chapter: str) -> None:
 @pytest.mark.usefixtures("study")
 def test_a_wrong_result_is_detected() -> None:
     check = cross_check.run("metrics")
-    cases = check.results[COMPARED[0]]
-    softmax = {**cases["softmax"], "y": cases["softmax"]["y"] * (1 + 1e-9)}
-    wrong_results = {COMPARED[0]: {**cases, "softmax": softmax}}
+    arrays = check.results[COMPARED[0]]
+    wrong_results = {COMPARED[0]: {**arrays, "softmax|y": arrays["softmax|y"] * (1 + 1e-9)}}
     wrong = cross_check.CrossCheck(check.cases, wrong_results, {"mxnet": "not installed"})
     bundle, metadata = wrong._repr_mimebundle_()
     assert not metadata["horizont"]["cross_check"]["ok"]
