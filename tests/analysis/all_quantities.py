@@ -34,7 +34,7 @@ TABLES = (
     steps.phases,
     steps.instrumentation_overhead,
     throughput.throughput_by_run,
-    throughput.summary,
+    throughput.throughput_by_system,
     learning.losses,
     learning.evaluations,
     learning.final_metrics,

@@ -90,3 +90,11 @@ def test_the_pipeline_alone(tmp_path: Path) -> None:
     # 100 batches, of which 30 or 10 are not in the cache.
     expected = (30 * 11 + 70) / (10 * 11 + 90)
     assert measure(record, "whole_set_load_ratio") == pytest.approx(expected)
+
+
+def test_without_instrumented_steps_there_is_no_fraction(tmp_path: Path) -> None:
+    (record,) = make_runs(tmp_path, PT, (1.0,))
+    steps = record.steps().to_pandas()
+    table = pa.Table.from_pandas(steps[steps["kind"] != "instrumented"], preserve_index=False)
+    write_table(record.folder / "steps.parquet", table)
+    assert pd.isna(measure(record, "network_fraction"))

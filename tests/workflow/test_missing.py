@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from horizont.analysis.throughput import summary
+from horizont.analysis.throughput import throughput_by_system
 from horizont.config.system import FRAMEWORKS, framework_info, installed_version
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.paths import Paths
@@ -45,7 +45,7 @@ def test_its_runs_are_rows_with_a_reason(
     printed = relay.read_text()
     assert "mxnet/local, block 1: skipped, mxnet is not installed" in printed
     assert re.search("1 run executed in .* 1 skipped", printed)
-    table = summary(records).set_index("system")
+    table = throughput_by_system(records).set_index("system")
     assert "mxnet is not installed" in table.loc["mxnet/local", "reason"]
     assert table.loc["pytorch/local", "examples_per_s"] > 0
 

@@ -13,13 +13,15 @@ import pandas as pd
 
 from horizont.analysis.faults import OUTCOMES, fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss
-from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import (
     NO_CERTIFICATE_GIVEN,
     CertificateStatus,
     by_system,
     comparability,
+    group_by,
     resources_label,
+    trained,
 )
 from horizont.analysis.steps import phases
 from horizont.analysis.throughput import throughput_by_system
@@ -93,8 +95,7 @@ def recommend(
     """Rank the systems by the objective of a question, with the certificates by workload."""
     if question.objective == "fault tolerance":
         return _rank_by_fault_tolerance(records)
-    successful = [record for record in records if record.ok and record.run.fault is None]
-    selected, note = _select_network(successful, question)
+    selected, note = _select_network(trained(records), question)
     for name, value, attribute in (
         ("workers", question.workers, "workers"),
         ("threads", question.threads, "threads"),
@@ -141,9 +142,7 @@ def largest_comparable_group(records: Sequence[Record]) -> list[Record]:
 
     A system with servers is represented by the number of servers that has the most runs.
     """
-    groups: dict[tuple[object, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault((comparison_key(record), record.run.input), []).append(record)
+    groups = group_by(records, lambda record: (comparison_key(record), record.run.input))
     candidates = [by_system(group) for group in groups.values()]
     largest = max(candidates, key=lambda runs_of: (len(runs_of), sum(map(len, runs_of.values()))))
     selected = []
@@ -190,12 +189,13 @@ def _ranked(
 
 def _peak_memory(records: Sequence[Record]) -> pd.DataFrame:
     """Estimate the peak memory of all processes of each system, in MiB."""
-    rows = []
-    for system, runs in by_system(records).items():
-        totals = [resource_totals(record).set_index("name")["memory_max"] for record in runs]
-        peaks = [total.get(TOTAL, nan) for total in totals]
-        rows.append({"system": system, **median_interval(peaks).columns(*_VALUE_COLUMNS)})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {
+            "system": system,
+            **median_interval([*map(peak_memory_mib, runs)]).columns(*_VALUE_COLUMNS),
+        }
+        for system, runs in by_system(records).items()
+    )
 
 
 _VALUE_COLUMNS = ("value", "low", "high")

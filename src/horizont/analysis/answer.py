@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
 from typing import Literal
 
 import pandas as pd
@@ -14,12 +14,14 @@ from horizont.analysis.drilldown import Drilldown, drilldowns
 from horizont.analysis.faults import fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss_by_run
 from horizont.analysis.operators import operator_table
-from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import (
     NO_CERTIFICATE_GIVEN,
     CertificateStatus,
     by_system,
     comparability,
+    group_by,
+    trained,
 )
 from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts, throughput
 from horizont.config.system import DEFAULT
@@ -81,39 +83,27 @@ def answers(
 
     The systems compete in their default variants. One process has whole CPUs, or else the quota of
     an emulated host. Several workers are those on emulated hosts, or else the processes of this
-    machine.
-
-    Parameters
-    ----------
-    records
-        Of experiments that train with fixed settings or inject faults, not of sweeps.
-    certificates
-        By workload.
+    machine. The records are of experiments that train with fixed settings or inject faults, not of
+    sweeps; the certificates are by workload.
     """
     records = [record for record in records if record.run.system.variant == DEFAULT]
-    workloads = dict.fromkeys(record.run.workload_name for record in records)
     return [
-        _answer(
-            name,
-            [record for record in records if record.run.workload_name == name],
-            certificates.get(name, NO_CERTIFICATE_GIVEN),
-        )
-        for name in workloads
+        _answer(workload, own, certificates.get(workload, NO_CERTIFICATE_GIVEN))
+        for workload, own in group_by(records, lambda record: record.run.workload_name).items()
     ]
 
 
 def _answer(workload: str, records: list[Record], certificate: CertificateStatus) -> Answer:
-    trained = [record for record in records if record.ok and record.run.fault is None]
-    one = [record for record in trained if record.run.system.is_local]
+    one = [record for record in trained(records) if record.run.system.is_local]
     one = [record for record in one if record.run.topology.cpus_per_host is None] or one
-    several = [record for record in trained if not record.run.system.is_local]
+    several = [record for record in trained(records) if not record.run.system.is_local]
     several = [record for record in several if record.has("byte_counters")] or several
     one, several = (largest_comparable_group(group) if group else [] for group in (one, several))
     cells = {
         ONE: _cell(one, certificate, throughput),
         SEVERAL: _cell(several, certificate, throughput),
         LOSS: _cell(several or one, certificate, _inverse_time_to_loss(several or one)),
-        MEMORY: _cell(several or one, certificate, _inverse_memory),
+        MEMORY: _cell(several or one, certificate, lambda record: 1 / peak_memory_mib(record)),
         SURVIVES: _survival([record for record in records if kills_worker(record.run)]),
     }
     for column, group in ((SEVERAL, several), (ONE, one)):
@@ -129,30 +119,25 @@ def _cell(
     verified = [record for record in records if comparability(record, certificate) == "verified"]
     competing = verified if len(by_system(verified)) > 1 else records
     rates = {record.folder: rate(record) for record in competing}
-    medians = pd.Series(
-        {
-            system: median([rates[record.folder] for record in runs])
-            for system, runs in by_system(competing).items()
-        },
-        dtype=float,
-    )
-    ranking = list(medians.dropna().sort_values(ascending=False, kind="stable").index)
+    medians = {
+        system: median([rates[record.folder] for record in runs])
+        for system, runs in by_system(competing).items()
+    }
+    known = [system for system in medians if not isnan(medians[system])]
+    ranking = sorted(known, key=lambda system: -medians[system])
     if len(ranking) < 2:
         note = "one system" if ranking else "not measured" if records else "not run"
         return Cell(ranking[0] if ranking else "", note=note)
     best = [record for record in competing if record.run.system.name in ranking[:2]]
     table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
-    row = table.iloc[0]
-    ratio, low, high = row["ratio_95"], row["low_95"], row["high_95"]
-    winner, runner_up = row["a"], row["b"]
+    a, b, outcome, ratio, low, high = table[
+        ["a", "b", "outcome", "ratio_95", "low_95", "high_95"]
+    ].iloc[0]
+    lead = "A faster"
     if ratio < 1:
-        winner, runner_up, ratio, low, high = runner_up, winner, 1 / ratio, 1 / high, 1 / low
-    verdict: Verdict = "not distinguishable"
-    if row["outcome"] == NOT_COMPARABLE:
-        verdict = "not comparable"
-    elif row["outcome"] == ("A faster" if row["a"] == winner else "B faster"):
-        verdict = "clear"
-    return Cell(winner, runner_up, ratio, low, high, verdict)
+        a, b, ratio, low, high, lead = b, a, 1 / ratio, 1 / high, 1 / low, "B faster"
+    verdict: Verdict = "clear" if outcome == lead else "not distinguishable"
+    return Cell(a, b, ratio, low, high, NOT_COMPARABLE if outcome == NOT_COMPARABLE else verdict)
 
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:
@@ -160,11 +145,6 @@ def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float
     table = time_to_loss_by_run(records) if records else pd.DataFrame()
     times_s = {(row["system"], row["block"]): row["time_s"] for row in table.to_dict("records")}
     return lambda record: 1 / times_s.get((record.run.system.name, record.run.block), nan)
-
-
-def _inverse_memory(record: Record) -> float:
-    """Return the inverse of the peak memory of all processes of a run, in MiB."""
-    return 1 / float(resource_totals(record).set_index("name")["memory_max"].get(TOTAL, nan))
 
 
 def _survival(killed: Sequence[Record]) -> Cell:

@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from horizont.analysis.runs import resources_label, table_order
+from horizont.analysis.runs import resources_label, table_order, trained
 from horizont.analysis.steps import means_by_run
 from horizont.records.record import Record
 from horizont.records.schema import PHASES
@@ -108,8 +108,7 @@ def group_by_work(*sides: Sequence[Record]) -> list[dict[WorkKey, list[Record]]]
     rows = [
         (index, _work_key(record), resources_label(record.run), record)
         for index, side in enumerate(sides)
-        for record in side
-        if record.ok and record.run.fault is None
+        for record in trained(side)
     ]
     different = {(index, key, resources) for index, key, resources, _ in rows}
     counts = Counter((index, key) for index, key, _ in different)

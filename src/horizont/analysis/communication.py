@@ -18,9 +18,11 @@ from horizont.analysis.runs import (
     HOST_INTERFACE,
     by_system,
     concat_tables,
+    group_by,
     run_columns,
     samples_of,
     steps_of,
+    successful,
 )
 from horizont.analysis.steps import (
     common_window,
@@ -185,12 +187,9 @@ def link_utilisation(records: Sequence[Record]) -> pd.DataFrame:
     ``waiting_s`` of the instrumented step, ``wire_s`` (see `wire_time`), ``step_ratio`` of step to
     wire, and ``busiest_ratio``, the largest of measured to theoretical bytes of any host.
     """
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for system, runs in by_system(records).items():
-        for record in runs:
-            if record.ok:
-                topology = record.run.topology.model_dump_json()
-                groups.setdefault((system, topology), []).append(record)
+    groups = group_by(
+        successful(records), lambda r: (r.run.system.name, r.run.topology.model_dump_json())
+    )
     return pd.DataFrame([_utilisation_row(runs) for runs in groups.values()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import copysign, nan
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -153,12 +154,10 @@ class Drilldown:
 def drilldowns(records: Sequence[Record], operators: pd.DataFrame | None = None) -> list[Drilldown]:
     """Attribute the differences between each two systems of an experiment.
 
-    Parameters
-    ----------
-    operators
-        One row per operator of a profiled system: ``system``, ``operator_class``, ``operator``,
-        ``phase`` (or None), ``self_s`` in seconds of a worker's step and optionally ``record``,
-        where that is not the run of the pair; see :func:`horizont.analysis.operator_table`.
+    The operators of profiled systems are a table with a row each: ``system``, ``operator_class``,
+    ``operator``, ``phase`` (or None), ``self_s`` in seconds of a worker's step and optionally
+    ``record``, where that is not the run of the pair; see
+    :func:`horizont.analysis.operators.operator_table`.
     """
     run_means = means_by_run(records)
     return [drill_down(pair, run_means, operators) for pair in pairs(records)]
@@ -228,10 +227,9 @@ def _descend_into_operators(
     classes = _differences_by("class", operators, pair, whole.part)
     # The framework's own work between operators, and the difference between profiled and
     # instrumented steps: all parts add up to the whole.
-    outside_a_s = whole.a_s - float(np.nansum([part.a_s for part in classes]))
-    outside_b_s = whole.b_s - float(np.nansum([part.b_s for part in classes]))
-    outside = (OUTSIDE_OPERATORS, outside_a_s, outside_b_s, outside_b_s - outside_a_s)
-    classes.append(Difference("class", whole.part, *outside))
+    a_s = whole.a_s - float(np.nansum([part.a_s for part in classes]))
+    b_s = whole.b_s - float(np.nansum([part.b_s for part in classes]))
+    classes.append(Difference("class", whole.part, OUTSIDE_OPERATORS, a_s, b_s, b_s - a_s))
     drilldown.parts += classes
     operator_class = _follow(drilldown, whole, classes)
     if operator_class is None:
@@ -272,10 +270,11 @@ def _dominant_operator(whole: Difference, parts: list[Difference], pair: Pair) -
     """
     if parse_system(pair.a).framework == parse_system(pair.b).framework:
         return dominant_part(whole, parts)
-    spent = [(part.b_s if whole.difference_s > 0 else part.a_s, part) for part in parts]
-    spent = [(part_s, part) for part_s, part in spent if part_s > 0]  # false for NaN
-    longest_s, longest = max(spent, key=lambda pair: pair[0], default=(0.0, None))
-    return longest if longest_s >= DOMINANCE * sum(part_s for part_s, _ in spent) else None
+    slower = attrgetter("b_s" if whole.difference_s > 0 else "a_s")
+    spent = [part for part in parts if slower(part) > 0]  # false for NaN
+    longest = max(spent, key=slower, default=None)
+    is_dominant = longest and slower(longest) >= DOMINANCE * sum(map(slower, spent))
+    return longest if is_dominant else None
 
 
 def _reason_not_to_split(timed: Difference, step: Difference) -> str:

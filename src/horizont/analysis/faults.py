@@ -21,7 +21,7 @@ _COMPLETES_THEN_HANGS = "completes, then hangs"
 OUTCOMES = ("completes", _COMPLETES_THEN_HANGS, "aborts", "hangs")
 
 #: Why the launcher stopped waiting -> the outcome, if steps are missing.
-_OUTCOME_BY_END_REASON = {
+_OUTCOME_OF = {
     "completed": "completes",
     "all_exited": "aborts",
     "stalled": "hangs",
@@ -56,22 +56,21 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """
     rows = []
     for record in chain.from_iterable(by_system(records).values()):
-        run, report = record.run, record.fault_report()
-        if run.fault is None:
-            continue
-        outcome: dict[str, object] = {"reason": record.result.reason}
-        if report is not None:
-            outcome = _outcome(run.fault, record, report)
-        rows.append(
-            {
-                "system": run.system.name,
-                "fault": run.fault.name,
-                "block": run.block,
-                "planned": run.steps.total,
-                **outcome,
-                "record": record.folder.name,
-            }
-        )
+        run, fault, report = record.run, record.run.fault, record.fault_report()
+        if fault is not None:
+            outcome = (
+                _outcome(fault, record, report) if report else {"reason": record.result.reason}
+            )
+            rows.append(
+                {
+                    "system": run.system.name,
+                    "fault": fault.name,
+                    "block": run.block,
+                    "planned": run.steps.total,
+                    **outcome,
+                    "record": record.folder.name,
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -80,6 +79,7 @@ def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str,
     first_error = "completed" if report.end_reason == "completed" else "no error"
     if failure is not None:
         first_error = failure.error or f"{failure.process} exited without an error message"
+    outcome, continues = _OUTCOME_OF[report.end_reason], training_continues(record.run, report)
     # A process that is paused for good did not survive.
     is_lost = fault.kind in ("pause", "disconnect") and fault.duration_s is None
     survivors = [
@@ -94,18 +94,11 @@ def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str,
         "first_error": first_error,
         "survivors": ", ".join(process.process for process in survivors),
         "weight_holders": ", ".join(_weight_holders(record.run, survivors)),
-        "continues": training_continues(record.run, report),
-        "outcome": _training_outcome(record.run, report),
+        "continues": continues,
+        "outcome": _COMPLETES_THEN_HANGS if outcome == "hangs" and continues else outcome,
         "rejoined": report.rejoined,
         "reason": "",
     }
-
-
-def _training_outcome(run: Run, report: FaultReport) -> str:
-    outcome = _OUTCOME_BY_END_REASON[report.end_reason]
-    if outcome == "hangs" and training_continues(run, report):
-        return _COMPLETES_THEN_HANGS
-    return outcome
 
 
 def _surviving_steps(report: FaultReport) -> int:

@@ -7,12 +7,15 @@ from math import nan
 
 import pandas as pd
 
-from horizont.analysis.runs import by_system, concat_tables, run_columns, steps_of
+from horizont.analysis.runs import by_system, concat_tables, run_columns, steps_of, successful
 from horizont.records.record import Record
 from horizont.statistics.intervals import median, median_interval
 
 #: Evaluation metric -> its field in a result and its column in an evaluation table.
 EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
+
+#: Steps whose losses are smoothed together, centred on the present one.
+_SMOOTHING_WINDOW = 21
 
 _EVALUATION_COLUMNS = [
     *("system", "block", "metric", "value", "train_value", "step", "examples", "time_s"),
@@ -28,7 +31,7 @@ def losses(records: Sequence[Record]) -> pd.DataFrame:
     training since the start of the first step, without the pause between the warm-up and the timed
     steps, in which workers may wait for the launcher.
     """
-    tables = [_run_losses(record) for record in _successful(records)]
+    tables = [_run_losses(record) for record in successful(records)]
     return concat_tables(tables, ["system", "block", "step", "examples", "time_s", "loss"])
 
 
@@ -46,11 +49,6 @@ def _run_losses(record: Record) -> pd.DataFrame:
     return table.assign(**run_columns(record))
 
 
-def _successful(records: Sequence[Record]) -> list[Record]:
-    """Select the successful runs, in the order of systems and blocks."""
-    return [record for runs in by_system(records).values() for record in runs if record.ok]
-
-
 def _training_time_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) -> pd.Series:
     """Compute the training time of a run at moments of its workers, without their pauses."""
     warmup, timed = (steps[steps["kind"] == kind] for kind in ("warmup", "timed"))
@@ -61,18 +59,14 @@ def _training_time_s(steps: pd.DataFrame, worker: pd.Series, time_s: pd.Series) 
     return elapsed_s - worker.map(paused_s).where(is_after, 0.0)
 
 
-def smoothed(table: pd.DataFrame, window: int = 21) -> pd.DataFrame:
+def smoothed(table: pd.DataFrame) -> pd.DataFrame:
     """Compute ``smoothed_loss``, the running median of the loss of each run.
 
-    The loss of a single batch depends more on the batch than on the network. The window is a number
-    of steps, centred on the present one.
+    The loss of a single batch depends more on the batch than on the network.
     """
     runs = table.sort_values("step").groupby(["system", "block"], sort=False)["loss"]
-    return table.assign(
-        smoothed_loss=runs.transform(
-            lambda loss: loss.rolling(window, center=True, min_periods=1).median()
-        )
-    )
+    rolling = runs.rolling(_SMOOTHING_WINDOW, center=True, min_periods=1)
+    return table.assign(smoothed_loss=rolling.median().droplevel(["system", "block"]))
 
 
 def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
@@ -82,7 +76,7 @@ def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
     """
     rows = [
         {**run_columns(record), "metric": metric, "value": getattr(record.result, field)}
-        for record in _successful(records)
+        for record in successful(records)
         for metric, field in EVALUATION_METRICS.items()
         if getattr(record.result, field) is not None
     ]
@@ -99,7 +93,7 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     ``workers``, ``learning_rate`` and ``initial_limit``, NaN for that of the network.
     """
     tables = []
-    for record in _successful(records):
+    for record in successful(records):
         evaluation = record.evaluation()
         if evaluation is None or not len(evaluation):
             continue
@@ -124,31 +118,28 @@ def evaluations(records: Sequence[Record]) -> pd.DataFrame:
     return concat_tables(tables, _EVALUATION_COLUMNS)
 
 
-def time_to_loss_by_run(
-    records: Sequence[Record], target_loss: float | None = None
-) -> pd.DataFrame:
-    """Find when each run reaches a loss, by default the lowest that every run reached.
+def time_to_loss_by_run(records: Sequence[Record]) -> pd.DataFrame:
+    """Find when each run reaches the lowest smoothed loss that every run reached.
 
     One row per run with losses: ``system, block, target_loss``, and ``time_s`` and ``examples`` of
-    the first step with such a smoothed loss, NaN without one.
+    the first step with such a loss, NaN without one.
     """
     runs = ["system", "block"]
     table = smoothed(losses(records))
-    if target_loss is None:
-        target_loss = float(table.groupby(runs)["smoothed_loss"].min().max())
+    target_loss = float(table.groupby(runs)["smoothed_loss"].min().max())
     first = table[table["smoothed_loss"] <= target_loss].groupby(runs).head(1)
     every = table[runs].drop_duplicates().assign(target_loss=target_loss)
     return every.merge(first[[*runs, "time_s", "examples"]], "left", runs)
 
 
-def time_to_loss(records: Sequence[Record], target_loss: float | None = None) -> pd.DataFrame:
-    """Estimate the training time that each system takes to reach a loss.
+def time_to_loss(records: Sequence[Record]) -> pd.DataFrame:
+    """Estimate the training time that each system takes to reach the lowest loss that all reached.
 
-    One row per system: ``target_loss``, ``time_s`` with ``time_low_s``, ``time_high_s`` and
-    ``level`` (median over the runs), ``examples`` (median), ``reached`` of ``planned`` runs. The
-    smoothed loss has to reach the target, by default the lowest that every run reached.
+    One row per system: ``target_loss``, of smoothed losses; ``time_s`` with ``time_low_s``,
+    ``time_high_s`` and ``level`` (median over the runs), ``examples`` (median), ``reached`` of
+    ``planned`` runs.
     """
-    first = time_to_loss_by_run(records, target_loss)
+    first = time_to_loss_by_run(records)
     rows = []
     for system, runs in by_system(records).items():
         known = first[first["system"] == system]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from horizont.analysis.runs import steps_of, uses_shared_order
+from horizont.analysis.runs import group_by, steps_of, trained, uses_shared_order
 from horizont.config.run import Run
 from horizont.config.system import GradientExchange
 from horizont.records.record import Record
@@ -28,27 +27,21 @@ def diverging_losses(records: Sequence[Record], later_bound: float) -> dict[str,
     """Return why the losses of some frameworks and variants are not those of the others.
 
     Runs are compared that make the same updates: in one process, or synchronously with the same
-    workers. A framework diverges if its losses differ from those of every other.
-
-    Parameters
-    ----------
-    later_bound
-        Relative difference after the first step that rounding explains.
+    workers. A framework diverges if its losses differ from those of every other. After the first
+    step, rounding explains relative differences up to `later_bound`.
     """
-    groups: dict[tuple[object, ...], dict[str, list[Curve]]] = defaultdict(dict)
-    for record in records:
-        if record.ok and _makes_shared_updates(record.run):
-            curves = groups[_updates_key(record.run)]
-            curves.setdefault(record.run.trainer_name, []).append(_loss_curve(record))
+    compared = [record for record in trained(records) if _makes_shared_updates(record.run)]
     reasons: dict[str, str] = {}
-    for group in groups.values():
-        reasons |= diverging_curves(group, later_bound)
+    for runs in group_by(compared, lambda record: _updates_key(record.run)).values():
+        by_trainer = group_by(runs, lambda record: record.run.trainer_name)
+        curves = {name: [*map(_loss_curve, own)] for name, own in by_trainer.items()}
+        reasons |= diverging_curves(curves, later_bound)
     return reasons
 
 
 def _makes_shared_updates(run: Run) -> bool:
-    is_undisturbed = run.fault is None and run.gradient_exchange == GradientExchange()
-    return run.system.sync != "async" and is_undisturbed and uses_shared_order(run)
+    is_complete = run.gradient_exchange == GradientExchange()
+    return run.system.sync != "async" and is_complete and uses_shared_order(run)
 
 
 def _updates_key(run: Run) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from horizont.analysis.claims.quantities import measure
-from horizont.analysis.runs import by_system, concat_tables, run_columns
+from horizont.analysis.runs import run_columns, table_order, trained
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
 
@@ -32,8 +32,8 @@ def communication_by_size(records: Sequence[Record]) -> pd.DataFrame:
             "weights_mib": (record.result.parameters or nan) * _BYTES_PER_WEIGHT / _MIB,
             "network_s": measure(record, "network_s"),
         }
-        for record in records
-        if record.ok and record.run.fault is None and not record.run.system.is_local
+        for record in trained(records)
+        if not record.run.system.is_local
     ]
     columns = ["experiment", "workload", "system", "block", "weights_mib", "network_s"]
     return pd.DataFrame(rows, columns=columns).dropna()
@@ -47,34 +47,26 @@ def communication_fits(records: Sequence[Record]) -> pd.DataFrame:
     ``blocks`` and the number of ``sizes``. Least squares weighted by the inverse of the time, so
     that small networks count as much as large ones.
     """
-    tables = []
-    for experiment, table in communication_by_size(records).groupby("experiment", sort=False):
-        fits = [
-            _system_fit(own, str(system)) for system, own in table.groupby("system", sort=False)
+    rows = []
+    keys = ["experiment", "system"]
+    for key, runs in communication_by_size(records).groupby(keys, sort=False):
+        lines = [
+            np.polyfit(block["weights_mib"], block["network_s"], 1, w=1 / block["network_s"])
+            for _, block in runs.groupby("block")
+            if block["weights_mib"].nunique() >= MIN_SIZES
         ]
-        rows = [{"experiment": experiment, **fit} for fit in fits if fit]
-        tables.append(pd.DataFrame(rows))
-    columns = ["experiment", "system", "latency_s", "s_per_mib", "level", "blocks", "sizes"]
-    fitted = concat_tables(tables, columns)
-    order = {name: position for position, name in enumerate(by_system(records))}
-    return fitted.sort_values("system", key=lambda names: names.map(order), ignore_index=True)
-
-
-def _system_fit(runs: pd.DataFrame, system: str) -> dict[str, object]:
-    """Return the fit of a system; empty if its blocks have too few sizes."""
-    lines = [
-        np.polyfit(block["weights_mib"], block["network_s"], 1, w=1 / block["network_s"])
-        for _, block in runs.groupby("block")
-        if block["weights_mib"].nunique() >= MIN_SIZES
-    ]
-    if not lines:
-        return {}
-    slopes, offsets = np.transpose(lines)
-    latency, slope = median_interval(offsets), median_interval(slopes)
-    return {
-        "system": system,
-        **latency.columns("latency_s", "latency_s_low", "latency_s_high", "level"),
-        **slope.columns("s_per_mib", "s_per_mib_low", "s_per_mib_high"),
-        "blocks": len(lines),
-        "sizes": runs["weights_mib"].nunique(),
-    }
+        if lines:
+            slopes, offsets = map(median_interval, np.transpose(lines))
+            rows.append(
+                {
+                    **dict(zip(keys, key, strict=True)),
+                    **offsets.columns("latency_s", "latency_s_low", "latency_s_high", "level"),
+                    **slopes.columns("s_per_mib", "s_per_mib_low", "s_per_mib_high"),
+                    "blocks": len(lines),
+                    "sizes": runs["weights_mib"].nunique(),
+                }
+            )
+    columns = [*keys, "latency_s", "latency_s_low", "latency_s_high", "level"]
+    columns += ["s_per_mib", "s_per_mib_low", "s_per_mib_high", "blocks", "sizes"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.sort_values("system", key=table_order, kind="stable", ignore_index=True)

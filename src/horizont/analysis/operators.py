@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from horizont.analysis.runs import by_system, concat_tables, steps_of
+from horizont.analysis.runs import concat_tables, group_by, steps_of, successful
 from horizont.config.system import DEFAULT
 from horizont.records.record import Record
 from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
@@ -50,11 +50,9 @@ def operator_table(records: Sequence[Record]) -> pd.DataFrame:
 def _profiles(records: Sequence[Record]) -> dict[str, list[tuple[Record, pd.DataFrame]]]:
     """Read the profiles of the successful runs that have one, by system."""
     profiles: dict[str, list[tuple[Record, pd.DataFrame]]] = {}
-    for system, runs in by_system(records).items():
-        for record in runs:
-            table = record.operators() if record.ok else None
-            if table is not None:
-                profiles.setdefault(system, []).append((record, table.to_pandas()))
+    for record in successful(records):
+        if (table := record.operators()) is not None:
+            profiles.setdefault(record.run.system.name, []).append((record, table.to_pandas()))
     return profiles
 
 
@@ -87,15 +85,17 @@ def classes_by_workload(records: Sequence[Record]) -> pd.DataFrame:
     ``fraction`` as of `operator_classes`, and ``ratio`` to the least ``self_s`` of any framework;
     NaN for a class that one framework alone has.
     """
-    experiments: dict[str, dict[str, list[Record]]] = {}
-    for record in records:
-        system = record.run.system
-        if record.is_profiled and system.is_local and system.variant == DEFAULT:
-            by_experiment = experiments.setdefault(record.run.workload_name, {})
-            by_experiment.setdefault(record.run.experiment, []).append(record)
+    profiled = [
+        record
+        for record in records
+        if record.is_profiled
+        and record.run.system.is_local
+        and record.run.system.variant == DEFAULT
+    ]
     tables = []
-    for workload, by_experiment in experiments.items():
-        classes = operator_classes(next(iter(by_experiment.values())))
+    for workload, own in group_by(profiled, lambda record: record.run.workload_name).items():
+        first = [record for record in own if record.run.experiment == own[0].run.experiment]
+        classes = operator_classes(first)
         sums = classes.groupby("system", sort=False)[["self_s", "fraction"]].sum().reset_index()
         table = pd.concat([classes, sums.assign(operator_class=WHOLE_STEP)], ignore_index=True)
         groups = table.groupby("operator_class")["self_s"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,9 +9,8 @@ import pandas as pd
 
 from horizont.analysis.changes import compare_quantities
 from horizont.analysis.claims.judge import claim_verdicts
-from horizont.analysis.runs import CertificateStatus, resources_label
+from horizont.analysis.runs import CertificateStatus, group_by, resources_label, trained
 from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
-from horizont.config.run import Run
 from horizont.errors import UserError
 from horizont.records.record import Record
 
@@ -23,13 +21,11 @@ OUTCOMES = ("same", "faster", "slower", "other")
 _OUTCOME_OF_CHANGE = {"same": "same", "better": "faster", "worse": "slower"}
 
 #: Fields of a run that decide its speed, except those of its topology that are only addresses.
-_SETTINGS = frozenset(
-    {
-        *("experiment", "workload_name", "workload", "system", "topology", "global_batch"),
-        *("gradient_exchange", "input", "fault", "record_updates"),
-    }
-)
-_ADDRESSES = frozenset({"addresses", "base_port"})
+_SETTINGS = {
+    *("experiment", "workload_name", "workload", "system", "topology", "global_batch"),
+    *("gradient_exchange", "input", "fault", "record_updates"),
+}
+_ADDRESSES = {"topology": {"addresses", "base_port"}}
 
 #: Verdicts of a claim that decide nothing, so that a change of them is none of the outcome.
 _UNDECIDED = frozenset({"not settled", "not testable"})
@@ -52,7 +48,13 @@ def compare_with_reference(reference: Sequence[Record], own: Sequence[Record]) -
     obtained to expected with ``low`` and ``high``; ``outcome``, one of `OUTCOMES`; ``records``, the
     names of those of the reference.
     """
-    expected, obtained = (_by_settings(records) for records in (reference, own))
+    expected, obtained = (
+        group_by(
+            trained(records),
+            lambda record: record.run.model_dump_json(include=_SETTINGS, exclude=_ADDRESSES),
+        )
+        for records in (reference, own)
+    )
     tables = []
     for settings in [key for key in expected if key in obtained]:
         both = expected[settings], obtained[settings]
@@ -70,22 +72,6 @@ def compare_with_reference(reference: Sequence[Record], own: Sequence[Record]) -
     }
     outcomes = table.pop("change").map(_OUTCOME_OF_CHANGE).fillna("other")
     return table.rename(columns=renamed).assign(outcome=outcomes)
-
-
-def _by_settings(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Group the successful runs without a fault by their settings, in the order of the records."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        if record.ok and record.run.fault is None:
-            groups.setdefault(_settings(record.run), []).append(record)
-    return groups
-
-
-def _settings(run: Run) -> str:
-    values = run.model_dump(mode="json", include=set(_SETTINGS))
-    for name in _ADDRESSES:
-        del values["topology"][name]
-    return json.dumps(values, sort_keys=True)
 
 
 def changed_verdicts(reference: Results, own: Results) -> pd.DataFrame:
@@ -112,12 +98,9 @@ _PairKey = tuple[tuple[object, ...], str, str]
 
 def _pair_outcomes(results: Results) -> dict[_PairKey, str]:
     """Return the verdict on each pair of systems by its conditions."""
-    groups: dict[tuple[object, ...], list[Record]] = {}
-    for record in results.records:
-        if record.run.fault is None:
-            groups.setdefault(comparison_key(record), []).append(record)
-    outcomes = {}
-    for key, records in groups.items():
+    unfaulted = [record for record in results.records if record.run.fault is None]
+    outcomes: dict[_PairKey, str] = {}
+    for key, records in group_by(unfaulted, comparison_key).items():
         status = results.certificates.get(records[0].run.workload_name, {})
         try:
             table = pairwise_verdicts(records, status)

@@ -27,6 +27,9 @@ TOTAL = "all"
 #: Traffic directions of a machine; Linux does not count traffic by process.
 DIRECTIONS = ("sent", "received")
 
+#: Processes of a tree that have a name of their own.
+MAX_LABELLED = 6
+
 #: In a shorter window the CPU time of a few steps decides, and that between two samples.
 MIN_WINDOW_S = 2.0
 WINDOW_TOO_SHORT = "window too short"
@@ -85,22 +88,14 @@ def read_resource_series(folder: Path) -> pd.DataFrame:
 def resource_series(
     samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Build the time series of the four resources as one long table.
+    """Build the time series of the four resources as one long table, from `read_samples`.
 
     ``time_s``, ``quantity`` (see `RESOURCES`), ``name`` and ``value``. The name is that of a
     process of the run, such as worker-0, or `TOTAL` for their sum. Network has ``sent`` and
     ``received`` of the machine or, for emulated hosts, the traffic of each in both directions
     (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is in percent of
-    one core. What was not measured has no row.
-
-    Parameters
-    ----------
-    samples
-        See :func:`horizont.monitoring.samples.read_samples`.
-    zero_s
-        The zero of the time axis, on the clock of the samples, in seconds.
-    hosts
-        Emulated hosts, whose interfaces are counted separately.
+    one core. What was not measured has no row. `zero_s` is the zero of the time axis, on the clock
+    of the samples; the interfaces of emulated hosts are counted separately.
     """
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)
@@ -130,12 +125,13 @@ def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 def _traffic_by_host(wires: pd.DataFrame) -> pd.DataFrame:
     """Compute the traffic of each emulated host, and what all of them sent."""
     wires = wires.assign(both_bytes=wires["sent_bytes"] + wires["received_bytes"])
-    by_host = wires.assign(
-        value=rate_of_change(wires, "both_bytes", ["host"]) / _MIB, name=wires["host"]
-    )
-    sent = wires.assign(value=rate_of_change(wires, "sent_bytes", ["host"]) / _MIB)
-    total = sent.groupby("time_s", sort=False)["value"].sum(min_count=1).reset_index()
-    return pd.concat([by_host, total.assign(name=TOTAL)]).assign(quantity="network")
+    rates = {
+        name: rate_of_change(wires, f"{name}_bytes", ["host"]) / _MIB for name in ("both", "sent")
+    }
+    by_host = wires.assign(value=rates["both"], name=wires["host"])
+    sent = rates["sent"].groupby(wires["time_s"], sort=False).sum(min_count=1)
+    total = sent.rename("value").reset_index().assign(name=TOTAL)
+    return pd.concat([by_host, total]).assign(quantity="network")
 
 
 def _traffic_of_machine(machine: pd.DataFrame) -> pd.DataFrame:
@@ -147,14 +143,14 @@ def _traffic_of_machine(machine: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(tables).assign(quantity="network") if tables else pd.DataFrame()
 
 
-def label_processes(samples: pd.DataFrame, max_labelled: int = 6) -> pd.DataFrame:
+def label_processes(samples: pd.DataFrame) -> pd.DataFrame:
     """Name the busiest processes of a tree ``process-0``, ... in their order of appearance.
 
-    Processes beyond `max_labelled` share the name ``others``.
+    Processes beyond `MAX_LABELLED` share the name ``others``.
     """
     process = samples[samples["scope"] == "process"]
     used_s = process.groupby("pid")["cpu_s"].max().sort_values(ascending=False, kind="stable")
-    busiest = set(used_s.index[:max_labelled])
+    busiest = set(used_s.index[:MAX_LABELLED])
     order = [pid for pid in process["pid"].drop_duplicates() if pid in busiest]
     names = {pid: f"process-{index}" for index, pid in enumerate(order)}
     labels = samples["pid"].map(names).fillna("others")
@@ -182,8 +178,16 @@ def resource_totals(record: Record) -> pd.DataFrame:
     training = samples[samples["time_s"].between(zero_s, zero_s + parts["end_s"].max())]
     begin_s, end_s = common_window(steps)
     is_short = not end_s - begin_s >= MIN_WINDOW_S
+    names = sorted(map(str, samples["name"].unique()))
+    host_of = {name: _emulated_host(name, record) for name in names}
+    hosts = [host for host in record.run.topology.all_hosts if host in host_of.values()]
+    groups = [
+        *((name, host_of[name], [name]) for name in names),
+        *((host, host, [name for name in names if host_of[name] == host]) for host in hosts),
+        (TOTAL, None, names),
+    ]
     rows = []
-    for name, (host, members) in _groups_of_processes(record, samples).items():
+    for name, host, members in groups:
         cores = [_cores_in_use(samples[samples["name"] == one], begin_s, end_s) for one in members]
         memory = training[training["name"].isin(members)].groupby("time_s")["rss_bytes"]
         rows.append(
@@ -198,19 +202,9 @@ def resource_totals(record: Record) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _groups_of_processes(
-    record: Record, samples: pd.DataFrame
-) -> dict[str, tuple[str | None, list[str]]]:
-    """Return host and processes of each row: of processes, of emulated hosts, and of all."""
-    topology = record.run.topology
-    names = sorted(map(str, samples["name"].unique()))
-    host_of = {name: _emulated_host(name, record) for name in names}
-    by_host = {
-        host: (host, [name for name in names if host_of[name] == host])
-        for host in topology.all_hosts
-        if host in host_of.values()
-    }
-    return {name: (host_of[name], [name]) for name in names} | by_host | {TOTAL: (None, names)}
+def peak_memory_mib(record: Record) -> float:
+    """Return the peak memory of all processes of a run together; NaN if it was not sampled."""
+    return float(resource_totals(record).set_index("name")["memory_max"].get(TOTAL, nan))
 
 
 def _emulated_host(name: str, record: Record) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -29,6 +29,8 @@ _RESULT_COLUMNS = (
 CertificateStatus = str | Mapping[str, str]
 
 NO_CERTIFICATE_GIVEN = "not comparable: no equivalence certificate"
+
+_Key = TypeVar("_Key")
 
 
 def run_columns(record: Record) -> dict[str, Any]:
@@ -67,27 +69,42 @@ def samples_of(record: Record) -> pd.DataFrame:
     return frame
 
 
-def systems_of(records: Iterable[Record]) -> list[str]:
-    """List the planned systems, whether or not their runs succeeded, in the order of tables."""
-    present = {record.run.system.name for record in records}
-    return [name for name in all_systems() if name in present]
+def group_by(records: Iterable[Record], key: Callable[[Record], _Key]) -> dict[_Key, list[Record]]:
+    """Group records by a key, in the order of the records."""
+    groups: dict[_Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
 
 
-def by_system(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Group records by system, in the order of tables, each ordered by block."""
+def by_system(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group records by system, in the order of tables, each ordered by block.
+
+    All planned systems, whether or not their runs succeeded.
+    """
     ordered = sorted(records, key=lambda record: record.run.block)
-    return {
-        system: [record for record in ordered if record.run.system.name == system]
-        for system in systems_of(records)
-    }
+    groups = group_by(ordered, lambda record: record.run.system.name)
+    return {system: groups[system] for system in all_systems() if system in groups}
+
+
+def systems_of(records: Iterable[Record]) -> list[str]:
+    """List the systems of `by_system`."""
+    return list(by_system(records))
 
 
 def by_workload(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
     """Group records by experiment and workload."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.run.experiment, record.run.workload_name), []).append(record)
-    return groups
+    return group_by(records, lambda record: (record.run.experiment, record.run.workload_name))
+
+
+def successful(records: Iterable[Record]) -> list[Record]:
+    """Select the successful runs, in the order of systems and blocks."""
+    return [record for runs in by_system(records).values() for record in runs if record.ok]
+
+
+def trained(records: Iterable[Record]) -> list[Record]:
+    """Select the successful runs without an injected fault, in their order."""
+    return [record for record in records if record.ok and record.run.fault is None]
 
 
 def table_order(column: pd.Series) -> pd.Series:

@@ -62,13 +62,11 @@ def run_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Count the successful runs of each system, without those with an injected fault.
 
     One row per system: ``system``, ``ok`` of ``planned`` runs, ``reason`` of the first that did not
-    succeed, ``record``, the name of the first that did.
+    succeed.
     """
     unfaulted = [record for record in records if record.run.fault is None]
     rows = []
     for system, runs in by_system(unfaulted).items():
-        names = [record.folder.name for record in runs if record.ok]
         reasons = [record.result.reason for record in runs if not record.ok]
-        reason, name = (values[0] if values else "" for values in (reasons, names))
-        rows.append((system, len(names), len(runs), reason, name))
-    return pd.DataFrame(rows, columns=["system", "ok", "planned", "reason", "record"])
+        rows.append((system, len(runs) - len(reasons), len(runs), next(iter(reasons), "")))
+    return pd.DataFrame(rows, columns=["system", "ok", "planned", "reason"])

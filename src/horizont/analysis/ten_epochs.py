@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from math import nan
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from horizont.analysis.claims.publications import published_steps, published_times
-from horizont.analysis.runs import by_system, startup_times, table_order
+from horizont.analysis.runs import by_system, group_by, startup_times, table_order, trained
 from horizont.analysis.steps import REMOTE_PHASES, means_by_run
 from horizont.config.system import qualified_name
 from horizont.records.record import Record
@@ -45,22 +46,13 @@ def ten_epochs(records: Sequence[Record]) -> pd.DataFrame:
 
     The experiment's times are the mean step of a worker, in each run and then over the runs, times
     the steps of a worker in the published training. The total is that of the timed steps; its parts
-    are those of the instrumented steps and add up to these.
+    are those of the instrumented steps and add up to these. The records have one topology.
 
-    Parameters
-    ----------
-    records
-        Of one workload and one topology.
-
-    Returns
-    -------
-    :
-        One row per distributed system and origin, in seconds: ``system``, ``origin`` (of
-        `ORIGINS`), ``total_s`` with its 95 % interval over the blocks ``low_s``, ``high_s``, and
-        ``<part>_s`` for each of `PARTS`, where ``network`` includes the waiting; of measured times
-        also ``startup_s``, ``blocks``, ``steps`` (timed, in each block) and ``workers``. By
-        ``subtraction``, as in the study, the network is the total less that of a single process,
-        which gives all other parts.
+    One row per distributed system and origin, in seconds: ``system``, ``origin`` (of `ORIGINS`),
+    ``total_s`` with its 95 % interval over the blocks ``low_s``, ``high_s``, and ``<part>_s`` for
+    each of `PARTS`, where ``network`` includes the waiting; of measured times also ``startup_s``,
+    ``blocks``, ``steps`` (timed, in each block) and ``workers``. By ``subtraction``, as in the
+    study, the network is the total less that of a single process, which gives all other parts.
     """
     included = [record for record in records if steps_of_ten_epochs(record) > 0]
     published = published_times()
@@ -123,16 +115,13 @@ def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
     one ``long_blocks``, ``long_steps`` and ``measured_s``, a mean over workers and runs; ``error``,
     the relative one of the extrapolation.
     """
-    groups: dict[str, dict[str, list[Record]]] = {}
-    for record in records:
-        if record.ok and record.run.fault is None and steps_of_ten_epochs(record) > 0:
-            settings = record.run.model_dump_json(include=_COMMON_SETTINGS)
-            groups.setdefault(settings, {}).setdefault(record.run.experiment, []).append(record)
+    included = [record for record in trained(records) if steps_of_ten_epochs(record) > 0]
+    groups = group_by(included, lambda r: r.run.model_dump_json(include=_COMMON_SETTINGS))
+    experiments = [group_by(runs, lambda r: r.run.experiment).values() for runs in groups.values()]
     rows = [
         _compare(long, short)
-        for experiments in groups.values()
-        for long in experiments.values()
-        for short in experiments.values()
+        for by_experiment in experiments
+        for long, short in permutations(by_experiment, 2)
         if has_ten_epochs(long[0]) and not has_ten_epochs(short[0])
     ]
     columns = ["workload", "system", "experiment", "blocks", "steps", "extrapolated_s"]

@@ -1,4 +1,4 @@
-"""Throughput over the timed steps, the summary of an experiment, and its metrics for DVC."""
+"""Throughput over the timed steps, and the metrics of an experiment for DVC."""
 
 from __future__ import annotations
 
@@ -69,38 +69,19 @@ def throughput_by_system(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summary(
-    records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
-) -> pd.DataFrame:
-    """Summarise an experiment on one workload.
-
-    One row per system, also if all its runs failed: ``examples_per_s`` with ``low``, ``high`` and
-    ``level``, ``step_s`` (timed), ``instrumented_ratio``, ``<phase>_fraction`` of the step for each
-    phase, ``ok`` of ``planned`` runs, ``disturbed`` runs, ``comparable`` and ``reason``.
-    """
-    if not records:
-        return pd.DataFrame()
-    steps = instrumentation_overhead(records)[["system", "timed_s", "ratio"]]
-    steps = steps.rename(columns={"timed_s": "step_s", "ratio": "instrumented_ratio"})
-    fractions = phases(records).pivot(index="system", columns="phase", values="fraction")
-    fractions = fractions.add_suffix("_fraction").rename_axis(columns=None).reset_index()
-    table = throughput_by_system(records).merge(steps, on="system").merge(fractions, on="system")
-    groups = by_system(records).values()
-    return table.assign(
-        disturbed=[sum(record.result.disturbed for record in runs) for runs in groups],
-        comparable=[comparability(runs[0], certificate) for runs in groups],
-    )
-
-
 def metrics(
     records: Sequence[Record], certificate: CertificateStatus = NO_CERTIFICATE_GIVEN
 ) -> dict[str, dict[str, Any]]:
     """Compute the metrics of an experiment on a workload.
 
-    By system: throughput in examples per second with its interval, the timed step and the phases of
-    the instrumented one in milliseconds, runs, comparability. None where unknown.
+    By system, also if all its runs failed: throughput in examples per second with its interval, the
+    timed step and the phases of the instrumented one in milliseconds, runs, comparability. None
+    where unknown.
     """
-    table = summary(records, certificate).set_index("system")
+    groups = by_system(records).values()
+    table = throughput_by_system(records).set_index("system")
+    table["disturbed"] = [sum(record.result.disturbed for record in runs) for runs in groups]
+    table["comparable"] = [comparability(runs[0], certificate) for runs in groups]
     steps = instrumentation_overhead(records).set_index("system")
     means = phases(records).pivot(index="system", columns="phase", values="mean_s")
     startup_s = startup_times(records).groupby("system")["mean_s"].sum()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, groupby
+from itertools import combinations
 from math import nan
+from typing import Final
 
 import pandas as pd
 
@@ -15,6 +16,7 @@ from horizont.analysis.runs import (
     CertificateStatus,
     by_system,
     comparability,
+    group_by,
 )
 from horizont.analysis.steps import step_means
 from horizont.analysis.throughput import throughput_by_run
@@ -25,7 +27,7 @@ from horizont.statistics.intervals import interval_at_level, paired_ratio
 from horizont.statistics.self_comparison import SelfComparison, compare_with_itself
 
 #: The outcome for systems that were not verified to train the same network.
-NOT_COMPARABLE = "not comparable"
+NOT_COMPARABLE: Final = "not comparable"
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,11 @@ def pairs(records: Sequence[Record]) -> list[Pair]:
     """List the pairs of systems that can be compared, in the order of systems.
 
     They have the same number of workers, batch, threads and hosts: a single process is not
-    compared with several workers.
-
-    Raises
-    ------
-    UserError
-        If a system has several runs in a block, because its servers were swept.
+    compared with several workers. Raises `UserError` if a system has several runs in a block,
+    because its servers were swept.
     """
     found = []
-    for _, group in groupby(sorted(records, key=comparison_key), comparison_key):
-        runs_of = by_system(list(group))
+    for runs_of in _comparable_groups(records):
         for runs in runs_of.values():
             if len({record.run.block for record in runs}) < len(runs):
                 allowed = "an experiment with one number and placement of servers for each system"
@@ -74,6 +71,11 @@ def pairs(records: Sequence[Record]) -> list[Pair]:
         for (a, runs_a), (b, runs_b) in combinations(runs_of.items(), 2):
             found.append(Pair(a, b, tuple(runs_a), tuple(runs_b)))
     return found
+
+
+def _comparable_groups(records: Sequence[Record]) -> list[dict[str, list[Record]]]:
+    """Group the records by `comparison_key`, in its order, and by system."""
+    return [by_system(group) for _, group in sorted(group_by(records, comparison_key).items())]
 
 
 def comparison_key(record: Record) -> tuple[str, str, int, str, int]:
@@ -119,11 +121,11 @@ def _verdict_row(
     rates_b = [rate(record) for _, record in runs]
     comparison = verdict(rates_a, rates_b, margin)
     planned = max(len(pair.records_a), len(pair.records_b))
-    reasons = []
-    for record in (pair.records_a[0], pair.records_b[0]):
-        status = comparability(record, certificate)
-        if status != "verified":
-            reasons.append(f"{record.run.trainer_name}: {status}")
+    reasons = [
+        f"{record.run.trainer_name}: {status}"
+        for record in (pair.records_a[0], pair.records_b[0])
+        if (status := comparability(record, certificate)) != "verified"
+    ]
     reason = "; ".join(dict.fromkeys(reasons))
     if not reasons and comparison.ratio.n < planned:
         failed = [record for record in (*pair.records_a, *pair.records_b) if not record.ok]
@@ -154,10 +156,11 @@ def self_comparison(records: Sequence[Record], margin: float = MARGIN) -> SelfCo
     The systems are those of an experiment on a workload; runs of one system with other work or
     topology count as another system.
     """
-    rates = []
-    for _, group in groupby(sorted(records, key=comparison_key), comparison_key):
-        runs_of = by_system(list(group)).values()
-        rates += [throughput_by_run(runs)["examples_per_s"].to_numpy() for runs in runs_of]
+    rates = [
+        throughput_by_run(runs)["examples_per_s"].to_numpy()
+        for runs_of in _comparable_groups(records)
+        for runs in runs_of.values()
+    ]
     return compare_with_itself(rates, partial(verdict, margin=margin))
 
 

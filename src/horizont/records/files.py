@@ -1,4 +1,8 @@
-"""Files of a record: JSON, Parquet and the event log, written atomically."""
+"""Files of a record: JSON, Parquet and the event log, written atomically.
+
+Functions that write raise `UserError` if the folder is full, missing or read-only; functions that
+read one file, if it is missing or damaged.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,7 @@ from horizont.errors import UserError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a temporary file beside `path` and rename it.
-
-    Raises
-    ------
-    UserError
-        If the folder is full, missing or read-only.
-    """
+    """Write a temporary file beside `path` and rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)
@@ -35,25 +33,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Write `values` as indented JSON with sorted keys.
-
-    Raises
-    ------
-    UserError
-        If the folder is full, missing or read-only.
-    """
+    """Write `values` as indented JSON with sorted keys."""
     text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises
-    ------
-    UserError
-        If it is missing or damaged.
-    """
+    """Read a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -63,13 +49,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table as Parquet.
-
-    Raises
-    ------
-    UserError
-        If the folder is full, missing or read-only.
-    """
+    """Write a table as Parquet."""
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
@@ -79,13 +59,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a Parquet table.
-
-    Raises
-    ------
-    UserError
-        If it is missing or damaged.
-    """
+    """Read a Parquet table."""
     try:
         return pq.read_table(path)
     except FileNotFoundError:
@@ -98,11 +72,6 @@ def append_event(path: Path, event: str, **details: Any) -> None:
     """Write an event with wall-clock and monotonic time to the end of an event log.
 
     A line is a single write, so that several processes can append to one log.
-
-    Raises
-    ------
-    UserError
-        If the folder is full or was removed.
     """
     line = {"event": event, "time_unix_s": time.time(), "time_s": time.monotonic(), **details}
     try:

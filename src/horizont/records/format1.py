@@ -19,56 +19,58 @@ FILES = {
     "gradients/server_weights.npz": "gradients/served.npz",
 }
 
+#: The new name of a key, by its path in a file. The sections in a path have their new names, and
+#: the elements of a list have the path of the list.
 _RUN_KEYS = {
     "keep_weights": "save_weights",
     "exchange": "gradient_exchange",
     "incident": "fault",
     "patience_s": "stall_timeout_s",
     "deadline_s": "timeout_s",
+    "workload.enlarge": "upscale",
+    "system.build": "variant",
+    "topology.engine": "launcher",
+    "topology.hosts": "addresses",
+    "topology.machines": "hosts",
+    "topology.host_cpus": "cpus_per_host",
+    "topology.link.up_mbit": "uplink_mbit",
+    "steps.bare": "timed",
+    "steps.drained": "input_batches",
+    "gradient_exchange.average_every": "local_steps",
+    "fault.role": "target",
+    "fault.for_s": "duration_s",
+    "fault.share": "cpu_fraction",
 }
-_KEYS_OF_SECTIONS = {
-    "workload": {"enlarge": "upscale"},
-    "system": {"build": "variant"},
-    "topology": {
-        "engine": "launcher",
-        "hosts": "addresses",
-        "machines": "hosts",
-        "host_cpus": "cpus_per_host",
-    },
-    "steps": {"bare": "timed", "drained": "input_batches"},
-    "gradient_exchange": {"average_every": "local_steps"},
-    "fault": {"role": "target", "for_s": "duration_s", "share": "cpu_fraction"},
-}
-_LINK_KEYS = {"up_mbit": "uplink_mbit"}
-_VALUES = {
-    "placement": {"together": "colocated", "apart": "dedicated"},
-    "sharding": {"by_batch": "global_batches", "by_shard": "static_shards"},
-    "kind": {
-        "killed": "kill",
-        "frozen": "pause",
-        "slowed": "throttle",
-        "cut_off": "disconnect",
-        "restarted": "restart",
-    },
-}
-_EXPERIMENTS = {"incidents": "faults"}
+_RESULT_KEYS = {"startup_s.drained": "input_batches", "input.resident_share": "page_cache_fraction"}
 _REPORT_KEYS = {
     "process": "target",
     "over": "end_reason",
     "over_s": "ended_after_s",
     "fates": "processes",
     "taken_in": "rejoined",
+    "processes.life": "incarnation",
+    "processes.end": "outcome",
+    "processes.end_s": "ended_after_s",
+    "processes.error_s": "error_after_s",
+    "processes.words": "error",
 }
-_PROCESS_KEYS = {
-    "life": "incarnation",
-    "end": "outcome",
-    "end_s": "ended_after_s",
-    "error_s": "error_after_s",
-    "words": "error",
+
+#: The new values of a key, by its path with new names.
+_VALUES = {
+    "experiment": {"incidents": "faults"},
+    "topology.placement": {"together": "colocated", "apart": "dedicated"},
+    "topology.sharding": {"by_batch": "global_batches", "by_shard": "static_shards"},
+    "fault.kind": {
+        "killed": "kill",
+        "frozen": "pause",
+        "slowed": "throttle",
+        "cut_off": "disconnect",
+        "restarted": "restart",
+    },
+    "end_reason": {"finished": "completed", "ended": "all_exited", "deadline": "timeout"},
+    "processes.outcome": {"finished": "completed", "struck": "injected"},
 }
-_END_REASONS = {"finished": "completed", "ended": "all_exited", "deadline": "timeout"}
-_OUTCOMES = {"finished": "completed", "struck": "injected"}
-_RESULT_INPUT_KEYS = {"resident_share": "page_cache_fraction"}
+
 _COLUMNS = {"ready_s": "gradients_ready_s"}
 _COLUMN_VALUES = {
     "kind": {"bare": "timed"},
@@ -83,17 +85,9 @@ _CAPABILITIES = {
 
 def convert_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a run (``spec.json``)."""
-    run = _rename(values, _RUN_KEYS)
-    if run["system"].get("build") == "plain":  # the default variant
-        run["system"] = {key: value for key, value in run["system"].items() if key != "build"}
-    for section, names in _KEYS_OF_SECTIONS.items():
-        if run.get(section):
-            run[section] = _rename(run[section], names)
-            for key, new_values in _VALUES.items():
-                _replace_value(run[section], key, new_values)
-    if link := run["topology"].get("link"):
-        run["topology"]["link"] = _rename(link, _LINK_KEYS)
-    _replace_value(run, "experiment", _EXPERIMENTS)
+    run: dict[str, Any] = _convert(values, _RUN_KEYS)
+    if run["system"].get("variant") == "plain":  # the default variant
+        del run["system"]["variant"]
     run["evaluation"] = {
         "examples": run.pop("evaluate_examples"),
         "every": run.pop("evaluate_every", 0),
@@ -103,26 +97,18 @@ def convert_run(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def convert_environment(values: Mapping[str, Any], launcher: str) -> dict[str, Any]:
     """Return the content of ``environment.json``, with the capabilities of the launcher."""
-    environment = _rename(values, {"ground": "provenance"})
+    environment = _convert(values, {"ground": "provenance"})
     return {**environment, "capabilities": list(_CAPABILITIES[launcher])}
 
 
 def convert_result(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a result (``result.json``)."""
-    result = dict(values)
-    result["startup_s"] = _rename(result.get("startup_s", {}), {"drained": "input_batches"})
-    if result.get("input"):
-        result["input"] = _rename(result["input"], _RESULT_INPUT_KEYS)
-    return result
+    return {"startup_s": {}, **_convert(values, _RESULT_KEYS)}
 
 
 def convert_fault_report(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a fault report."""
-    report = _rename(values, _REPORT_KEYS)
-    _replace_value(report, "end_reason", _END_REASONS)
-    report["processes"] = [_rename(process, _PROCESS_KEYS) for process in report["processes"]]
-    for process in report["processes"]:
-        _replace_value(process, "outcome", _OUTCOMES)
+    report: dict[str, Any] = _convert(values, _REPORT_KEYS)
     return report
 
 
@@ -138,10 +124,12 @@ def convert_table(table: pa.Table) -> pa.Table:
     return table
 
 
-def _rename(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(key, key): value for key, value in values.items()}
-
-
-def _replace_value(values: dict[str, Any], key: str, new_values: Mapping[str, str]) -> None:
-    if key in values:
-        values[key] = new_values.get(values[key], values[key])
+def _convert(values: Any, names: Mapping[str, str], path: str = "") -> Any:
+    """Return a value of a JSON file with the new names of its keys, and their new values."""
+    if isinstance(values, Mapping):
+        prefix = f"{path}." if path else ""
+        renamed = {names.get(prefix + key, key): value for key, value in values.items()}
+        return {key: _convert(value, names, prefix + key) for key, value in renamed.items()}
+    if isinstance(values, list):
+        return [_convert(value, names, path) for value in values]
+    return _VALUES.get(path, {}).get(values, values)

@@ -96,27 +96,21 @@ class PackContext:
 def write_pack(folder: Path, records: Sequence[Record], context: PackContext) -> Manifest:
     """Write the records of an experiment as a pack, in place of an earlier one.
 
-    Samples of all blocks but the first are thinned.
-
-    Raises
-    ------
-    UserError
-        If the records are from several machines, or the folder cannot be written.
+    Samples of all blocks but the first are thinned. Raises `UserError` if the records are from
+    several machines, or the folder cannot be written.
     """
     machine = _common_machine(records)
     folder.mkdir(parents=True, exist_ok=True)
     for name in (MANIFEST, *TABLES):
         (folder / name).unlink(missing_ok=True)
-    columns: list[dict[str, list[str]]] = [{} for _ in records]
+    columns: dict[str, dict[str, list[str]]] = {run_name(record): {} for record in records}
     for name in TABLES:
-        tables = {}
-        for record, own_columns in zip(records, columns, strict=True):
-            if record.has_file(name):
-                tables[run_name(record)] = table = _table(record, name)
-                own_columns[name] = table.column_names
+        tables = {run_name(r): _table(r, name) for r in records if r.has_file(name)}
+        for run, table in tables.items():
+            columns[run][name] = table.column_names
         if tables:
             write_packed(folder / name, tables)
-    rows = [_row(record, own) for record, own in zip(records, columns, strict=True)]
+    rows = [_row(record, columns[run_name(record)]) for record in records]
     write_parquet(folder / RUNS, pa.Table.from_pylist(rows, schema=_RUN_SCHEMA))
     write_atomically(folder / PARAMS, lambda path: path.write_text(context.params, "utf-8"))
     packed = [name for name in (PARAMS, RUNS, *TABLES) if (folder / name).exists()]

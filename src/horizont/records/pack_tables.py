@@ -35,13 +35,7 @@ _SECONDS, _MICROSECONDS = "_s", "_us"
 
 
 def write_packed(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of runs, by the name of the run, as one file.
-
-    Raises
-    ------
-    UserError
-        If the folder is full, missing or read-only.
-    """
+    """Write the tables of runs, by the name of the run, as one file."""
     named = [
         table.add_column(0, "run", pa.array([run] * len(table), pa.string()))
         for run, table in tables.items()
@@ -52,28 +46,18 @@ def write_packed(path: Path, tables: Mapping[str, pa.Table]) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a compressed table; numbers byte by byte, of which the upper ones compress well.
-
-    Raises
-    ------
-    UserError
-        If the folder is full, missing or read-only.
-    """
-    is_number = {
-        field.name: pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    """Write a compressed table; numbers byte by byte, of which the upper ones compress well."""
+    numbers = [
+        field.name
         for field in table.schema
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    ]
+    options = {
+        "use_dictionary": [name for name in table.column_names if name not in numbers],
+        "column_encoding": dict.fromkeys(numbers, "BYTE_STREAM_SPLIT") or None,
+        **_OPTIONS,
     }
-    encodings = {name: "BYTE_STREAM_SPLIT" for name, numeric in is_number.items() if numeric}
-    write_atomically(
-        path,
-        lambda temporary: pq.write_table(
-            table,
-            temporary,
-            use_dictionary=[name for name, numeric in is_number.items() if not numeric],
-            column_encoding=encodings or None,
-            **_OPTIONS,
-        ),
-    )
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary, **options))
 
 
 def _encode(table: pa.Table, in_microseconds: bool) -> Iterator[tuple[str, pa.ChunkedArray]]:
@@ -113,15 +97,11 @@ def decode(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def row_ranges(table: pa.Table) -> dict[str, tuple[int, int]]:
     """Return the first row of each run in a packed table, and the number of its rows."""
-    encoded = table["run"].combine_chunks().dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    firsts = np.flatnonzero(np.diff(codes, prepend=-1))
-    ends = np.append(firsts[1:], len(codes))
-    names = encoded.dictionary.to_pylist()
-    return {
-        names[codes[first]]: (int(first), int(end - first))
-        for first, end in zip(firsts, ends, strict=True)
-    }
+    encoded = pc.run_end_encode(table["run"].combine_chunks())
+    names, ends = encoded.values.to_pylist(), encoded.run_ends.to_pylist()
+    firsts = [0, *ends]
+    ranges = zip(names, firsts, ends, strict=False)
+    return {name: (first, end - first) for name, first, end in ranges}
 
 
 def thin_samples(samples: pa.Table, steps: pa.Table | None) -> pa.Table:
@@ -164,18 +144,11 @@ def _ticks_of_peaks(
     samples: pa.Table, ticks: NDArray[np.intp], is_inside: NDArray[np.bool_]
 ) -> list[int]:
     """Return the samples in a window with the largest memory of each process, and of all."""
-    names = samples["name"].combine_chunks().dictionary_encode()
-    codes = names.indices.to_numpy(zero_copy_only=False)
-    scopes = samples["scope"].to_numpy()
-    peaks = []
+    rows = samples.to_pandas().assign(tick=ticks)[is_inside[ticks]]
+    peaks: list[int] = []
     for scope, column in (("process", "rss_bytes"), ("device", "device_memory_bytes")):
-        if column not in samples.column_names:
-            continue
-        used = np.nan_to_num(samples[column].to_numpy().astype(float))
-        used[scopes != scope] = 0.0
-        by_name = np.zeros((len(is_inside), len(names.dictionary)))
-        np.add.at(by_name, (ticks, codes), used)
-        by_name = np.column_stack([by_name, by_name.sum(axis=1)])
-        by_name[~is_inside] = 0.0
-        peaks += [int(row) for row in by_name.argmax(axis=0) if is_inside[row]]
+        own = rows[rows["scope"] == scope]
+        if column in own and len(own):
+            used = own.pivot_table(column, "tick", "name", "sum", fill_value=0.0)
+            peaks += [*used.idxmax(), used.sum(axis="columns").idxmax()]
     return peaks

@@ -22,13 +22,7 @@ from horizont.records.results import RunResult
 
 
 class Pack:
-    """The pack in a folder. Its files are checked when they are read.
-
-    Raises
-    ------
-    UserError
-        If there is no pack, or it has another format.
-    """
+    """The pack in a folder, `UserError` without one. Its files are checked when they are read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,13 +37,7 @@ class Pack:
         self._tables: dict[str, tuple[pa.Table, dict[str, tuple[int, int]]]] = {}
 
     def read(self, name: str) -> bytes:
-        """Read a file.
-
-        Raises
-        ------
-        UserError
-            If it is missing, or not the file that was packed.
-        """
+        """Read a file; raise `UserError` if it is missing, or not the file that was packed."""
         facts, path = self.manifest.files.get(name), self.folder / name
         if facts is None or not path.exists():
             raise UserError(str(path), "missing", "a file of a complete pack")
@@ -79,16 +67,13 @@ class Pack:
 
     def records(self, workload: str = "") -> list[PackedRecord]:
         """Open the records of a workload, or of all, in the order in which they were packed."""
-        return [
-            self._open(name, row)
-            for name, row in self.rows.items()
-            if not workload or row["workload"] == workload
-        ]
+        rows = [row for row in self.rows.values() if not workload or row["workload"] == workload]
+        return [self._open(row) for row in rows]
 
-    def _open(self, name: str, row: dict[str, Any]) -> PackedRecord:
+    def _open(self, row: dict[str, Any]) -> PackedRecord:
         run, number = parse_spec(json.loads(row["spec"]), self.folder / RUNS)
         return PackedRecord(
-            folder=self.folder / name,
+            folder=self.folder / row["run"],
             run=run,
             environment=json.loads(row["environment"]),
             result=parse_config(RunResult, json.loads(row["result"]), "result.json"),
@@ -131,7 +116,10 @@ class PackedRecord(Record):
 
     def read_json(self, name: str) -> Any:
         """Read a JSON file."""
-        return json.loads(self._required_content(name))
+        content = self._content(name)
+        if content is None:
+            raise UserError(str(self.folder / name), "missing", "a file of a complete record")
+        return json.loads(content)
 
     def read_table(self, name: str) -> pa.Table:
         """Read a table; times are whole microseconds."""
@@ -155,12 +143,6 @@ class PackedRecord(Record):
 
     def _content(self, name: str) -> str | None:
         return self.row.get(FILE_COLUMNS.get(name, ""))
-
-    def _required_content(self, name: str) -> str:
-        content = self._content(name)
-        if content is None:
-            raise UserError(str(self.folder / name), "missing", "a file of a complete record")
-        return content
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -18,10 +18,7 @@ from horizont.config.run import Run
 def run_key(run: Run, provenance: Mapping[str, str]) -> str:
     """Return the name of a run's record: equal for equal work with equal provenance only.
 
-    Parameters
-    ----------
-    provenance
-        What the outcome depends on besides the run, by name: versions, machine, code, data.
+    The provenance is what the outcome depends on besides the run: versions, machine, code, data.
     """
     text = json.dumps(
         {"run": run.model_dump(mode="json"), "provenance": dict(provenance)}, sort_keys=True
@@ -33,12 +30,7 @@ def run_key(run: Run, provenance: Mapping[str, str]) -> str:
 def code_fingerprint(paths: Iterable[Path]) -> str:
     """Return a hash of the names and syntax trees of Python files, without docstrings.
 
-    Of a folder, all Python files count.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits of a SHA-256.
+    Sixteen hexadecimal digits of a SHA-256. Of a folder, all Python files count.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -88,16 +80,9 @@ def imported_files(
     """Return the files of some packages that modules import, and the modules' own.
 
     Imports inside functions count, those for type checkers do not. The ``__init__`` of a package
-    counts only if something is imported from it by name.
-
-    Parameters
-    ----------
-    modules
-        Full names, for example ``horizont.training.worker``.
-    packages
-        Folders of top-level packages, or files of top-level modules.
-    without
-        Modules that are neither included nor followed.
+    counts only if something is imported from it by name. Modules have full names, as
+    ``horizont.training.worker``; packages are folders, or files of top-level modules; modules in
+    `without` are neither included nor followed.
     """
     parents = {package.stem: package.parent for package in packages}
     files: dict[str, Path] = {}

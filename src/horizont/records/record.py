@@ -1,26 +1,6 @@
 """A record: the folder of a run, written under a temporary name and renamed when it is complete.
 
-Layout, format 2::
-
-    spec.json               the run
-    environment.json        machine, versions, provenance, capabilities of the launcher
-    result.json             status, reason and summary
-    events.jsonl            start-up phases, faults and the end, each with its time
-    steps.parquet           a row per step and worker
-    samples.parquet         a row per sample and process, if resources were sampled
-    samples.json            facts of the sampler itself: missed samples, lateness, processes
-    fault_report.json       the consequences of an injected fault
-    operators.parquet       a row per operator of a profiled step, from the framework's profiler
-    traces/                 the profile for Perfetto and TensorBoard
-    evaluation.parquet      a row per evaluation of the network
-    input_batches.parquet   a row per batch read from the input pipeline alone, before training
-    weights.npz             the final weights, if they were to be saved
-    updates.parquet         a row per update that a server applied, if updates were recorded
-    gradients/              each worker's gradients and the servers' final weights
-                            (server_weights.npz), if gradients were recorded
-    logs/                   the output of each process
-
-Columns: :mod:`horizont.records.schema`.
+Its files are listed in ``docs/architecture.md``, their columns in :mod:`horizont.records.schema`.
 """
 
 from __future__ import annotations
@@ -47,14 +27,9 @@ FORMAT = 2
 
 
 class RecordWriter:
-    """An incomplete record.
+    """An incomplete record in the folder of the complete ones, which is created if it is missing.
 
-    Parameters
-    ----------
-    store
-        The folder of the complete records; created if it is missing.
-    key
-        The name of the record, from :func:`horizont.records.provenance.run_key`.
+    Its key becomes its name, see :func:`horizont.records.provenance.run_key`.
     """
 
     def __init__(self, store: Path, key: str) -> None:
@@ -237,10 +212,7 @@ class Record:
 def read_record(folder: Path) -> Record:
     """Open a record and check that it is complete; one of format 1 gets the names of format 2.
 
-    Raises
-    ------
-    UserError
-        If a file is missing or damaged, or the format is unknown.
+    Raises `UserError` if a file is missing or damaged, or the format is unknown.
     """
     run, number = read_run(folder)
     environment = read_json(folder / "environment.json")
@@ -260,10 +232,7 @@ def read_record(folder: Path) -> Record:
 def read_run(folder: Path) -> tuple[Run, int]:
     """Read the run of a record, complete or not, and the number of the record's format.
 
-    Raises
-    ------
-    UserError
-        If the file is missing or damaged, or the format is unknown.
+    Raises `UserError` if the file is missing or damaged, or the format is unknown.
     """
     return parse_spec(read_json(folder / "spec.json"), folder / "spec.json")
 
@@ -271,15 +240,7 @@ def read_run(folder: Path) -> tuple[Run, int]:
 def parse_spec(spec: dict[str, Any], path: Path) -> tuple[Run, int]:
     """Parse the content of ``spec.json``: the run, and the number of the record's format.
 
-    Parameters
-    ----------
-    path
-        Where it is from, for messages.
-
-    Raises
-    ------
-    UserError
-        If a value is wrong or the format is unknown.
+    Raises `UserError`, with the path, if a value is wrong or the format is unknown.
     """
     number = spec.pop("format", None)
     if number not in (1, FORMAT):

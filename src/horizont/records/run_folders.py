@@ -32,13 +32,9 @@ class RunFolder:
 
 
 def locate_run(record: Path) -> RunFolder:
-    """Find the folder of a run.
+    """Find the folder of a run by the path of its record once it is finished.
 
-    Parameters
-    ----------
-    record
-        Path of its record once it is finished. A running repetition of the run comes before an
-        earlier record of it that failed.
+    A running repetition of the run comes before an earlier record of it that failed.
     """
     for folder in record.parent.glob(f".{record.name}.*.tmp"):
         if _TEMPORARY.fullmatch(folder.name):
@@ -49,10 +45,7 @@ def locate_run(record: Path) -> RunFolder:
 def find_runs(records: Path) -> list[Path]:
     """List the paths of all records, those of running runs first, then the newest first.
 
-    Returns
-    -------
-    list of Path
-        The path of each record once it is finished; see `locate_run`.
+    The path of each record is that once it is finished; see `locate_run`.
     """
     ranks: dict[Path, tuple[bool, float]] = {}
     for spec in records.glob("*/*/*/spec.json"):

@@ -70,6 +70,10 @@ class Estimate:
         return dict(zip(names, (self.value, self.low, self.high, self.level), strict=False))
 
 
+#: Of no observations.
+NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0.0, 0)
+
+
 def attainable_level(n: int) -> float:
     """Return the highest confidence level of an interval for a median of n observations.
 
@@ -192,12 +196,8 @@ def paired_ratio(
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
     """Return the natural logarithm of the ratio inside each block that has both members.
 
-    Both are positive numbers in the same unit and order of blocks; NaN leaves a block out.
-
-    Raises
-    ------
-    ValueError
-        If the two differ in length.
+    Both are positive numbers in the same unit and order of blocks; NaN leaves a block out. Raises
+    `ValueError` if the two differ in length.
     """
     numerator = np.asarray(numerator, dtype=np.float64)
     denominator = np.asarray(denominator, dtype=np.float64)

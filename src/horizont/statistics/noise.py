@@ -38,12 +38,8 @@ def noise_of(times_s: Sequence[ArrayLike]) -> Noise:
 
     The estimators of the analysis of variance with one random factor: the variance of the means of
     processes contains that of their repetitions, divided by their number, which is subtracted; at
-    least 0. A number from few processes is rough.
-
-    Parameters
-    ----------
-    times_s
-        For each of at least two processes, the times of at least two repetitions.
+    least 0. A number from few processes is rough. Of each of at least two processes, the times of
+    at least two repetitions.
 
     References
     ----------
@@ -62,21 +58,12 @@ def noise_of(times_s: Sequence[ArrayLike]) -> Noise:
 def smallest_difference(spread: float, blocks: int) -> float:
     """Compute the relative difference of two systems that exceeds the noise of so many blocks.
 
+    As a fraction: 0.02 for rates with a ratio of 1.02. NaN with fewer blocks than a verdict needs.
     Each block has one run of each system, so that the logarithm of its ratio has the standard
     deviation ``sqrt(2) * spread``, if what disturbs one run is independent of what disturbs the
     next. The half width of the 95 % t interval of the mean of n of them is ``t(0.975, n - 1) *
-    sqrt(2 / n) * spread``; smaller observed differences are not significant.
-
-    Parameters
-    ----------
-    spread
-        Standard deviation of the logarithms of the rates of equal runs.
-
-    Returns
-    -------
-    float
-        As a fraction: 0.02 for rates with a ratio of 1.02. NaN with fewer blocks than a verdict
-        needs.
+    sqrt(2 / n) * spread``; smaller observed differences are not significant. The spread is the
+    standard deviation of the logarithms of the rates of equal runs.
 
     References
     ----------

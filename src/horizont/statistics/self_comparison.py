@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from horizont.statistics.comparison import ALPHA, MIN_BLOCKS, Verdict, verdict
-from horizont.statistics.intervals import LEVEL, Estimate
+from horizont.statistics.intervals import LEVEL, NO_ESTIMATE, Estimate
 
 #: Pairs of groups that are compared.
 PAIRS = 100
@@ -60,36 +59,25 @@ def compare_with_itself(
     differs from block to block is therefore noise here, and the groups of different pairs share
     runs: with few runs the pairs are far from independent, and the interval is too narrow.
 
-    Parameters
-    ----------
-    rates_of_systems
-        The rates of all runs of each system; NaN if a run has none. Systems with fewer runs than
-        two groups need for a verdict are left out.
-    judge
-        The function under test.
-
-    Returns
-    -------
-    SelfComparison
-        Without pairs, and with NaN as share, if no system has enough runs.
+    The rates are those of all runs of each system, NaN if a run has none; `judge` is the function
+    under test. Systems with fewer runs than two groups need for a verdict are left out; without
+    any other there are no pairs, and the share is NaN.
     """
     rates = [np.asarray(one, dtype=np.float64) for one in rates_of_systems]
     rates = [one[one > 0] for one in rates]  # false for NaN
     sizes = [one.size // 2 if one.size >= 2 * MIN_BLOCKS else 0 for one in rates]
     usable = [number for number, size in enumerate(sizes) if size]
+    if not usable:
+        return SelfComparison(0, 0, tuple(sizes), NO_ESTIMATE)
     random = np.random.default_rng(_SEED)
-    drawn = pairs if usable else 0
     false_verdicts = 0
-    for _ in range(drawn):
+    for _ in range(pairs):
         number = int(random.choice(usable))
         shuffled, size = random.permutation(rates[number]), sizes[number]
         outcome = judge(shuffled[:size], shuffled[size : 2 * size]).outcome
         false_verdicts += outcome in ("A faster", "B faster")
-    return SelfComparison(drawn, false_verdicts, tuple(sizes), _share(false_verdicts, drawn))
-
-
-def _share(count: int, total: int) -> Estimate:
-    if not total:
-        return Estimate(math.nan, math.nan, math.nan, 0.0, 0)
-    interval = scipy.stats.binomtest(count, total).proportion_ci(LEVEL, method="exact")
-    return Estimate(count / total, float(interval.low), float(interval.high), LEVEL, total)
+    interval = scipy.stats.binomtest(false_verdicts, pairs).proportion_ci(LEVEL, method="exact")
+    share = Estimate(
+        false_verdicts / pairs, float(interval.low), float(interval.high), LEVEL, pairs
+    )
+    return SelfComparison(pairs, false_verdicts, tuple(sizes), share)

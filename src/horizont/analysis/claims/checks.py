@@ -1,10 +1,10 @@
-"""One function per kind of rule, named like it; each returns findings, the parts of a verdict."""
+"""Checks of times and other quantities; each returns findings, the parts of a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from horizont.analysis.claims.findings import Finding, finding
 from horizont.analysis.claims.observations import Observation, Setting
 from horizont.analysis.claims.publications import published_seconds
 from horizont.analysis.claims.quantities import quantity_label
+from horizont.analysis.claims.rules import CurvePoint
 from horizont.config.topology import Link
 from horizont.statistics.intervals import interval_at_level, median, paired_ratio
 
@@ -21,19 +22,52 @@ from horizont.statistics.intervals import interval_at_level, median, paired_rati
 SLOWEST_MBIT, FASTEST_MBIT = 1.0, 100_000.0
 
 
-def ratio(evidence: Evidence, check: rules.Ratio, workload: str) -> list[Finding]:
-    """Compare the quantities of two systems in the same setting."""
-    over, under = check.over, check.under
-    subject = f"{quantity_label(check.quantity)}, {over.label()} over {under.label()}"
-    point = rules.CurvePoint(workload=workload)
-    comparisons = [
-        Comparison(setting.description(), [(over, setting, True), (under, setting, False)])
-        for setting in evidence.settings(check, over, point)
-    ]
-    if check.published is None:
-        check = check.model_copy(update={"published": _published_ratio(check, workload)})
-    reason = evidence.missing_reason(check, workload, [over, under])
-    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
+def contrast(evidence: Evidence, check: rules.Contrast, workload: str) -> list[Finding]:
+    """Compare two systems, two points of a curve or both; or one quantity with a threshold.
+
+    The first comparison that was measured decides, or all of them if the rule says so.
+    """
+    subject, sides = quantity_label(check.quantity), [check.over]
+    if check.under is None:
+        subject += f" of {check.over.label()}"
+    else:
+        subject += f", {check.over.label()} over {check.under.label()}"
+        sides.append(check.under)
+        if check.published is None:
+            check = check.model_copy(update={"published": _published_factor(check, workload)})
+    if check.start is None or check.end is None:
+        comparisons = [
+            Comparison(setting.description(), _factors(sides, setting))
+            for setting in evidence.settings(check, check.over, CurvePoint(workload=workload))
+        ]
+    else:
+        subject += f", from {_point_label(check.start)} to {_point_label(check.end)}"
+        subject += ", per worker" if check.per_worker else ""
+        comparisons = [
+            Comparison(
+                f"{start.description()}; then {end.description()}",
+                [*_factors(sides, end), *_factors(sides, start, inverse=True)],
+                scale=start.workers / end.workers if check.per_worker else 1.0,
+            )
+            for start, end in evidence.paired_points(check, (check.start, check.end), workload)
+        ]
+        if check.under is not None:
+            workload = workload or check.end.workload
+    build = partial(finding, check, subject, workload)
+    estimates = (evidence.measure(check, comparison) for comparison in comparisons)
+    found = (build(measured=measured) for measured in estimates if measured is not None)
+    if findings := list(found if check.all_settings else islice(found, 1)):
+        return findings
+    reason = _too_few_workers(evidence, check, workload)
+    reason = reason or evidence.missing_reason(check, workload, sides)
+    return [build("not testable", reason=reason)]
+
+
+def _factors(
+    sides: Sequence[rules.Side], setting: Setting, *, inverse: bool = False
+) -> list[tuple[rules.Side, Setting, bool]]:
+    """Return the factors of the first side over the second, if there is one, in a setting."""
+    return [(side, setting, (side is sides[0]) != inverse) for side in sides]
 
 
 def ordering(evidence: Evidence, check: rules.Ordering, workload: str) -> list[Finding]:
@@ -43,100 +77,27 @@ def ordering(evidence: Evidence, check: rules.Ordering, workload: str) -> list[F
         over, under = (other, check.lowest) if check.lowest else (check.highest, other)
         common = check.model_dump(include=set(rules.Check.model_fields) - {"workloads"})
         sides = {"over": over, "under": under, "threshold": 1.0}
-        pair = rules.Ratio.model_validate({**common, "kind": "ratio", **sides})
-        findings += ratio(evidence, pair, workload)
+        pair = rules.Contrast.model_validate({**common, "kind": "ratio", **sides})
+        findings += contrast(evidence, pair, workload)
     return findings
 
 
-def trend(evidence: Evidence, check: rules.Trend, workload: str) -> list[Finding]:
-    """Compare a system's quantity at two points, per worker if the rule says so."""
-    subject = f"{quantity_label(check.quantity)} of {check.system.label()}, {_range_label(check)}"
-    if check.per_worker:
-        subject += ", per worker"
-    comparisons = [
-        Comparison(
-            f"{start.description()}; then {end.description()}",
-            [(check.system, end, True), (check.system, start, False)],
-            scale=start.workers / end.workers if check.per_worker else 1.0,
-        )
-        for start, end in evidence.paired_points(check, check.system, workload)
-    ]
-    reason = _missing_point_reason(evidence, check, workload)
-    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
+def _published_factor(check: rules.Contrast, workload: str) -> float | None:
+    """Compute the factor of a check from the published table; None if a time is missing."""
+    if check.start is None or check.end is None:
+        return _published_ratio(check, workload)
+    start, end = (_published_ratio(check, p.workload) for p in (check.start, check.end))
+    return end / start if start and end else None
 
 
-def growth(evidence: Evidence, check: rules.Growth, workload: str) -> list[Finding]:
-    """Compare the ratio of two systems at two points."""
-    over, under = check.over, check.under
-    subject = f"{quantity_label(check.quantity)}, {over.label()} over {under.label()}, "
-    subject += _range_label(check)
-    comparisons = [
-        Comparison(
-            f"{start.description()}; then {end.description()}",
-            [
-                (over, end, True),
-                (under, end, False),
-                (over, start, False),
-                (under, start, True),
-            ],
-        )
-        for start, end in evidence.paired_points(check, over, workload)
-    ]
-    start_ratio = _published_ratio(check, check.start.workload)
-    end_ratio = _published_ratio(check, check.end.workload)
-    if check.published is None and start_ratio and end_ratio:
-        check = check.model_copy(update={"published": end_ratio / start_ratio})
-    workload = workload or check.end.workload
-    reason = evidence.missing_reason(check, workload, [over, under])
-    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
-
-
-def fraction(evidence: Evidence, check: rules.Fraction, workload: str) -> list[Finding]:
-    """Compare a fraction measured on one system with a threshold."""
-    subject = f"{quantity_label(check.quantity)} of {check.system.label()}"
-    point = rules.CurvePoint(workload=workload)
-    comparisons = [
-        Comparison(setting.description(), [(check.system, setting, True)])
-        for setting in evidence.settings(check, check.system, point)
-    ]
-    reason = evidence.missing_reason(check, workload, [check.system])
-    return _decide(evidence, check, subject, workload, comparisons, missing_reason=reason)
-
-
-def _decide(
-    evidence: Evidence,
-    check: rules.Check,
-    subject: str,
-    workload: str,
-    comparisons: Iterable[Comparison],
-    *,
-    missing_reason: str,
-) -> list[Finding]:
-    """Compute the finding of the first measured comparison, or of all if the rule says so."""
-    build = partial(finding, check, subject, workload)
-    every = isinstance(check, rules.Ratio) and check.all_settings
-    findings: list[Finding] = []
-    for comparison in comparisons:
-        measured = evidence.measure(check, comparison)
-        if measured is not None:
-            findings.append(build(measured=measured))
-            if not every:
-                break
-    return findings or [build("not testable", reason=missing_reason)]
-
-
-def _published_ratio(check: rules.Ratio | rules.Growth, workload: str) -> float | None:
-    """Compute the ratio of a check from the published table; None if a time is missing."""
+def _published_ratio(check: rules.Contrast, workload: str) -> float | None:
+    assert check.under is not None
     value = published_seconds(workload, check.over.system, check.quantity)
     value /= published_seconds(workload, check.under.system, check.quantity)
     return value if value > 0 else None
 
 
-def _range_label(check: rules.Trend | rules.Growth) -> str:
-    return f"from {_point_label(check.start)} to {_point_label(check.end)}"
-
-
-def _point_label(point: rules.CurvePoint) -> str:
+def _point_label(point: CurvePoint) -> str:
     labels = [point.workload] if point.workload else []
     if point.workers is not None:
         labels.append("1 worker" if point.workers == 1 else f"{point.workers} workers")
@@ -146,18 +107,19 @@ def _point_label(point: rules.CurvePoint) -> str:
     return ", ".join(labels)
 
 
-def _missing_point_reason(evidence: Evidence, check: rules.Trend, workload: str) -> str:
-    items = evidence.usable(check.quantity, check.system, workload)
-    if items:
+def _too_few_workers(evidence: Evidence, check: rules.Contrast, workload: str) -> str:
+    """Return why a trend has no end; empty if the runs have as many workers as it names."""
+    items = evidence.usable(check.quantity, check.over, workload)
+    if items and check.under is None and check.end is not None:
         most, wanted = max(item.setting.workers for item in items), check.end.workers
-        reached = f"runs of {check.system.label()} on {workload} reach {most} workers"
+        reached = f"runs of {check.over.label()} on {workload} reach {most} workers"
         if isinstance(wanted, str) and most < check.end.min_workers:
             return f"{reached} only"
         if isinstance(wanted, int) and check.quantity == "examples_per_s":
             wanted = max(wanted, check.end.min_workers)
             if most < wanted:
                 return f"{reached}, not {wanted}"
-    return evidence.missing_reason(check, workload, [check.system])
+    return ""
 
 
 def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[Finding]:
@@ -170,7 +132,13 @@ def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[
     subject = f"link rate below which communication is half of the step of {side.label()}, Mbit/s"
     build = partial(finding, check, subject, workload)
     reason = evidence.missing_reason(check, workload, [side])
-    for settings in _groups_by_rate(evidence, check, workload):
+    by_rate: dict[Setting, list[Setting]] = {}
+    for setting in evidence.settings(check, side, CurvePoint(workload=workload)):
+        rate_mbit = setting.link.rate_mbit
+        if rate_mbit and setting.link == Link(rate_mbit=rate_mbit):
+            by_rate.setdefault(setting._replace(link=Link()), []).append(setting)
+    for unlimited, settings in by_rate.items():
+        settings.sort(key=lambda setting: setting.link.rate_mbit or 0)
         columns = [evidence.by_block(check.quantity, side, setting) for setting in settings]
         blocks = sorted(set.intersection(*(set(column) for column in columns)))
         rates = [float(setting.link.rate_mbit or 0) for setting in settings]
@@ -181,25 +149,13 @@ def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[
         items = [[column[block][0] for column in columns] for block in blocks]
         half = [_half_rate(rates, row) for row in items]
         estimate = paired_ratio(half, [1.0] * len(half), interval_at_level)
-        conditions = settings[0]._replace(link=Link()).description()
+        conditions = unlimited.description()
         for rate, column in zip(rates, columns, strict=True):
             fraction = median([column[block][1] for block in blocks])
             conditions += f", {fraction:.0%} at {rate:g} Mbit/s"
         measured = evidence.measured(check, estimate, conditions, list(chain(*items)))
         return [build(measured=measured)]
     return [build("not testable", reason=reason)]
-
-
-def _groups_by_rate(
-    evidence: Evidence, check: rules.HalfRate, workload: str
-) -> Iterator[list[Setting]]:
-    """Yield the settings that differ in the rate of their links only, the slowest link first."""
-    groups: dict[Setting, list[Setting]] = {}
-    for setting in evidence.settings(check, check.system, rules.CurvePoint(workload=workload)):
-        if setting.link == Link(rate_mbit=setting.link.rate_mbit) and setting.link.rate_mbit:
-            groups.setdefault(setting._replace(link=Link()), []).append(setting)
-    for settings in groups.values():
-        yield sorted(settings, key=lambda setting: setting.link.rate_mbit or 0)
 
 
 def _half_rate(rates: Sequence[float], items: Sequence[Observation]) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Any
 
-from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import by_workload
 from horizont.records.packed_record import PackedRecord
 from horizont.records.record import Record
@@ -36,20 +37,16 @@ def with_repetition_costs(
 
 
 def _repetition_cost(experiment: str, workload: str, records: Sequence[Record]) -> dict[str, Any]:
+    peaks_mib = [peak_memory_mib(record) for record in records if record.run.block == 0]
+    peaks_mib = [peak for peak in peaks_mib if not isnan(peak)]
     return {
         "experiment": experiment,
         "workload": workload,
         "runs": len(records),
         "minutes": round(sum(record.result.wall_s or 0.0 for record in records) / 60, 1),
-        "memory_mib": _peak_memory_mib(record for record in records if record.run.block == 0),
+        "memory_mib": round(max(peaks_mib)) if peaks_mib else None,
         "disk_mib": round(sum(map(_disk_bytes, records)) / _MIB, 2),
     }
-
-
-def _peak_memory_mib(records: Iterable[Record]) -> int | None:
-    totals = (resource_totals(record).set_index("name") for record in records)
-    peaks = [table["memory_max"][TOTAL] for table in totals if TOTAL in table.index]
-    return round(max(peaks)) if peaks else None
 
 
 def _disk_bytes(record: Record) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from horizont.analysis.claims.observations import (
     observe,
 )
 from horizont.analysis.claims.quantities import is_learning, quantity_label
-from horizont.analysis.claims.rules import Check, CurvePoint, Growth, Side, Trend
+from horizont.analysis.claims.rules import Check, Contrast, CurvePoint, Side
 from horizont.analysis.runs import CertificateStatus
 from horizont.errors import UserError
 from horizont.records.record import Record
@@ -53,15 +54,8 @@ class Measured(NamedTuple):
 class Evidence:
     """The available runs, and predictions of a model for settings without runs.
 
-    Attributes
-    ----------
-    observations
-        All of them: unusable ones are the reason why something is not testable.
-
-    Raises
-    ------
-    UserError
-        If two usable runs are of the same system, setting and block.
+    All of them are observations: unusable ones are the reason why something is not testable. Two
+    usable runs of the same system, setting and block are a `UserError`.
     """
 
     def __init__(
@@ -128,17 +122,12 @@ class Evidence:
         Of several arrangements the one that the rule prefers is taken; measured values precede
         predicted ones.
         """
-        found = self.usable(quantity, side, setting.workload)
-        values = [(item, item.read(quantity)) for item in found if item.setting == setting]
-        values = [(item, value) for item, value in values if not np.isnan(value)]
-        if not values:
-            return {}
-        ranks = [
-            (item.record is None, item.arrangement.rank(side, setting.workers) or ())
-            for item, _ in values
-        ]
-        chosen = [pair for pair, rank in zip(values, ranks, strict=True) if rank == min(ranks)]
-        return {item.block: (item, value) for item, value in chosen}
+        ranked: dict[tuple[object, ...], dict[int, tuple[Observation, float]]] = {}
+        for item in self.usable(quantity, side, setting.workload):
+            if item.setting == setting and not isnan(value := item.read(quantity)):
+                rank = item.record is None, item.arrangement.rank(side, setting.workers) or ()
+                ranked.setdefault(rank, {})[item.block] = item, value
+        return ranked[min(ranked)] if ranked else {}
 
     def measure(self, check: Check, comparison: Comparison) -> Measured | None:
         """Estimate a comparison over the blocks that have all of its factors; None without one."""
@@ -162,10 +151,11 @@ class Evidence:
         """Describe what an estimate comes from: arrangements, evidence level, records."""
         arrangements = dict.fromkeys(item.arrangement.description(item.system) for item in items)
         of_times = not is_learning(check.quantity)
+        levels = {evidence_level(item, check.publication, of_times=of_times) for item in items}
         return Measured(
             estimate,
             "; ".join([conditions, *filter(None, arrangements)]),
-            evidence_level(items, check.publication, of_times=of_times),
+            max(levels),
             list(dict.fromkeys(name for item in items for name in item.records)),
         )
 
@@ -205,7 +195,7 @@ class Evidence:
         return "" if any(rank is not None for rank in ranks) else f"no runs of {side.label()}"
 
     def paired_points(
-        self, check: Trend | Growth, side: Side, workload: str
+        self, check: Contrast, points: tuple[CurvePoint, CurvePoint], workload: str
     ) -> list[tuple[Setting, Setting]]:
         """Pair the settings of two points that differ only in what the rule varies.
 
@@ -214,11 +204,11 @@ class Evidence:
         """
         start, end = (
             point if point.workload else point.model_copy(update={"workload": workload})
-            for point in (check.start, check.end)
+            for point in points
         )
         pairs = []
-        for late in self.settings(check, side, end):
-            for early in self.settings(check, side, start):
+        for late in self.settings(check, check.over, end):
+            for early in self.settings(check, check.over, start):
                 moved = early._replace(
                     workload=late.workload,
                     workers=early.workers if start.workers == end.workers else late.workers,

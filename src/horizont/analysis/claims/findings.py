@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan, nan, sqrt
+from math import isnan, sqrt
 from typing import Any, Literal, get_args
 
 from horizont.analysis.claims.evidence import Measured
 from horizont.analysis.claims.rules import EQUAL_WITHIN, Check
 from horizont.statistics.comparison import MIN_BLOCKS
-from horizont.statistics.intervals import Estimate
+from horizont.statistics.intervals import NO_ESTIMATE, Estimate
 
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not settled", "not testable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 #: A part of a claim and its result, as in ``reports/claims.json``.
 Finding = dict[str, Any]
-
-_NO_ESTIMATE = Estimate(nan, nan, nan, 0.0, 0)
 
 
 def threshold_for(published: float | None, threshold: float | None) -> float:
@@ -40,16 +38,9 @@ def decide(
 ) -> Verdict:
     """Compare an interval with what was claimed.
 
-    Parameters
-    ----------
-    expect
-        ``above`` or ``below`` the threshold, or ``equal``: within a factor of one.
-    neutral
-        The value that means no difference; if the interval lies beyond it, by more than
-        `within`, on the side that was not claimed, the claim is reversed. None where there
-        is no such side.
-    within
-        The factor within which two quantities count as equal.
+    It was ``above`` or ``below`` the threshold, or ``equal``: within a factor of one. `neutral` is
+    the value that means no difference: if the interval lies beyond it, by more than `within`, on
+    the side that was not claimed, the claim is reversed. None where there is no such side.
     """
     low, high = measured.low, measured.high
     if measured.n < MIN_BLOCKS or isnan(low):
@@ -103,7 +94,7 @@ def finding(
     interval of the measured quantity decides the verdict.
     """
     threshold = threshold_for(check.published, check.threshold)
-    estimate = measured.estimate if measured else _NO_ESTIMATE
+    estimate = measured.estimate if measured else NO_ESTIMATE
     if verdict is None:
         neutral = None if check.threshold not in (None, 1.0) else 1.0
         verdict = decide(estimate, check.expect, threshold, neutral, check.within)
@@ -116,9 +107,7 @@ def finding(
         "threshold": _rounded(threshold) if has_threshold else None,
         "within": check.within if check.expect == "equal" else None,
         "published": _rounded(check.published),
-        "value": _rounded(estimate.value),
-        "low": _rounded(estimate.low),
-        "high": _rounded(estimate.high),
+        **{name: _rounded(getattr(estimate, name)) for name in ("value", "low", "high")},
         "level": _rounded(estimate.level) if estimate.n > 1 else None,
         "n": estimate.n,
         "unit": unit,

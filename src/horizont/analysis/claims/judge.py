@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -35,6 +35,18 @@ PUBLISHED_PHASES = {
 }
 
 
+#: Kind of a check -> the function that computes its findings on a workload.
+_CHECKS: dict[str, Callable[[Evidence, Any, str], list[Finding]]] = {
+    **dict.fromkeys(("fraction", "ratio", "trend", "growth"), checks.contrast),
+    "ordering": checks.ordering,
+    "half_rate": checks.half_rate,
+    "not_testable": checks.not_testable,
+    "learns": learning_checks.learns,
+    "largest_trainable": learning_checks.largest_trainable,
+    "survives_fault": learning_checks.survives_fault,
+}
+
+
 def claim_verdicts(
     records: Sequence[Record],
     certificates: Mapping[str, CertificateStatus],
@@ -50,21 +62,11 @@ def claim_verdicts(
     and ``n`` blocks or runs, conditions and records; ``decides``, whether the verdict depends on
     it) and ``records``, the names of all runs it is based on.
 
-    Parameters
-    ----------
-    records, certificates
-        Of all available experiments and workloads, and by workload.
-    rules
-        By default those of the project.
-    predictions
-        Of a model, for settings that were not run, see
-        :func:`horizont.analysis.claims.observations.predict`; one per block of the runs that it
-        was fitted to, so that the blocks give an interval.
-
-    Raises
-    ------
-    UserError
-        If two usable runs are of the same system, setting and block.
+    The records are of all available experiments and workloads, the certificates by workload, the
+    rules by default those of the project. Predictions of a model stand for settings that were not
+    run, see :func:`horizont.analysis.claims.observations.predict`: one per block of the runs that
+    it was fitted to, so that the blocks give an interval. Raises `UserError` if two usable runs are
+    of the same system, setting and block.
     """
     evidence = Evidence(records, certificates, predictions)
     rules = read_rules() if rules is None else rules
@@ -93,9 +95,8 @@ def _judge_claim(claim: Claim, rule: Sequence[AnyCheck], evidence: Evidence) -> 
 
 def _findings(evidence: Evidence, check: AnyCheck) -> list[Finding]:
     """Run a check on every workload or, if any will do, on the first that can be tested."""
-    module = learning_checks if hasattr(learning_checks, check.kind) else checks
-    compute = getattr(module, check.kind)
-    by_workload: list[list[Finding]] = [compute(evidence, check, w) for w in check.workloads]
+    compute = _CHECKS[check.kind]
+    by_workload = [compute(evidence, check, workload) for workload in check.workloads]
     if not check.any_workload:
         return list(chain.from_iterable(by_workload))
     tested = [f for f in by_workload if any(part["verdict"] != "not testable" for part in f)]

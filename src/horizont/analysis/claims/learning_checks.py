@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, isinf
+from statistics import mean
 from typing import Literal
 
 from horizont.analysis.claims import rules
@@ -35,18 +36,19 @@ def _survival_finding(
 ) -> Finding:
     subject = f"{system} {'continues' if check.completes else 'stops'} when a worker is killed"
     build = partial(finding, check, subject, workload, unit="runs")
-    items: list[Observation] = []
-    as_claimed = 0
-    for item in evidence.observations:
-        if item.record is None or (item.system, item.setting.workload) != (system, workload):
-            continue
-        report = item.record.fault_report()
-        if report and kills_worker(item.record.run):
-            items.append(item)
-            as_claimed += training_continues(item.record.run, report) is check.completes
-    if not items:
+    killed = [
+        (item, training_continues(item.record.run, report))
+        for item in evidence.observations
+        if item.record is not None
+        and (item.system, item.setting.workload) == (system, workload)
+        and kills_worker(item.record.run)
+        and (report := item.record.fault_report())
+    ]
+    if not killed:
         reason = f"no runs of {system} on {workload} lost a worker"
         return build("not testable", reason=reason)
+    items = [item for item, _ in killed]
+    as_claimed = sum(continues is check.completes for _, continues in killed)
     verdict: Verdict = "not settled" if as_claimed else "reversed"
     if as_claimed == len(items):
         verdict = "reproduced"
@@ -82,30 +84,19 @@ def _learning_finding(
     items: Sequence[Observation],
 ) -> Finding:
     """Estimate the fraction of runs that behaved as claimed; the claim is that most of them do."""
-    learned, failed, reason = _outcomes(items)
-    as_claimed, opposite = (learned, failed) if check.learns else (failed, learned)
-    measured = _count(evidence, check, as_claimed, items)
-    result = finding(
-        check,
-        subject,
-        workload,
-        _majority(as_claimed, opposite, items),
-        measured=measured,
-        reason=_too_few_seeds(items) or reason,
-        unit="runs",
-    )
+    counts = _outcomes(items)
+    reason = f"{counts['learned']} of {len(items)} runs learned"
+    reason += f", {counts['lost']} more lost it again" if counts["lost"] else ""
+    measured = _count(evidence, check, counts["learned" if check.learns else "failed"], items)
+    verdict = _majority(items, learned=check.learns)
+    reason = _too_few_seeds(items) or reason
+    build = partial(finding, check, subject, workload, unit="runs")
+    result = build(verdict, measured=measured, reason=reason)
     return {**result, "expect": "above", "threshold": 0.5}
 
 
-def _outcomes(items: Sequence[Observation]) -> tuple[int, int, str]:
-    """Count the runs that learned, and those that never did; with a phrase.
-
-    A run whose accuracy exceeded the limit and fell below it again is neither.
-    """
-    counts = Counter(learning_outcome(item.read) for item in items)
-    learned, lost, failed = counts["learned"], counts["lost"], counts["failed"]
-    phrase = f"{learned} of {len(items)} runs learned"
-    return learned, failed, phrase + (f", {lost} more lost it again" if lost else "")
+def _outcomes(items: Sequence[Observation]) -> Counter[LearningOutcome]:
+    return Counter(learning_outcome(item.read) for item in items)
 
 
 def learning_outcome(read: Callable[[str], float]) -> LearningOutcome:
@@ -119,16 +110,24 @@ def learning_outcome(read: Callable[[str], float]) -> LearningOutcome:
     return "lost" if read("best_accuracy") > LEARNED_ACCURACY else "failed"
 
 
-def _majority(as_claimed: int, opposite: int, items: Sequence[Observation]) -> Verdict:
-    """Compare the fraction of runs that behave as claimed, and opposite, with one half."""
-    n = len(items)
+def _majority(items: Sequence[Observation], *, learned: bool) -> Verdict:
+    """Test whether most runs learned, or failed to, by comparing their fraction with one half.
+
+    A run whose accuracy exceeded the limit and fell below it again did neither.
+    """
     if _too_few_seeds(items):
         return "not settled"
-    if proportion_bounds(as_claimed, n).low > 0.5:
+    outcomes: tuple[LearningOutcome, ...] = (
+        ("learned", "failed") if learned else ("failed", "learned")
+    )
+    as_claimed, opposite = (
+        proportion_bounds(_outcomes(items)[outcome], len(items)) for outcome in outcomes
+    )
+    if as_claimed.low > 0.5:
         return "reproduced"
-    if proportion_bounds(opposite, n).low > 0.5:
+    if opposite.low > 0.5:
         return "reversed"
-    return "not reproduced" if proportion_bounds(as_claimed, n).high < 0.5 else "not settled"
+    return "not reproduced" if as_claimed.high < 0.5 else "not settled"
 
 
 def _too_few_seeds(items: Sequence[Observation]) -> str:
@@ -142,25 +141,23 @@ def _too_few_seeds(items: Sequence[Observation]) -> str:
 def _count(
     evidence: Evidence, check: rules.Check, count: int, items: Sequence[Observation]
 ) -> Measured:
-    conditions = items[0].setting.description() + _staleness_phrase(items)
-    return evidence.measured(check, proportion_bounds(count, len(items)), conditions, items)
-
-
-def _staleness_phrase(items: Sequence[Observation]) -> str:
-    """Return the mean staleness of all recorded updates as a phrase; empty without any."""
+    conditions = items[0].setting.description()
     records = [item.record for item in items if item.record is not None]
     recorded = [record.updates() for record in records if record.run.record_updates != "none"]
     staleness = [value for table in recorded for value in table["staleness"].to_pylist()]
-    mean = sum(staleness) / len(staleness) if staleness else None
-    return "" if mean is None else f", mean staleness {mean:.2g}"
+    if staleness:
+        conditions += f", mean staleness {mean(staleness):.2g}"
+    return evidence.measured(check, proportion_bounds(count, len(items)), conditions, items)
 
 
 def _by_workers(
-    evidence: Evidence, check: rules.Check, learning_rate: float | None, workload: str
+    evidence: Evidence,
+    check: rules.Learns | rules.LargestTrainable,
+    learning_rate: float | None,
+    workload: str,
 ) -> dict[int, list[Observation]]:
     """Group the runs of a learning rate by workers; of several settings the one with most runs."""
-    side = check.system  # type: ignore[attr-defined]
-    check = check.model_copy(update={"learning_rate": learning_rate})
+    side, check = check.system, check.model_copy(update={"learning_rate": learning_rate})
     groups: dict[int, list[Observation]] = {}
     for setting in evidence.settings(check, side, rules.CurvePoint(workload=workload)):
         items = [item for item, _ in evidence.by_block(check.quantity, side, setting).values()]
@@ -200,9 +197,7 @@ def _trainable_range(by_workers: dict[int, list[Observation]]) -> tuple[int, flo
 
     0 if none was seen to learn, infinity if no larger number was seen to fail.
     """
-    verdicts = {
-        workers: _majority(*_outcomes(items)[:2], items) for workers, items in by_workers.items()
-    }
+    verdicts = {workers: _majority(items, learned=True) for workers, items in by_workers.items()}
     learning = [workers for workers, verdict in verdicts.items() if verdict == "reproduced"]
     low = max(learning, default=0)
     failing = [w for w, verdict in verdicts.items() if verdict in ("reversed", "not reproduced")]

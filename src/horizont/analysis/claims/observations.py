@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import nan
+from math import inf, nan
 from typing import Literal, NamedTuple
 
 from horizont.analysis.claims.publications import read_sources
@@ -136,6 +136,7 @@ class Observation:
 def observe(record: Record, certificates: Mapping[str, CertificateStatus]) -> Observation:
     """Open a run as an observation; its quantities are read once."""
     run = record.run
+    pipeline = Side(system=run.system.name, input=run.input).pipeline  # with the name of its reader
     certificate = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
     not_learned = _why_unusable(record, comparability(record, certificate, of_times=False))
     not_timed = _why_unusable(record, comparability(record, certificate))
@@ -144,7 +145,7 @@ def observe(record: Record, certificates: Mapping[str, CertificateStatus]) -> Ob
     return Observation(
         run.system.name,
         _setting(run),
-        Arrangement(run.topology.servers, run.topology.placement, resolved_input(run)),
+        Arrangement(run.topology.servers, run.topology.placement, pipeline),
         run.block,
         cache(lambda quantity: measure(record, quantity)),
         (record.folder.name,),
@@ -190,11 +191,6 @@ def _setting(run: Run) -> Setting:
     )
 
 
-def resolved_input(run: Run) -> InputPipeline:
-    """Return the input pipeline of a run with the name of its reader."""
-    return Side(system=run.system.name, input=run.input).pipeline
-
-
 def _why_unusable(record: Record, status: str) -> str:
     if not record.ok and record.run.fault is None:
         return "no successful run of"
@@ -205,18 +201,11 @@ def _why_unusable(record: Record, status: str) -> str:
     return "all runs were disturbed by other programs:" if record.result.disturbed else ""
 
 
-def evidence_level(
-    observations: Iterable[Observation], publication: str, *, of_times: bool
-) -> EvidenceLevel:
-    """Return how close observations are to the runs of a publication.
+def evidence_level(observation: Observation, publication: str, *, of_times: bool) -> EvidenceLevel:
+    """Return how close an observation is to the runs of a publication.
 
     Times depend on the hosts; what is learned does not, but on the number of workers and the batch.
     """
-    levels = {_level(observation, publication, of_times=of_times) for observation in observations}
-    return max(levels)
-
-
-def _level(observation: Observation, publication: str, *, of_times: bool) -> EvidenceLevel:
     if observation.record is None:
         return "C"
     setting, topology = observation.setting, observation.record.run.topology
@@ -228,6 +217,5 @@ def _level(observation: Observation, publication: str, *, of_times: bool) -> Evi
         return "A"
     if topology.workers > 1 and topology.launcher == DEFAULT_LAUNCHER:
         return "D"
-    share = setting.cpus_per_host
-    is_slow = share is not None and share < FULL_SPEED_CPUS * setting.threads
+    is_slow = (setting.cpus_per_host or inf) < FULL_SPEED_CPUS * setting.threads
     return "B" if is_slow else "A"

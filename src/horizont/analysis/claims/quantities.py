@@ -153,7 +153,9 @@ QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
     "network_s": ("communication with waiting", _network_s),
     "network_fraction": (
         "fraction of communication and waiting in the step",
-        lambda record: _network_s(record) / float(step_means(record)[list(PHASES_AND_OTHER)].sum()),
+        lambda record: (
+            _network_s(record) / step_means(record)[[*PHASES_AND_OTHER]].sum(min_count=1)
+        ),
     ),
     "host_memory_mib": ("peak resident memory of a host", _host_memory_mib),
     "pipeline_s": (

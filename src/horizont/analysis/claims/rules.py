@@ -125,13 +125,34 @@ class Check(ConfigModel):
     within: float = EQUAL_WITHIN
 
 
-class Ratio(Check):
-    """The ratio of two systems' quantities; with ``all_settings`` at every recorded setting."""
+class Contrast(Check):
+    """A quantity of one system, or its ratio to that of another, in one setting or at two points.
 
-    kind: Literal["ratio"]
+    Attributes
+    ----------
+    kind
+        A ``fraction`` of one system, compared with a threshold; the ``ratio`` of two systems; the
+        ``trend`` of one system: the ratio between two points; the ``growth`` of the ratio of two
+        systems from one point to another.
+    all_settings
+        Whether every recorded setting is a part of the claim.
+    per_worker
+        Whether the quantity is divided by the workers.
+    """
+
+    kind: Literal["fraction", "ratio", "trend", "growth"]
     over: Side
-    under: Side
+    under: Side | None = None
+    start: CurvePoint | None = Field(default=None, alias="from")
+    end: CurvePoint | None = Field(default=None, alias="to")
     all_settings: bool = False
+    per_worker: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_system(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Accept ``system``, the only one of a fraction or of a trend, as the first one."""
+        return {"over" if name == "system" else name: value for name, value in values.items()}
 
 
 class Ordering(Check):
@@ -141,33 +162,6 @@ class Ordering(Check):
     lowest: Side | None = None
     highest: Side | None = None
     others: tuple[Side, ...]
-
-
-class Trend(Check):
-    """The ratio of one system's quantity between two points; ``per_worker`` divides by workers."""
-
-    kind: Literal["trend"]
-    system: Side
-    start: CurvePoint = Field(alias="from")
-    end: CurvePoint = Field(alias="to")
-    per_worker: bool = False
-
-
-class Growth(Check):
-    """The factor by which a ratio of two systems grows from one point to another."""
-
-    kind: Literal["growth"]
-    over: Side
-    under: Side
-    start: CurvePoint = Field(alias="from")
-    end: CurvePoint = Field(alias="to")
-
-
-class Fraction(Check):
-    """A fraction measured on one system, compared with a threshold."""
-
-    kind: Literal["fraction"]
-    system: Side
 
 
 class HalfRate(Check):
@@ -219,18 +213,7 @@ class NotTestable(Check):
     reason: str
 
 
-AnyCheck = (
-    Ratio
-    | Ordering
-    | Trend
-    | Growth
-    | Fraction
-    | HalfRate
-    | SurvivesFault
-    | Learns
-    | LargestTrainable
-    | NotTestable
-)
+AnyCheck = Contrast | Ordering | HalfRate | SurvivesFault | Learns | LargestTrainable | NotTestable
 Rules = Mapping[str, tuple[AnyCheck, ...]]
 
 _RULES_ADAPTER: TypeAdapter[Any] = TypeAdapter(
