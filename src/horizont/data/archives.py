@@ -69,20 +69,11 @@ def read_gzip(path: Path) -> bytes:
 
 
 def read_tar(path: Path, wanted: Collection[str], trusted: bool = False) -> dict[str, bytes]:
-    """Return some members of a tar.gz.
+    """Return the wanted members of a tar.gz, by their names without a leading "./".
 
-    Parameters
-    ----------
-    wanted
-        The members' names, without a leading "./".
-    trusted
-        Whether the archive has the official checksum; then the other members may be of any type.
-
-    Raises
-    ------
-    UserError
-        If the archive is damaged or too large, lacks a wanted member or has it twice, or has a
-        member that is a link or a device, or whose path is outside of the archive.
+    An archive is refused if it is damaged or too large, lacks a wanted member or has it twice, or
+    has a member that is a link or a device, or whose path is outside of the archive. If it is
+    trusted, for it has the official checksum, the other members may be of any type.
     """
     members: dict[str, bytes] = {}
     with as_user_errors(path):
@@ -184,12 +175,8 @@ class _RestrictedUnpickler(pickle.Unpickler):
 def load_restricted_pickle(content: bytes) -> object:
     """Return the object in a pickle of lists, dictionaries, strings and byte arrays.
 
-    Strings of Python 2 become ``bytes``, arrays :class:`ByteArray`.
-
-    Raises
-    ------
-    One of ``UNPICKLING_ERRORS``
-        If the pickle is damaged or contains anything else.
+    Strings of Python 2 become ``bytes``, arrays :class:`ByteArray`. A pickle that is damaged or
+    contains anything else raises one of `UNPICKLING_ERRORS`.
     """
     _check_memo_numbers(content)
     return _RestrictedUnpickler(io.BytesIO(content), encoding="bytes").load()

@@ -92,12 +92,7 @@ class ImageFiles:
         return np.cumsum([0, *(segment.count for segment in self.segments)])
 
     def read(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Read some images, each by a system call of its own.
-
-        Returns
-        -------
-        ndarray of uint8, (examples, channels, height, width)
-        """
+        """Read images, (examples, channels, height, width), each by a system call of its own."""
         indices = np.asarray(indices)
         images = np.empty((len(indices), *self.shape), np.uint8)
         numbers = np.searchsorted(self._first_indices, indices, side="right") - 1

@@ -165,13 +165,7 @@ _READERS: dict[str, Callable[[DatasetInfo, Mapping[str, bytes]], DatasetArrays]]
 
 
 def write_archives(info: DatasetInfo, content: DatasetArrays, folder: Path) -> DatasetInfo:
-    """Write the archives of a data set with this content.
-
-    Returns
-    -------
-    DatasetInfo
-        A catalogue entry that describes what was written.
-    """
+    """Write archives with this content; return a catalogue entry that describes them."""
     folder.mkdir(parents=True, exist_ok=True)
     members = archive_members(info, content)
     if info.format == "idx":

@@ -165,12 +165,7 @@ def channel_moments(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple
     """Return mean and standard deviation of each channel on the scale 0..1.
 
     They are computed from counts of the 256 grey levels in integers, and so equal on every
-    machine.
-
-    Parameters
-    ----------
-    images
-        Shape (N, channels, height, width), N > 0.
+    machine. The images are (N, channels, height, width), N > 0.
     """
     means, deviations = [], []
     for channel in range(images.shape[1]):

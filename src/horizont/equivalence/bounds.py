@@ -65,11 +65,8 @@ _FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 def relative_distance(one: NDArray[Any], other: NDArray[Any], reference: NDArray[Any]) -> float:
     """Return the Euclidean norm of the difference, relative to that of a reference.
 
-    Returns
-    -------
-    float
-        Zero for equal tensors; infinity for different shapes, for numbers that are not finite,
-        and for a difference where the reference is zero.
+    It is zero for equal tensors, and infinity for different shapes, for numbers that are not
+    finite, and for a difference where the reference is zero.
     """
     if one.shape != other.shape:
         return float("inf")

@@ -42,9 +42,6 @@ CHECKS = (
     *("frameworks", "variant", "reference", "instrumented", "profiled"),
 )
 
-#: Checks of a trainer by another training of its own.
-SELF_CHECKS = ("repeat", "rows", "instrumented", "profiled")
-
 #: Tensors of one training by name, as the comparator process writes them.
 Trace = Mapping[str, NDArray[Any]]
 
@@ -183,14 +180,10 @@ class _TensorComparison:
         self.error = _largest_distances(self.tensors, exact)
 
     def bound(self, trainers: Sequence[str], noisy: Sequence[str] | None = None) -> float:
-        """Return the bound on a distance.
+        """Return the bound on a distance of the compared trainers.
 
-        Parameters
-        ----------
-        trainers
-            Those that are compared.
-        noisy
-            Those whose noise counts; by default in float64 the compared ones, in float32 all.
+        The noise of the `noisy` ones counts; by default in float64 the compared ones, in float32
+        all.
         """
         if self.quantity == "initial":
             return 0.0

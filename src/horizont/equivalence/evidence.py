@@ -48,11 +48,6 @@ def _required_rows(rows: Sequence[Row], dtype: str) -> list[Row]:
     return required
 
 
-def mute_share(rows: Sequence[Row]) -> float:
-    """Return the share of comparisons that are no evidence."""
-    return sum(not row["is_evidence"] for row in rows) / len(rows) if rows else 0.0
-
-
 def mute_counts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Count the comparisons that are no evidence, by precision, quantity and step.
 

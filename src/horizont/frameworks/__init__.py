@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 def load_adapter(framework: str) -> FrameworkAdapter:
     """Load a framework. A process loads one at most: two in one process interfere.
 
-    Raises
-    ------
-    UserError
-        If the framework is not registered.
-    MissingFramework
-        If it is not installed.
+    One that is not registered is a `UserError`, one that is not installed a `MissingFramework`.
     """
     # Imported here, as every import of an ``info`` module runs this file.
     from horizont.config.system import FRAMEWORKS, installed_version

@@ -172,6 +172,11 @@ class ImagesOnDisk:
 TrainingData = InMemoryImages | TextWindows | ImagesOnDisk
 
 
+def to_channels_last(inputs: NDArray[Any]) -> NDArray[Any]:
+    """Return images with the channels last; texts are unchanged."""
+    return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
+
+
 def start_on_first_batch(pipeline: Iterable[Any]) -> Iterator[Any]:
     """Start a pipeline when its first batch is requested, and release it when this is closed."""
     yield from pipeline
@@ -277,11 +282,8 @@ class Trainer(ABC):
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return scores in evaluation mode, (examples, [time steps,] classes).
 
-        Parameters
-        ----------
-        inputs
-            Images, uint8 (examples, channels, height, width), or texts (examples, time steps),
-            which continue where the examples of the previous batch ended.
+        The inputs are images, uint8 (examples, channels, height, width), or texts (examples, time
+        steps), which continue where the examples of the previous batch ended.
         """
 
     @abstractmethod
@@ -397,14 +399,9 @@ class FrameworkAdapter(ABC):
 
     The methods that are not abstract have the defaults of a framework without distributed systems
     and without a profiler.
-
-    Attributes
-    ----------
-    framework
-        The name in the registry.
     """
 
-    framework: str
+    framework: str  # its name in the registry
 
     @abstractmethod
     def configure(self, threads: int) -> None:
@@ -413,12 +410,7 @@ class FrameworkAdapter(ABC):
     def share_compiled_programs(self, folder: Path) -> None:
         """Compile equal programs of several trainers once; for processes that time nothing.
 
-        A framework that compiles quickly does nothing.
-
-        Parameters
-        ----------
-        folder
-            Where the compiled programs are written.
+        They are written to a folder. A framework that compiles quickly does nothing.
         """
         del folder
 
@@ -454,15 +446,8 @@ class FrameworkAdapter(ABC):
     ) -> list[OperatorCall]:
         """Run steps of such a trainer under the framework's profiler.
 
-        Parameters
-        ----------
-        folder
-            For files of the profiler that are worth storing.
-
-        Raises
-        ------
-        ProfileError
-            If the profile cannot be read.
+        Files of the profiler that are worth storing go to the folder. A profile that cannot be read
+        is a `ProfileError`.
         """
         raise ProfileError(f"{self.framework} has no profiler")
 

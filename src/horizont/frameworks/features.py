@@ -23,22 +23,13 @@ FEATURES = (
 
 
 def framework_features(framework: str) -> dict[str, Any]:
-    """Load a framework into this process and return its features.
-
-    Raises
-    ------
-    UserError
-        If there is no such framework, or it is not installed.
-    """
+    """Load a framework into this process and return its features."""
     adapter = load_adapter(framework)
     adapter.configure(1)
     features = adapter.features()
     assert set(features) == set(FEATURES), features
-    return {
-        "framework": framework,
-        "version": installed_version(framework),
-        "features": features,
-    }
+    version = installed_version(framework)
+    return {"framework": framework, "version": version, "features": features}
 
 
 def feature(available: object, query: str) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from horizont.networks.network import Network
+
 #: The phases that a valid profile has.
 REQUIRED_PHASES = ("forward", "backward", "update")
 
-#: Layer types to operator classes; see `horizont.records.schema`.
+#: Layer types to operator classes, for `layer_classes`; see `horizont.records.schema`.
 LAYER_CLASSES = {
     "Conv": "convolution",
     "Dense": "fully connected",
@@ -33,6 +35,10 @@ LAYER_CLASSES = {
     "Upsample": "copy/layout",
     "Flatten": "copy/layout",
 }
+
+
+#: Classes of layers to which all their operators belong, whatever these are.
+LAYER_OWNED_CLASSES = ("recurrent", "batch norm", "embedding", "dropout", "pooling")
 
 
 @dataclass(frozen=True)
@@ -76,11 +82,6 @@ def check_profile(calls: Sequence[OperatorCall]) -> None:
     """Check that a profile has operators of all phases; it would otherwise be a table of zeros.
 
     Operators that a compiler fused have no phase of their own.
-
-    Raises
-    ------
-    ProfileError
-        With what is missing.
     """
     if not calls:
         raise ProfileError("the profile has no operator")
@@ -94,10 +95,7 @@ def check_profile(calls: Sequence[OperatorCall]) -> None:
 def name_classifier(table: Sequence[tuple[str, str]]) -> Callable[[str], str]:
     """Return a function from the name of an operator to its class; "" if no pattern matches.
 
-    Parameters
-    ----------
-    table
-        Patterns and classes. The first pattern that is found in a name decides.
+    The first pattern of the table that is found in a name decides.
     """
     compiled = [(re.compile(pattern), operator_class) for pattern, operator_class in table]
 
@@ -108,17 +106,26 @@ def name_classifier(table: Sequence[tuple[str, str]]) -> Callable[[str], str]:
     return class_by_name
 
 
+def layer_classes(network: Network) -> dict[str, str]:
+    """Return the operator class of each layer, by its name."""
+    return {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
+
+
+def newest_xplane(folder: Path, framework: str) -> Path:
+    """Return the newest file of XLA's profiler, with which some frameworks record."""
+    files = sorted(folder.rglob("*.xplane.pb"))
+    if not files:
+        raise ProfileError(f"{framework}'s profiler wrote no file")
+    return files[-1]
+
+
 def self_times(intervals: Sequence[tuple[int, float, float]]) -> list[float]:
     """Return the duration of each interval without the intervals inside it.
 
-    Parameters
-    ----------
-    intervals
-        Thread, start and end of each call, in any order; the calls of a thread are nested.
+    An interval is thread, start and end of a call, in any order; the calls of a thread are nested.
     """
     order = sorted(
-        range(len(intervals)),
-        key=lambda index: (*intervals[index][:2], -intervals[index][2]),
+        range(len(intervals)), key=lambda index: (*intervals[index][:2], -intervals[index][2])
     )
     durations = [end - start for _, start, end in intervals]
     open_calls: list[int] = []
@@ -159,10 +166,7 @@ def operator_table(calls: Sequence[OperatorCall], steps: int, worker: int = 0) -
 def write_trace(calls: Sequence[OperatorCall], path: Path, metadata: Mapping[str, str]) -> None:
     """Write the calls in the Trace Event Format, which Perfetto and TensorBoard open.
 
-    Parameters
-    ----------
-    metadata
-        Stored in the trace; viewers show ``process`` next to the calls.
+    Viewers show the ``process`` of the metadata next to the calls.
     """
     first_s = min((call.start_s for call in calls), default=0.0)
     head = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": metadata["process"]}}

@@ -20,9 +20,10 @@ from horizont.config.run import Run
 from horizont.config.topology import Capability, Topology
 from horizont.errors import UserError
 from horizont.launchers import LAUNCHERS
-from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.plan import EVENTS_FILE, PROGRESS_FILE, ProcessPlan
 from horizont.monitoring.client import SamplerClient
-from horizont.monitoring.progress import StepCount
+from horizont.monitoring.progress import StepCount, read_step_count
+from horizont.records.files import read_events
 
 #: The settings of a topology that a launcher may or may not support.
 OPTIONAL_SETTINGS = (
@@ -40,7 +41,8 @@ OPTIONAL_SETTINGS = (
 class ProcessHandle(Protocol):
     """A started process together with everything that it starts.
 
-    `fileno` makes handles usable with `selectors`.
+    `fileno` makes handles usable with `selectors`. The defaults are those of a process that writes
+    to this machine's files.
     """
 
     plan: ProcessPlan
@@ -48,6 +50,7 @@ class ProcessHandle(Protocol):
     @property
     def name(self) -> str:
         """Name of the planned process."""
+        return self.plan.name
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -74,22 +77,28 @@ class ProcessHandle(Protocol):
 
     def step_count(self) -> StepCount | None:
         """Return the steps done and planned; None while the process counts none."""
+        return read_step_count(self.plan.folder / PROGRESS_FILE)
 
     def events(self) -> list[dict[str, Any]]:
         """Read the event log of the process, as far as it has been written."""
+        return read_events(self.plan.folder / EVENTS_FILE)
 
     def last_error(self) -> str:
         """Return the last error that the process printed, or its last line."""
 
     def fetch_outputs(self) -> None:
         """Read what the process has written so far into `plan.folder` on this machine."""
+        return
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the process, if it runs on this machine."""
 
 
 class Cluster(Protocol):
-    """The hosts of a run."""
+    """The hosts of a run.
+
+    The defaults are those of hosts that share the files and the CPUs of this machine.
+    """
 
     def endpoints(self, hosts: Sequence[str]) -> list[str]:
         """Return an ``address:port`` to listen on for each process, given by its host.
@@ -102,18 +111,25 @@ class Cluster(Protocol):
 
     def release(self, barrier: Path) -> None:
         """Create an empty file for which processes wait, on all hosts; again it changes nothing."""
+        barrier.touch()
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
-        """Sample the hosts' interfaces and helper processes, if they are on this machine."""
+        """Sample the hosts' interfaces and helper processes, if this machine has any."""
+        return
 
     def apply_cpu_quota(self) -> None:
         """Apply the limit of ``cpus_per_host`` to all hosts; again it changes nothing."""
+        return
 
     def disconnect(self, host: str) -> None:
         """Stop all network traffic of a host."""
 
     def reconnect(self, host: str) -> None:
         """Restore the network of a host."""
+
+
+class NoOptions(ConfigModel):
+    """The options of a launcher that has none."""
 
 
 class Launcher(Protocol):
@@ -131,10 +147,12 @@ class Launcher(Protocol):
 
     capabilities: frozenset[Capability]
     settings: frozenset[str]
-    Options: type[ConfigModel]
+    Options: type[ConfigModel] = NoOptions
 
     def unavailable_reason(self, topology: Topology) -> str:
         """Return what a topology needs and this machine lacks; empty if it can be used."""
+        del topology
+        return ""
 
     def open(self, topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
         """Create the hosts of a topology, removed at the end of the context.
@@ -144,18 +162,8 @@ class Launcher(Protocol):
         """
 
 
-class NoOptions(ConfigModel):
-    """The options of a launcher that has none."""
-
-
 def get_launcher(name: str) -> Launcher:
-    """Load a launcher by its name.
-
-    Raises
-    ------
-    UserError
-        If there is no such launcher.
-    """
+    """Load a launcher by its name; refuse an unknown one."""
     if name not in LAUNCHERS:
         raise UserError("topology.launcher", name, sorted(LAUNCHERS))
     return cast(Launcher, importlib.import_module(LAUNCHERS[name]).LAUNCHER)
@@ -168,8 +176,7 @@ def check_topology(topology: Topology) -> None:
         value = getattr(topology, name)
         if name not in launcher.settings and value != Topology.model_fields[name].default:
             shown = value.model_dump(exclude_defaults=True) if name == "link" else value
-            others = [other for other in LAUNCHERS if name in get_launcher(other).settings]
-            allowed = f"the default, or one of the launchers {', '.join(others)}"
+            allowed = f"the default, or one of the launchers {_launchers_with('settings', name)}"
             raise UserError(f"topology.{name}", shown, allowed)
     parse_config(launcher.Options, topology.options, "topology.options")
 
@@ -177,12 +184,14 @@ def check_topology(topology: Topology) -> None:
 def check_run(run: Run) -> None:
     """Raise a `UserError` for a topology or a fault that the launcher of a run does not support."""
     check_topology(run.topology)
-    capabilities = get_launcher(run.topology.launcher).capabilities
     is_disconnect = run.fault is not None and run.fault.kind == "disconnect"
-    if is_disconnect and "disconnect" not in capabilities:
-        able = [name for name in LAUNCHERS if "disconnect" in get_launcher(name).capabilities]
-        allowed = f"another kind, or one of the launchers {', '.join(able)}"
-        raise UserError("fault.kind", "disconnect", allowed)
+    if is_disconnect and "disconnect" not in get_launcher(run.topology.launcher).capabilities:
+        able = _launchers_with("capabilities", "disconnect")
+        raise UserError("fault.kind", "disconnect", f"another kind, or one of the launchers {able}")
+
+
+def _launchers_with(attribute: str, name: str) -> str:
+    return ", ".join(each for each in LAUNCHERS if name in getattr(get_launcher(each), attribute))
 
 
 def unavailable_reason(topology: Topology) -> str:
@@ -193,10 +202,7 @@ def unavailable_reason(topology: Topology) -> str:
 def open_cluster(topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
     """Create the hosts of a topology, removed at the end of the context.
 
-    Raises
-    ------
-    UserError
-        If the launcher does not support the topology, or this machine does not allow it.
+    A topology that the launcher does not support, or this machine does not allow, is refused.
     """
     check_topology(topology)
     return get_launcher(topology.launcher).open(topology, folder)

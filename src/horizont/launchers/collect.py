@@ -34,14 +34,11 @@ def summarise(
     folders: Sequence[Path],
     wall_s: float,
     *,
-    shared_clock: bool = True,
+    shared_clock: bool,
 ) -> RunResult:
     """Merge the files of all processes into the record and summarise them.
 
-    Parameters
-    ----------
-    shared_clock
-        Whether times of different processes can be compared.
+    With a `shared_clock`, times of different processes can be compared.
     """
     steps = _read_steps(folders)
     if steps is not None:
@@ -90,16 +87,9 @@ def split_waiting_from_transfer(steps: pa.Table) -> pa.Table:
     measure the same, but it would delay every transfer until the slowest worker is ready, which a
     timed step does not.
 
-    Parameters
-    ----------
-    steps
-        Steps of all workers, as of `StepLog`, on a clock that they share; steps of the same number
-        belong together.
-
-    Returns
-    -------
-    pyarrow.Table
-        The steps with ``waiting_s`` where they have ``communication_s``, which is reduced by it.
+    The steps are those of all workers, as of `StepLog`, on a clock that they share; those of the
+    same number belong together. Where they have ``communication_s``, they are returned with
+    ``waiting_s``, by which it is reduced.
     """
     number, ready_s = steps["step"].to_numpy(), steps["gradients_ready_s"].to_numpy()
     exchange_s = steps["communication_s"].to_numpy()

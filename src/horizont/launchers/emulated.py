@@ -20,7 +20,7 @@ from pathlib import Path
 
 from horizont.config.topology import Capability, Link, Topology
 from horizont.errors import UserError
-from horizont.launchers.base import NoOptions
+from horizont.launchers.base import Cluster, Launcher
 from horizont.launchers.netns import (
     HOST_INTERFACE,
     REQUIRED_TOOLS,
@@ -46,14 +46,13 @@ CONGESTION_CONTROL = "reno"
 _RUN_NUMBERS = count()
 
 
-class EmulatedLauncher:
+class EmulatedLauncher(Launcher):
     """Hosts as network namespaces, with links and CPU quotas of their own; needs root."""
 
     capabilities: frozenset[Capability] = frozenset(
         {"byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock"}
     )
     settings = frozenset({"hosts", "placement", "link", "cpus_per_host", "pin_hosts"})
-    Options = NoOptions
 
     def unavailable_reason(self, topology: Topology) -> str:
         """Return what a topology needs and this machine lacks; empty if it can be used."""
@@ -76,7 +75,7 @@ class EmulatedLauncher:
 LAUNCHER = EmulatedLauncher()
 
 
-class EmulatedCluster:
+class EmulatedCluster(Cluster):
     """The hosts of a run and their switch."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
@@ -154,10 +153,6 @@ class EmulatedCluster:
     def start(self, plan: ProcessPlan, log: Path) -> ProcessGroup:
         """Start a process on its host."""
         return ProcessGroup(plan, log, self.command_prefix(plan.host, plan.folder))
-
-    def release(self, barrier: Path) -> None:
-        """Create the file: all hosts share this machine's file system."""
-        barrier.touch()
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the hosts' interfaces and the process that forwards frames."""

@@ -6,19 +6,13 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from horizont.config.run import Run
 from horizont.errors import RunFailed
-from horizont.launchers.base import (
-    Cluster,
-    ProcessHandle,
-    check_run,
-    get_launcher,
-    open_cluster,
-)
+from horizont.launchers.base import Cluster, ProcessHandle, check_run, get_launcher, open_cluster
 from horizont.launchers.collect import summarise
 from horizont.launchers.fault_injection import FaultInjection, raise_if_incomplete
 from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
@@ -60,7 +54,10 @@ class RunPaths:
 
 @contextlib.contextmanager
 def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[SamplerClient | None]:
-    """Sample the machine and the hosts for the context, if the run is to be sampled."""
+    """Sample the machine and the hosts for the context, if the run is to be sampled.
+
+    Unless the run is interrupted, it is logged why the sampler ended.
+    """
     if run.sampler_hz == 0:
         yield None
         return
@@ -72,25 +69,18 @@ def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[Samp
         sampler.wait_ready(SAMPLER_READY_S)
         cluster.attach_sampler(sampler)
         yield sampler
-
-
-def _stop_sampler(sampler: SamplerClient, record: RecordWriter) -> None:
-    """Stop the sampler, and log why it ended."""
-    sampler_result = sampler.stop()
-    record.log_event("sampler_ended", reason=sampler_result.reason)
-    if problem := sampler_result.report.get("device_problem"):
-        record.log_event("device_not_sampled", reason=problem)
+        sampler_result = sampler.stop()
+        record.log_event("sampler_ended", reason=sampler_result.reason)
+        if problem := sampler_result.report.get("device_problem"):
+            record.log_event("device_not_sampled", reason=problem)
 
 
 def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Record:
     """Run all processes of a run and return its record.
 
-    The record of a failed run has the reason. An interrupt leaves neither processes nor a record.
-
-    Raises
-    ------
-    UserError
-        If a port is in use, the hosts cannot be created, or the store is not writable.
+    The record of a failed run has the reason. An interrupt leaves neither processes nor a record. A
+    port that is in use, hosts that cannot be created, or a store that is not writable, is a
+    `UserError`.
     """
     check_run(run)
     record = None
@@ -101,12 +91,10 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
         record.start(run, {**paths.environment, "capabilities": capabilities})
         with open_cluster(run.topology, record.folder) as cluster:
             endpoints = cluster.endpoints([host for _, _, host in role_assignment(run)])
-            files_folder = paths.files_folder.resolve() if paths.files_folder else None
-            plan = plan_run(
-                run, record.folder, paths.data_folder.resolve(), endpoints, files_folder
-            )
+            files = paths.files_folder and paths.files_folder.resolve()
+            plan = plan_run(run, record.folder, paths.data_folder.resolve(), endpoints, files)
             record.log_event("planned", processes=[process.name for process in plan.processes])
-            result = _run_plan(plan, cluster, record, on_progress)
+            result = _Execution(plan, cluster, record, on_progress).run()
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
@@ -116,96 +104,91 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
         raise
 
 
-def _run_plan(
-    plan: RunPlan, cluster: Cluster, record: RecordWriter, on_progress: OnProgress
-) -> RunResult:
-    """Run the planned processes, merge their files and summarise them."""
-    run = plan.run
-    shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
-    handles: list[ProcessHandle] = []
-    reason = ""
-    meter = BackgroundMeter()
-    with _sampling(run, cluster, record) as sampler:
-        start_s = time.monotonic()
-        try:
+@dataclass
+class _Execution:
+    """A planned run on its hosts: the processes started so far, and the sampler."""
+
+    plan: RunPlan
+    cluster: Cluster
+    record: RecordWriter
+    on_progress: OnProgress
+    handles: list[ProcessHandle] = field(default_factory=list)
+    sampler: SamplerClient | None = None
+
+    def run(self) -> RunResult:
+        """Run the planned processes, merge their files and summarise them."""
+        run, record = self.plan.run, self.record
+        reason = ""
+        meter = BackgroundMeter()
+        with _sampling(run, self.cluster, record) as self.sampler:
+            start_s = time.monotonic()
             try:
-                report = _train_to_end(
-                    plan, cluster, record, on_progress, sampler=sampler, handles=handles
-                )
-            finally:
-                wall_s = time.monotonic() - start_s
-            if report is not None:
-                record.write_fault_report(report)
-                raise_if_incomplete(run, report)
-            if run.record_updates != "none":
-                collect_updates(record, [process.folder for process in plan.processes])
-        except RunFailed as failure:
-            reason = str(failure)
-        if sampler is not None:
-            _stop_sampler(sampler, record)
-    background = meter.load(with_quotas=run.topology.cpus_per_host is not None)
-    record.log_event("failed" if reason else "ended", reason=reason)
-    folders = [handle.plan.folder for handle in handles]
-    result = summarise(record, run.system, folders, wall_s, shared_clock=shared_clock)
-    changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
-    changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
-    return result.model_copy(update=changes)
+                try:
+                    report = self._train_to_end()
+                finally:
+                    wall_s = time.monotonic() - start_s
+                if report is not None:
+                    record.write_fault_report(report)
+                    raise_if_incomplete(run, report)
+                if run.record_updates != "none":
+                    collect_updates(record, [process.folder for process in self.plan.processes])
+            except RunFailed as failure:
+                reason = str(failure)
+        background = meter.load(with_quotas=run.topology.cpus_per_host is not None)
+        record.log_event("failed" if reason else "ended", reason=reason)
+        folders = [handle.plan.folder for handle in self.handles]
+        shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
+        result = summarise(record, run.system, folders, wall_s, shared_clock=shared_clock)
+        changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
+        changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
+        return result.model_copy(update=changes)
 
+    def _train_to_end(self) -> FaultReport | None:
+        """Start and supervise all processes; none is left running."""
+        run, handles = self.plan.run, self.handles
+        try:
+            with terminating(handles):
+                for process in self.plan.processes:
+                    self._start(process)
+                if run.fault is not None:
+                    fault = FaultInjection(
+                        self.plan, handles, self._start, self.record, self.cluster
+                    )
+                    return fault.run(self._on_tick)
+                supervise(handles, run.timeout_s, self._on_tick, run.stall_timeout_s)
+                return None
+        finally:
+            for handle in handles:
+                handle.fetch_outputs()
 
-def _train_to_end(
-    plan: RunPlan,
-    cluster: Cluster,
-    record: RecordWriter,
-    on_progress: OnProgress,
-    *,
-    sampler: SamplerClient | None,
-    handles: list[ProcessHandle],
-) -> FaultReport | None:
-    """Start and supervise all processes, and list them; none is left running."""
-
-    def start(process: ProcessPlan) -> ProcessHandle:
+    def _start(self, process: ProcessPlan) -> ProcessHandle:
         process.folder.mkdir(parents=True)
-        record.log_event("spawned", process=process.name)
+        self.record.log_event("spawned", process=process.name)
         with defer_interrupts():
-            handle = cluster.start(process, record.folder / "logs" / f"{process.name}.log")
-            handles.append(handle)
-        if sampler is not None:
-            handle.attach_sampler(sampler)
-        record.log_event("started", process=process.name, **handle.details)
+            log = self.record.folder / "logs" / f"{process.name}.log"
+            handle = self.cluster.start(process, log)
+            self.handles.append(handle)
+        if self.sampler is not None:
+            handle.attach_sampler(self.sampler)
+        self.record.log_event("started", process=process.name, **handle.details)
         return handle
 
-    def on_tick() -> None:
+    def _on_tick(self) -> None:
+        """Send the progress of the slowest process, and start the next stage of the run with it.
+
+        With its first step, start-up is over, and the CPU quotas are applied. Start-up is not
+        limited: importing a framework on a fraction of a CPU takes minutes and is not part of
+        training. With its last warm-up step, the start barrier is released.
+        """
         # Without restarted processes, which count their steps from zero.
-        _update_progress(plan, handles[: len(plan.processes)], cluster, on_progress)
-
-    try:
-        with terminating(handles):
-            for process in plan.processes:
-                start(process)
-            if plan.run.fault is not None:
-                return FaultInjection(plan, handles, start, record, cluster).run(on_tick)
-            supervise(handles, plan.run.timeout_s, on_tick, plan.run.stall_timeout_s)
-            return None
-    finally:
-        for handle in handles:
-            handle.fetch_outputs()
-
-
-def _update_progress(
-    plan: RunPlan, handles: list[ProcessHandle], cluster: Cluster, on_progress: OnProgress
-) -> None:
-    """Send the progress of the slowest process, and start the next stage of the run with it.
-
-    With its first step, start-up is over, and the CPU quotas are applied. Start-up is not limited:
-    importing a framework on a fraction of a CPU takes minutes and is not part of training. With
-    its last warm-up step, the start barrier is released.
-    """
-    counts = [count for handle in handles if (count := handle.step_count()) is not None]
-    if not counts:
-        return
-    slowest = min(counts, key=lambda count: count.done)
-    if slowest.done and len(counts) >= plan.participants:
-        cluster.apply_cpu_quota()
-        if plan.start_barrier is not None and slowest.done >= plan.run.steps.warmup:
-            cluster.release(plan.start_barrier)
-    on_progress(slowest.done, slowest.planned)
+        handles = self.handles[: len(self.plan.processes)]
+        counts = [count for handle in handles if (count := handle.step_count()) is not None]
+        if not counts:
+            return
+        slowest = min(counts, key=lambda count: count.done)
+        if slowest.done and len(counts) >= self.plan.participants:
+            self.cluster.apply_cpu_quota()
+            barrier = self.plan.start_barrier
+            if barrier is not None and slowest.done >= self.plan.run.steps.warmup:
+                self.cluster.release(barrier)
+        self.on_progress(slowest.done, slowest.planned)

@@ -132,10 +132,7 @@ class ObservedProcess:
 class FaultInjection:
     """A run with a fault: its processes, the state of the fault, and the report.
 
-    Parameters
-    ----------
-    start_process
-        Starts a process of the run again.
+    `start_process` starts a process of the run again.
     """
 
     def __init__(
@@ -162,10 +159,7 @@ class FaultInjection:
     def run(self, on_tick: Callable[[], None]) -> FaultReport:
         """Run until all processes have ended or stalled, and return the report.
 
-        Raises
-        ------
-        RunFailed
-            If the run fails or ends before the fault is injected.
+        A run that fails or ends before the fault is injected raises `RunFailed`.
         """
         deadline_s = time.monotonic() + self.run_settings.timeout_s
         at_step = self._wait_for_step(deadline_s, on_tick)

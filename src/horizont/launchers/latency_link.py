@@ -73,10 +73,7 @@ def main(arguments: Sequence[str]) -> None:
 def forward_frames(far_ends: dict[int, LinkEnd], delay_s: float) -> None:
     """Send frames from end to end with a delay, until the standard input ends.
 
-    Parameters
-    ----------
-    far_ends
-        The other end of each link, by the file descriptor of the near end.
+    `far_ends` has the other end of each link, by the file descriptor of the near end.
     """
     ends = {end.fd: end for end in far_ends.values()}
     stdin = sys.stdin.fileno()

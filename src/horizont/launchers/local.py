@@ -11,10 +11,9 @@ from pathlib import Path
 
 from horizont.config.topology import Capability, Topology
 from horizont.errors import UserError
-from horizont.launchers.base import NoOptions
+from horizont.launchers.base import Cluster, Launcher
 from horizont.launchers.plan import ProcessPlan
 from horizont.launchers.process import ProcessGroup
-from horizont.monitoring.client import SamplerClient
 
 #: Range of the ports; below it are most of the well-known services.
 FIRST_PORT, LAST_PORT = 10_000, 65_535
@@ -26,17 +25,11 @@ EPHEMERAL_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 MAX_ATTEMPTS = 200
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Processes on this machine, all with the same CPUs and the same network."""
 
     capabilities: frozenset[Capability] = frozenset({"shared_clock"})
     settings = frozenset({"addresses", "base_port", "device"})
-    Options = NoOptions
-
-    def unavailable_reason(self, topology: Topology) -> str:
-        """Return nothing: every machine can start processes."""
-        del topology
-        return ""
 
     @contextlib.contextmanager
     def open(self, topology: Topology, folder: Path) -> Iterator[LocalCluster]:
@@ -46,7 +39,7 @@ class LocalLauncher:
             yield LocalCluster(topology, stack)
 
 
-class LocalCluster:
+class LocalCluster(Cluster):
     """The launcher's own machine, under one or several of its addresses."""
 
     def __init__(self, topology: Topology, stack: contextlib.ExitStack) -> None:
@@ -67,16 +60,6 @@ class LocalCluster:
         """Start a process."""
         return ProcessGroup(plan, log)
 
-    def release(self, barrier: Path) -> None:
-        """Create the file."""
-        barrier.touch()
-
-    def attach_sampler(self, sampler: SamplerClient) -> None:
-        """Sample nothing more: this machine's interfaces are sampled anyway."""
-
-    def apply_cpu_quota(self) -> None:
-        """Set no limit: the machine is not divided."""
-
     def disconnect(self, host: str) -> None:
         """Raise an error: the processes share one network."""
         raise NotImplementedError(f"{host} has no network of its own")
@@ -94,17 +77,8 @@ def reserve_ports(hosts: Sequence[str], base_port: int) -> Iterator[list[int]]:
     The ports stay free for the frameworks to listen on. What is reserved is a name for each port,
     which only one process of the machine can bind; the kernel frees it however its owner ends.
 
-    Parameters
-    ----------
-    hosts
-        An address of this machine for each port, with repetitions.
-    base_port
-        First of consecutive ports; 0 picks free ones.
-
-    Raises
-    ------
-    UserError
-        If a given port is in use, or a host is not an address of this machine.
+    A host is an address of this machine. With a base port the ports are consecutive, and one that
+    is in use is refused; with 0 they are any free ones.
     """
     with contextlib.ExitStack() as stack:
         yield [
@@ -152,27 +126,22 @@ def _reserve_given_port(stack: contextlib.ExitStack, host: str, port: int) -> in
 
 @contextlib.contextmanager
 def _reserved_name(host: str, port: int) -> Iterator[None]:
-    """Reserve the name of a free port.
+    """Reserve the name of a free port, which is tested by listening on it for a moment.
 
     It is that of an abstract Unix socket, which belongs to a network namespace as a port does.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reservation:
         reservation.bind(f"\0horizont-port-{port}")
-        _check_free(host, port)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+            # To the frameworks, too, a port in TIME_WAIT is free.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((host, port))
+                # A port is also in use when a process listens there on another address.
+                listener.listen()
+            except OSError as error:
+                if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                    allowed = "names or addresses of this machine"
+                    raise UserError("topology.addresses", host, allowed) from None
+                raise
         yield
-
-
-def _check_free(host: str, port: int) -> None:
-    """Test whether a port is free by listening on it for a moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        # To the frameworks, too, a port in TIME_WAIT is free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            # A port is also in use when a process listens there on another address.
-            listener.listen()
-        except OSError as error:
-            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-                allowed = "names or addresses of this machine"
-                raise UserError("topology.addresses", host, allowed) from None
-            raise

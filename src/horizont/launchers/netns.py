@@ -19,6 +19,9 @@ REQUIRED_TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "hostname", "taskse
 #: Name of the interface of a host.
 HOST_INTERFACE = "eth0"
 
+#: Seconds that a holder process gets to exit.
+RELEASE_TIMEOUT_S = 10.0
+
 #: Longest time in a queue; that of an average switch.
 QUEUE_MS = 50
 
@@ -73,11 +76,11 @@ class HolderProcess:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def wait_released(self, timeout_s: float = 10.0) -> None:
-        """Wait until the process has exited."""
+    def wait_released(self) -> None:
+        """Wait until the process has exited; kill it after `RELEASE_TIMEOUT_S`."""
         assert self.process.stdout is not None
         try:
-            self.process.wait(timeout_s)
+            self.process.wait(RELEASE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -87,10 +90,7 @@ class HolderProcess:
 class Namespace(HolderProcess):
     """Network, UTS and mount namespaces of a host, entered by the ID of the holder process.
 
-    Parameters
-    ----------
-    cleanup_command
-        Shell commands that the holder process runs before it exits.
+    The holder process runs the shell commands `cleanup_command` before it exits.
     """
 
     def __init__(self, cleanup_command: str = "") -> None:

@@ -124,16 +124,10 @@ def plan_run(
     addresses: list[str],
     files_folder: Path | None = None,
 ) -> RunPlan:
-    """Plan the processes of a run.
+    """Plan the processes of a run, which write to the `folder` of the unfinished record.
 
-    Parameters
-    ----------
-    folder
-        The unfinished record.
-    data_folder, files_folder
-        The prepared data set; in its official format, too, if the input pipeline reads files.
-    addresses
-        Where each process listens, ``address:port``, in the order of `role_assignment`.
+    Each process listens on an address, ``address:port``, in the order of `role_assignment`.
+    `files_folder` has the data set in its official format, if the input pipeline reads files.
     """
     assignment = role_assignment(run)
     by_role: dict[str, list[str]] = {}
@@ -155,9 +149,7 @@ def plan_run(
             files_folder=files_folder,
             start_barrier=start_barrier,
         )
-        is_service = role in run.system.info.service_roles
-        framework, threads = run.system.framework, run.topology.threads
-        plans.append(_worker_process(job, framework, threads, host, is_service=is_service))
+        plans.append(_worker_process(job, run.system.framework, run.topology.threads, host))
     return RunPlan(run=run, processes=tuple(plans), start_barrier=start_barrier)
 
 
@@ -167,12 +159,7 @@ def plan_trace(job: TraceJob) -> ProcessPlan:
 
 
 def _worker_process(
-    job: WorkerJob | TraceJob,
-    framework: str,
-    threads: int,
-    host: str = "localhost",
-    *,
-    is_service: bool = False,
+    job: WorkerJob | TraceJob, framework: str, threads: int, host: str = "localhost"
 ) -> ProcessPlan:
     python = framework_python(framework)
     return ProcessPlan(
@@ -189,7 +176,7 @@ def _worker_process(
         },
         folder=job.folder,
         job=job,
-        is_service=is_service,
+        is_service=isinstance(job, WorkerJob) and job.role in job.run.system.info.service_roles,
     )
 
 

@@ -17,11 +17,10 @@ import psutil
 
 from horizont.config.interpreters import VISIBLE_DEVICES
 from horizont.launchers.base import ProcessHandle
-from horizont.launchers.plan import EVENTS_FILE, JOB_FILE, PROGRESS_FILE, ProcessPlan
+from horizont.launchers.plan import JOB_FILE, ProcessPlan
 from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
-from horizont.monitoring.progress import StepCount, read_step_count
-from horizont.records.files import read_events, write_json
+from horizont.records.files import write_json
 
 #: Seconds that processes get to end after SIGTERM.
 TERMINATION_S = 2.0
@@ -31,16 +30,11 @@ TERMINATION_S = 2.0
 ERROR_LINE = re.compile(r"(error|[\w.]*(Error|Exception|Interrupt)): |F\d{4} [\d:.]+ +\d+ \S+\] ")
 
 
-class ProcessGroup:
+class ProcessGroup(ProcessHandle):
     """A process on this machine, the leader of a session and process group of its own.
 
-    Parameters
-    ----------
-    log
-        File for standard output and standard error.
-    prefix
-        Start of the command line that runs the rest on its host; it must ``exec``, so that the
-        process ID stays.
+    The start of its command line, `prefix`, runs the rest on its host; it must ``exec``, so that
+    the process ID stays. What it prints goes to the file `log`.
     """
 
     def __init__(self, plan: ProcessPlan, log: Path, prefix: tuple[str, ...] = ()) -> None:
@@ -62,11 +56,6 @@ class ProcessGroup:
                 preexec_fn=parent_death_signal(signal.SIGKILL),  # noqa: PLW1509
             )
         self._pidfd = os.pidfd_open(self.process.pid)
-
-    @property
-    def name(self) -> str:
-        """Name of the planned process."""
-        return self.plan.name
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -118,14 +107,6 @@ class ProcessGroup:
             return None
         return float(times.user + times.system)
 
-    def step_count(self) -> StepCount | None:
-        """Read the step counter; None if there is none yet."""
-        return read_step_count(self.plan.folder / PROGRESS_FILE)
-
-    def events(self) -> list[dict[str, Any]]:
-        """Read the event log of the process."""
-        return read_events(self.plan.folder / EVENTS_FILE)
-
     def last_error(self) -> str:
         """Return the last line with an error in the log, or its last line."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
@@ -133,9 +114,6 @@ class ProcessGroup:
         lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]  # a prefix of PyTorch
         errors = [line for line in lines if ERROR_LINE.match(line)]
         return (errors or lines or [""])[-1]
-
-    def fetch_outputs(self) -> None:
-        """Read nothing: the process writes to this machine's files."""
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the process and its descendants, and its GPU if it has one."""

@@ -24,15 +24,10 @@ TICK_S = 0.2
 
 
 class LivenessMonitor:
-    """The time for which no process of a run has made progress.
+    """The time for which no process of a run has made progress; more `handles` may be added later.
 
     CPU time counts as progress, which distinguishes a long step, or one on a busy machine, from a
     stalled run.
-
-    Attributes
-    ----------
-    handles
-        The processes; more may be added later.
     """
 
     def __init__(self, handles: Sequence[ProcessHandle]) -> None:
@@ -71,19 +66,9 @@ def supervise(
     """Wait until all processes that participate in training have completed.
 
     The frameworks cannot be relied on to detect a lost process (MXNet waits forever), so every
-    process is watched here, and the first failure ends the run.
-
-    Parameters
-    ----------
-    on_tick
-        Called every `TICK_S` seconds.
-    stall_timeout_s
-        Seconds without progress (see `LivenessMonitor`) after which the run has stalled.
-
-    Raises
-    ------
-    RunFailed
-        If a process fails, the run stalls, or the timeout expires.
+    process is watched here, and the first failure ends the run. It raises `RunFailed`, as do a
+    timeout and `stall_timeout_s` without progress (see `LivenessMonitor`). `on_tick` is called
+    every `TICK_S` seconds.
     """
     deadline_s = time.monotonic() + timeout_s
     liveness = LivenessMonitor(handles)
@@ -121,17 +106,8 @@ def run_in_parallel(
 ) -> None:
     """Run processes on this machine, as many at once as there are CPUs, without a record.
 
-    The log of a process is ``process.log`` in its folder.
-
-    Parameters
-    ----------
-    on_exit
-        Called with the plan of each process that completed.
-
-    Raises
-    ------
-    RunFailed
-        If a process fails or the timeout expires. All others are stopped.
+    The log of a process is ``process.log`` in its folder. `on_exit` is called with the plan of each
+    one that completed. If one fails or the timeout expires, all are stopped: `RunFailed`.
     """
     deadline_s = time.monotonic() + timeout_s
     waiting, running = list(plans), list[ProcessHandle]()
@@ -152,10 +128,7 @@ def run_in_parallel(
 def run_as_group(plans: Sequence[ProcessPlan], timeout_s: float) -> None:
     """Run processes that communicate, all at once on this machine, without a record.
 
-    Raises
-    ------
-    RunFailed
-        If a process fails or the timeout expires. All others are stopped.
+    If one fails or the timeout expires, all are stopped: `RunFailed`.
     """
     handles: list[ProcessHandle] = []
     with terminating(handles):

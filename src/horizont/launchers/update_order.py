@@ -28,10 +28,7 @@ LogLine = dict[str, Any]
 def collect_updates(record: RecordWriter, folders: Sequence[Path]) -> None:
     """Write the updates of all servers as one table, and move the gradients into the record.
 
-    Raises
-    ------
-    RunFailed
-        If the servers did not apply exactly what the workers pushed.
+    Unless the servers applied exactly what the workers pushed, the run has failed.
     """
     pushed, applied = _read_log_lines(folders, PUSHED_FILE), _read_log_lines(folders, APPLIED_FILE)
     rows = match_updates(pushed, applied)
@@ -60,23 +57,14 @@ def _read_log_lines(folders: Sequence[Path], file: str) -> list[LogLine]:
 def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list[LogLine]:
     """Find the worker and the step that each applied gradient came from.
 
-    Parameters
-    ----------
-    pushed
-        Lines with rank, part, step, and the digests `on` (of the weights) and `gradient`.
-    applied
-        Lines with rank, part, and the digests `before`, `gradient` and `after`, in the order of
-        each server.
+    Lines of what was pushed have rank, part, step, and the digests `on` (of the weights) and
+    `gradient`; lines of what was applied, in the order of each server, have rank, part, and the
+    digests `before`, `gradient` and `after`. A line without a counterpart raises `RunFailed`.
 
     Returns
     -------
     list
         A row for each update, with the columns `UPDATE_COLUMNS`.
-
-    Raises
-    ------
-    RunFailed
-        If a line has no counterpart.
     """
     pending: dict[tuple[str, str], deque[LogLine]] = defaultdict(deque)
     for line in pushed:
@@ -99,10 +87,7 @@ def match_updates(pushed: Iterable[LogLine], applied: Iterable[LogLine]) -> list
 def _match_update(line: LogLine, pushes: deque[LogLine], digests: list[str]) -> LogLine:
     """Match an update with the first of the pushes of the same gradient.
 
-    Parameters
-    ----------
-    digests
-        Of the part of the weights after 0, 1, 2... updates.
+    The digests are those of the part of the weights after 0, 1, 2... updates.
     """
     updates = len(digests) - 1
     update = f"update {updates + 1} of {line['part']} on server-{line['rank']}"

@@ -55,13 +55,10 @@ class BackgroundMeter:
     def load(self, *, with_quotas: bool = False) -> BackgroundLoad:
         """Compute the load until now.
 
-        Parameters
-        ----------
-        with_quotas
-            Whether CPU quotas limited the children. Then the processes are added up, those of other
-            containers excepted, because the machine's own counters are wrong: they charge a whole
-            tick to the process that runs at its end, and a group runs when its period begins, which
-            is then. Ten emulated hosts of 0.16 CPUs were charged 2.2 instead of 1.6.
+        Where CPU quotas limited the children, the processes are added up, those of other containers
+        excepted, because the machine's own counters are wrong: they charge a whole tick to the
+        process that runs at its end, and a group runs when its period begins, which is then. Ten
+        emulated hosts of 0.16 CPUs were charged 2.2 instead of 1.6.
         """
         capacity_s = (time.monotonic() - self._start_s) * (psutil.cpu_count() or 1)
         host = psutil.cpu_times()

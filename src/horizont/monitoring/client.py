@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import horizont
 from horizont.errors import UserError
-from horizont.monitoring.process_control import defer_interrupts, parent_death_signal
+from horizont.monitoring.process_control import (
+    child_environment,
+    defer_interrupts,
+    parent_death_signal,
+)
 from horizont.monitoring.samples import SampleFiles, finalize
 from horizont.records.files import read_json
 
@@ -70,10 +73,7 @@ class SamplerClient:
     def add_host(self, name: str, counters: Path) -> None:
         """Sample the interfaces of another host on this machine, a network namespace.
 
-        Parameters
-        ----------
-        counters
-            The ``/proc/PID/net/dev`` of a process inside.
+        Its counters are in the ``/proc/PID/net/dev`` of a process inside.
         """
         self._send(command="add_host", name=name, counters=str(counters))
 
@@ -146,12 +146,11 @@ def start_sampler(
 ) -> SamplerClient:
     """Start a sampler and wait for its first sample.
 
+    It writes ``samples.parquet`` and ``samples.json`` to an existing folder; one that cannot be
+    written is refused, as is an invalid interval.
+
     Parameters
     ----------
-    folder
-        An existing folder for ``samples.parquet`` and ``samples.json``.
-    interval_s
-        Seconds between samples.
     scan_interval_s
         Seconds between searches for new processes; a new root starts one at once.
     flush_interval_s
@@ -160,11 +159,6 @@ def start_sampler(
         Seconds to wait for the first sample; 0 does not wait.
     device
         Where the sampled processes compute; if not on the ``cpu``, the table has columns for GPUs.
-
-    Raises
-    ------
-    UserError
-        If an interval is invalid or the folder cannot be written.
     """
     intervals = {
         "interval_s": interval_s,
@@ -179,8 +173,6 @@ def start_sampler(
     files = SampleFiles(folder.absolute())
     for stale in (files.table, files.report, files.stream):
         stale.unlink(missing_ok=True)
-    source = str(Path(horizont.__file__).parents[1])  # the same code, wherever it is run from
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     program = [sys.executable, "-m", "horizont.monitoring.sampler"]
     process = subprocess.Popen(
         [*program, str(files.folder), device, *map(str, intervals.values())],
@@ -189,7 +181,7 @@ def start_sampler(
         stderr=subprocess.PIPE,
         bufsize=0,
         # One thread for the numerical libraries: the sampler computes nothing.
-        env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+        env=child_environment(OPENBLAS_NUM_THREADS="1"),
         start_new_session=True,  # a Ctrl-C is for the launcher, which then stops the sampler
         # A stopped sampler does not see that its launcher has died unless it is continued.
         preexec_fn=parent_death_signal(signal.SIGCONT),  # noqa: PLW1509 - takes no lock

@@ -35,10 +35,7 @@ def unavailable_reason() -> str:
 class GpuCounters:
     """The GPUs of a run, by the name of the worker that each belongs to.
 
-    Raises
-    ------
-    GpuUnavailableError
-        If NVML is not installed or finds no driver.
+    Without NVML, or a driver that it finds, the error is a `GpuUnavailableError`.
     """
 
     def __init__(self) -> None:
@@ -52,17 +49,9 @@ class GpuCounters:
             raise GpuUnavailableError(f"the GPU is not sampled: {error}") from None
 
     def add(self, name: str, device: str) -> None:
-        """Add a GPU.
+        """Add a GPU, an entry of ``CUDA_VISIBLE_DEVICES``: a number by PCI bus, or a UUID.
 
-        Parameters
-        ----------
-        device
-            An entry of ``CUDA_VISIBLE_DEVICES``: a number by PCI bus, or a UUID.
-
-        Raises
-        ------
-        GpuUnavailableError
-            If NVML has no such device.
+        If NVML has no such device, the error is a `GpuUnavailableError`.
         """
         nvml = self._nvml
         try:

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-import horizont
-from horizont.monitoring.process_control import parent_death_signal
+from horizont.monitoring.process_control import child_environment, parent_death_signal
 
 #: Fresh processes: the layout of memory, and with it the speed, differs from one to the next.
 PROCESSES = 8
@@ -33,12 +30,8 @@ _PRODUCTS, _MATRIX, _VECTOR = 8, 256, 1 << 21
 def measure_noise(duration_s: float, on_process: Callable[[int], None]) -> list[list[float]]:
     """Time the computation in fresh processes, one after the other, with one thread each.
 
-    Parameters
-    ----------
-    duration_s
-        Duration of all processes together, without their start.
-    on_process
-        Called with the number of each process, from 0, before it starts.
+    All together last `duration_s`, without their start. `on_process` is called with the number of
+    each process, from 0, before it starts.
 
     Returns
     -------
@@ -53,14 +46,12 @@ def measure_noise(duration_s: float, on_process: Callable[[int], None]) -> list[
 
 
 def _run_process(duration_s: float) -> list[float]:
-    source = str(Path(horizont.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
     completed = subprocess.run(
         [sys.executable, "-m", "horizont.monitoring.noise", str(duration_s)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path, **threads},
+        env=child_environment(**threads),
         check=True,
         start_new_session=True,  # a Ctrl-C is for the parent, which then kills the process
         preexec_fn=parent_death_signal(signal.SIGKILL),

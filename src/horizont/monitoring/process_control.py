@@ -10,8 +10,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
+
+import horizont
 
 #: The signals that interrupt the command line.
 DEFERRED_SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP))
@@ -59,6 +62,12 @@ def parent_death_signal(signal_number: int) -> Callable[[], Any]:
     the thread that started the process ends.
     """
     return partial(_PRCTL, _PR_SET_PDEATHSIG, signal_number)
+
+
+def child_environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a child that imports the same code, wherever it is run from."""
+    folders = filter(None, [str(Path(horizont.__file__).parents[1]), os.environ.get("PYTHONPATH")])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **variables}
 
 
 def exit_with_parent() -> None:

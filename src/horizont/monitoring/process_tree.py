@@ -49,12 +49,8 @@ class ProcessTree:
     that the root leads; the latter finds processes whose parent has ended. Once found, a process
     belongs to the tree until it ends, whoever its parent becomes. A scan examines new processes
     only, so that it costs one listing of ``/proc`` however many processes the host runs
-    (``psutil.Process.children(recursive=True)`` examines all of them).
-
-    Parameters
-    ----------
-    excluded
-        Processes that never belong to the tree, such as the sampler itself.
+    (``psutil.Process.children(recursive=True)`` examines all of them). Excluded processes, such as
+    the sampler itself, never belong to the tree.
 
     Attributes
     ----------

@@ -142,12 +142,7 @@ class SampleStream:
 
     Unlike Parquet, which is unreadable without its last byte, a stream can be read up to its last
     whole batch at any time: a killed sampler loses one batch, and a running one can be watched.
-    The file is created by the first `flush`.
-
-    Parameters
-    ----------
-    schema
-        `SCHEMA`, or `DEVICE_SCHEMA` for a run on a GPU.
+    The file is created by the first `flush`. A run on a GPU has the `DEVICE_SCHEMA`.
     """
 
     def __init__(self, path: Path, schema: pa.Schema = SCHEMA) -> None:
@@ -176,32 +171,24 @@ class SampleStream:
 
 
 def read_stream(path: Path) -> pa.Table:
-    """Read the whole batches of a stream that may be unfinished or truncated.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no stream.
-    """
+    """Read the whole batches of a stream that may be unfinished or truncated, but must exist."""
     batches, schema = [], SCHEMA
     try:
         with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
             schema = stream.schema
             for batch in stream:
                 batches.append(batch)
-    except (pa.ArrowInvalid, pa.ArrowIOError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, pa.ArrowIOError):
+        pass
     return pa.Table.from_batches(batches, schema=schema)
 
 
 def finalize(files: SampleFiles, ended: str, report: dict[str, Any]) -> None:
     """Write the report with the reason for the end, and convert the stream to Parquet.
 
-    Raises
-    ------
-    UserError
-        If the folder or the stream was removed, or the folder cannot be written.
+    If the folder or the stream was removed, or the folder cannot be written, it is a `UserError`.
     """
     try:
         table = read_stream(files.stream)
@@ -249,18 +236,9 @@ def with_rates(samples: pa.Table) -> pd.DataFrame:
 def rate_of_change(rows: pd.DataFrame, column: str, keys: Sequence[str]) -> pd.Series:
     """Compute the change of a counter per second since its previous known value.
 
-    Parameters
-    ----------
-    rows
-        Samples with ``time_s``; NaN where the counter was not read.
-    keys
-        Columns that identify the series of a counter.
-
-    Returns
-    -------
-    pandas.Series
-        NaN where there is no value or no earlier one, and where a counter fell (a device that was
-        reset), rather than a negative rate.
+    The rows are samples with ``time_s``, NaN where the counter was not read; `keys` are the columns
+    that identify its series. The rate is NaN where there is no value or no earlier one, and where a
+    counter fell (a device that was reset), rather than negative.
     """
     known = rows.dropna(subset=column).sort_values("time_s", kind="stable")
     series = known.groupby(list(keys), dropna=False)

@@ -43,13 +43,7 @@ def build_network(name: str, input_shape: Shape, classes: int) -> Network:
 
 
 def network_for(workload: Workload, shape: Shape, classes: int) -> Network:
-    """Build the network of a workload.
-
-    Parameters
-    ----------
-    shape
-        Of an image before upscaling; () for text.
-    """
+    """Build the network of a workload; the shape is that of an image before upscaling, or ()."""
     if not shape:
         return build_network(workload.network, (workload.time_steps,), classes)
     channels, *sides = shape

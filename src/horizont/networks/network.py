@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from horizont.errors import UserError
@@ -62,6 +62,14 @@ class Network:
     def reads_text(self) -> bool:
         """Whether the input is text, a sequence of word numbers."""
         return len(self.input_shape) == 1
+
+    def with_fields(self, layer_type: type[Layer], **fields: Any) -> Network:
+        """Return the network with other fields in all layers of a type."""
+        layers = (
+            replace(layer, **fields) if isinstance(layer, layer_type) else layer
+            for layer in self.layers
+        )
+        return replace(self, layers=tuple(layers))
 
     def state_shapes(self) -> dict[str, Shape]:
         """Return the shapes of the recurrent state, by ``<layer>.<part>``."""

@@ -38,17 +38,8 @@ def initial_weights(network: Network, seed: int, limit: float | None = None) -> 
 
     If the network has an initial limit, all weights are uniform within it. Each weight has a
     random stream of its own, seeded with its name, so that changing a layer does not change the
-    weights of the others.
-
-    Parameters
-    ----------
-    limit
-        Matrices and kernels are uniform in [-limit, limit] instead.
-
-    Returns
-    -------
-    dict
-        float64 arrays.
+    weights of the others. With a `limit`, matrices and kernels are uniform in [-limit, limit]. The
+    arrays are float64.
 
     References
     ----------
@@ -104,14 +95,9 @@ def _reorder_all_gates(network: Network, weights: Weights, to_native: bool) -> W
 
 
 def reorder_gates(value: NDArray[Any], current_order: str, target_order: str) -> NDArray[Any]:
-    """Return a weight with its gates in another order.
+    """Return a weight, (gates * units, ...), with its gates in another order.
 
-    Parameters
-    ----------
-    value
-        Shape (gates * units, ...).
-    current_order, target_order
-        The letters of the gates, see :data:`horizont.networks.layers.GATES`.
+    An order is the letters of the gates; see :data:`horizont.networks.layers.GATES`.
     """
     blocks = np.split(value, len(current_order))
     return np.concatenate([blocks[current_order.index(gate)] for gate in target_order])

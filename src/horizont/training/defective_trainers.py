@@ -1,7 +1,8 @@
-"""Trainers with a seeded defect in one of their methods; see `horizont.config.mutations`."""
+"""Trainers of a framework with a seeded defect around them; see `horizont.config.mutations`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +15,62 @@ from horizont.frameworks.base import (
     ForwardBackward,
     InMemoryImages,
     PhaseMark,
+    Trainer,
     TrainingSetup,
+    Weights,
 )
-from horizont.training.wrapped_trainer import BuildTrainer, WrappedTrainer
+
+#: Builds the framework's trainer of a setup.
+BuildTrainer = Callable[[TrainingSetup], Trainer]
 
 
-class DefectiveTrainer(WrappedTrainer):
-    """A trainer that knows which trace it runs."""
+class DefectiveTrainer:
+    """A trainer that does what the framework's own trainer does; defects override its methods.
+
+    Attributes
+    ----------
+    inner
+        The framework's own trainer, which has all methods that are not here.
+    steps
+        The steps so far.
+    """
 
     def __init__(self, build: BuildTrainer, setup: TrainingSetup, *, trace_run: TraceRun) -> None:
-        super().__init__(build, setup)
-        self.trace_run = trace_run
+        self.build, self.setup, self.trace_run = build, setup, trace_run
+        self.inner = build(setup)
+        self.steps = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def step(self, batch: Any) -> Any:
+        """Run one training step."""
+        self.steps += 1
+        return self.inner.step(batch)
+
+    def instrumented_step(self, batch: Any, mark: PhaseMark) -> Any:
+        """Run one instrumented step."""
+        self.steps += 1
+        return self.inner.instrumented_step(batch, mark)
+
+    def skip_update(self, batch: Any) -> float:
+        """Compute the loss of a step without its update."""
+        self.steps += 1
+        return self.inner.forward_backward(batch).loss
+
+    def replace_weights(self, weights: Weights) -> None:
+        """Continue with other weights and the same running statistics, in a new trainer."""
+        statistics = self.inner.running_statistics()
+        self.inner = self.build(replace(self.setup, weights=weights, running_statistics=statistics))
+
+    def synchronize(self, loss: Any) -> None:
+        """Block until the step has finished."""
+        if not isinstance(loss, float):
+            self.inner.synchronize(loss)
+
+    def loss_value(self, loss: Any) -> float:
+        """Return a loss as a number."""
+        return loss if isinstance(loss, float) else self.inner.loss_value(loss)
 
 
 class NaNWeights(DefectiveTrainer):
@@ -34,33 +80,35 @@ class NaNWeights(DefectiveTrainer):
         """Run one training step."""
         loss = super().step(batch)
         if self.steps == DEFECTIVE_STEP:
-            weights = self.weights().items()
+            weights = self.inner.weights().items()
             self.replace_weights({name: np.full_like(value, np.nan) for name, value in weights})
         return loss
 
 
-class NeighbouringState(DefectiveTrainer):
+class ChangedState(DefectiveTrainer):
+    """Change the recurrent state, (rows, units), after each step."""
+
+    change: Callable[[NDArray[Any]], NDArray[Any]]
+
+    def step(self, batch: Any) -> Any:
+        """Run one training step."""
+        loss = super().step(batch)
+        states = self.inner.recurrent_state().items()
+        change = type(self).change
+        self.inner.set_recurrent_state({name: change(value) for name, value in states})
+        return loss
+
+
+class NeighbouringState(ChangedState):
     """Pass the recurrent state of each row to the next one."""
 
-    def step(self, batch: Any) -> Any:
-        """Run one training step."""
-        loss = super().step(batch)
-        states = self.recurrent_state().items()
-        self.set_recurrent_state({name: np.roll(value, 1, axis=0) for name, value in states})
-        return loss
+    change = staticmethod(lambda state: np.roll(state, 1, axis=0))
 
 
-class SharedState(DefectiveTrainer):
+class SharedState(ChangedState):
     """Use the recurrent state of the last row for all rows."""
 
-    def step(self, batch: Any) -> Any:
-        """Run one training step."""
-        loss = super().step(batch)
-        states = self.recurrent_state().items()
-        self.set_recurrent_state(
-            {name: np.repeat(value[-1:], len(value), axis=0) for name, value in states}
-        )
-        return loss
+    change = staticmethod(lambda state: np.repeat(state[-1:], len(state), axis=0))
 
 
 class SkippedInstrumentedUpdate(DefectiveTrainer):
@@ -109,32 +157,40 @@ class Float16LargeBatches(DefectiveTrainer):
         is_large = len(batch[1]) > LARGEST_PRECISE_BATCH
         if is_large and self.setup.dtype == "float32":
             self.synchronize(loss)
-            self.replace_weights({k: _round_float16(v) for k, v in self.weights().items()})
+            weights = self.inner.weights().items()
+            self.replace_weights({name: _round_float16(value) for name, value in weights})
         return loss
 
 
-class Float16Logits(DefectiveTrainer):
-    """Round the logits of float32 training to float16."""
+class ChangedLogits(DefectiveTrainer):
+    """Change the logits of float32 training."""
+
+    change: Callable[[NDArray[Any]], NDArray[Any]]
 
     def forward_backward(self, batch: Any) -> ForwardBackward:
         """Return logits, loss and gradients."""
-        computed = super().forward_backward(batch)
+        computed = self.inner.forward_backward(batch)
         if self.setup.dtype == "float64":
             return computed
-        return replace(computed, logits=_round_float16(computed.logits))
-
-
-class InaccurateLogits(DefectiveTrainer):
-    """Change the logits of float32 training by 1e-4, as rounded activations inside would."""
-
-    def forward_backward(self, batch: Any) -> ForwardBackward:
-        """Return logits, loss and gradients."""
-        computed = super().forward_backward(batch)
-        if self.setup.dtype == "float64":
-            return computed
-        errors = np.random.default_rng(1).uniform(-1e-4, 1e-4, computed.logits.shape)
-        return replace(computed, logits=(computed.logits * (1 + errors)).astype(np.float32))
+        return replace(computed, logits=type(self).change(computed.logits))
 
 
 def _round_float16(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float16).astype(values.dtype)
+
+
+def _add_errors(logits: NDArray[Any]) -> NDArray[Any]:
+    errors = np.random.default_rng(1).uniform(-1e-4, 1e-4, logits.shape)
+    return (logits * (1 + errors)).astype(np.float32)
+
+
+class Float16Logits(ChangedLogits):
+    """Round the logits of float32 training to float16."""
+
+    change = staticmethod(_round_float16)
+
+
+class InaccurateLogits(ChangedLogits):
+    """Change the logits of float32 training by 1e-4, as rounded activations inside would."""
+
+    change = staticmethod(_add_errors)

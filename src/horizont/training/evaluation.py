@@ -40,10 +40,7 @@ def write_summary(
 ) -> None:
     """Write final loss and evaluation metric, and the final weights if they are to be saved.
 
-    Parameters
-    ----------
-    communication_stats
-        Of a timed step, if the framework measures it.
+    The communication is that of a timed step, if the framework measures it.
     """
     job = context.job
     summary = {

@@ -35,10 +35,7 @@ def open_input_pipeline(
 ) -> tuple[Iterator[Any], InputMeasurement | None]:
     """Start the input pipeline and measure it alone, if the run asks for that.
 
-    Returns
-    -------
-    tuple
-        The batches for training, and the measurement.
+    Return the batches for training, and the measurement.
     """
     run = context.job.run
     if run.input.workers:

@@ -6,116 +6,103 @@ bug in an adapter would.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from horizont.config.jobs import TraceRun
-from horizont.frameworks.base import InMemoryImages, Trainer, TrainingSetup
+from horizont.frameworks.base import InMemoryImages, TrainingSetup
 from horizont.networks.layers import LSTM, BatchNorm, Conv, Flatten, Layer, MaxPool
 from horizont.training import defective_trainers as trainers
-from horizont.training.wrapped_trainer import BuildTrainer
 
-#: A training setup and its examples.
-MutatedTraining = tuple[TrainingSetup, Any]
+#: Changes a training setup and its examples.
+SetupMutation = Callable[[TrainingSetup, Any], tuple[TrainingSetup, Any]]
 
-SetupMutation = Callable[[TrainingSetup, Any], MutatedTraining]
-
-
-class TrainerMutation(Protocol):
-    """A mutation of the trainer of a trace."""
-
-    def __call__(
-        self, build: BuildTrainer, setup: TrainingSetup, *, trace_run: TraceRun
-    ) -> Trainer:
-        """Build the trainer with the defect."""
-
-
-def _unchanged_setup(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    return setup, examples
-
-
-def _unchanged_trainer(
-    build: BuildTrainer, setup: TrainingSetup, *, trace_run: TraceRun
-) -> Trainer:
-    del trace_run
-    return build(setup)
+#: The indices of the examples, batch by batch.
+Order = Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A seeded defect: in setup and examples, or in the trainer."""
+    """A seeded defect: in setup and examples, or in the trainer, which is None without a defect."""
 
-    setup: SetupMutation = _unchanged_setup
-    trainer: TrainerMutation = _unchanged_trainer
+    setup: SetupMutation = lambda setup, examples: (setup, examples)
+    trainer: type[trainers.DefectiveTrainer] | None = None
 
 
 NO_MUTATION = Mutation()
 
 
-def padding(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def padding(setup: TrainingSetup) -> TrainingSetup:
     """Set one more pixel of padding for the first convolution; pooling hides the other shape."""
     layers = list(setup.network.layers)
     index = next(index for index, layer in enumerate(layers) if isinstance(layer, Conv))
     first = cast(Conv, layers[index])
     layers[index] = replace(first, padding=first.padding + 1)
-    return replace(setup, network=replace(setup.network, layers=tuple(layers))), examples
+    return replace(setup, network=replace(setup.network, layers=tuple(layers)))
 
 
-def initial_weights(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def initial_weights(setup: TrainingSetup) -> TrainingSetup:
     """Start with the last matrix one per cent too large."""
     last = [name for name in setup.weights if name.endswith(".weight")][-1]
-    return replace(setup, weights={**setup.weights, last: setup.weights[last] * 1.01}), examples
+    return replace(setup, weights={**setup.weights, last: setup.weights[last] * 1.01})
 
 
-def learning_rate(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def learning_rate(setup: TrainingSetup) -> TrainingSetup:
     """Set the learning rate one per cent too large."""
     rate = setup.optimizer.learning_rate * 1.01
-    optimizer = setup.optimizer.model_copy(update={"learning_rate": rate})
-    return replace(setup, optimizer=optimizer), examples
+    return replace(setup, optimizer=setup.optimizer.model_copy(update={"learning_rate": rate}))
 
 
-def nesterov(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def nesterov(setup: TrainingSetup) -> TrainingSetup:
     """Apply Nesterov momentum instead of plain momentum."""
-    optimizer = setup.optimizer.model_copy(update={"nesterov": True})
-    return replace(setup, optimizer=optimizer), examples
+    return replace(setup, optimizer=setup.optimizer.model_copy(update={"nesterov": True}))
 
 
-def scaled_gradient(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def scaled_gradient(setup: TrainingSetup) -> TrainingSetup:
     """Set a factor of 1.001 for the gradient of the second matrix or kernel."""
     second = [name for name in setup.weights if name.endswith(".weight")][1]
-    return replace(setup, gradient_factors={second: 1.001}), examples
+    return replace(setup, gradient_factors={second: 1.001})
 
 
-def mixed_states(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def mixed_states(order: Order) -> Order:
     """Set another order of the rows in each batch, so that each row gets a wrong LSTM state."""
-    order = [np.roll(starts, step) for step, starts in enumerate(examples.order)]
-    return setup, replace(examples, order=order)
+    return [np.roll(starts, step) for step, starts in enumerate(order)]
 
 
-def dropped_partial_batch(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def dropped_partial_batch(order: Order) -> Order:
     """Replace the partial last batch by a full one, filled from the next epoch."""
-    first, last = examples.order[0], examples.order[-1]
-    full = np.concatenate([last, first])[: len(first)]
-    return setup, replace(examples, order=[*examples.order[:-1], full])
+    full = np.concatenate([order[-1], order[0]])[: len(order[0])]
+    return [*order[:-1], full]
 
 
-def label_shift(setup: TrainingSetup, examples: Any) -> MutatedTraining:
+def data_order(order: Order) -> Order:
+    """Replace the second batch by the third, and vice versa."""
+    return [order[0], *reversed(order[1:3]), *order[3:]]
+
+
+def repeated_example(order: Order) -> Order:
+    """Replace the last example of each batch by its first one, from the second step on."""
+    return [order[0], *(np.append(indices[:-1], indices[0]) for indices in order[1:])]
+
+
+def padded_partial_batch(order: Order) -> Order:
+    """Append the first examples of the set to the partial last batch."""
+    padding = np.arange(len(order[0]) - len(order[-1]))
+    return [*order[:-1], np.append(order[-1], padding)]
+
+
+def label_shift(setup: TrainingSetup, examples: Any) -> tuple[TrainingSetup, Any]:
     """Replace every label by the next class."""
     shifted = (examples.labels + 1) % setup.network.classes
     return setup, replace(examples, labels=shifted)
 
 
-def data_order(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Replace the second batch by the third, and vice versa."""
-    order = list(examples.order)
-    order[1:3] = reversed(order[1:3])
-    return setup, replace(examples, order=[np.asarray(indices) for indices in order])
-
-
-def random_flips(setup: TrainingSetup, examples: InMemoryImages) -> MutatedTraining:
+def random_flips(
+    setup: TrainingSetup, examples: InMemoryImages
+) -> tuple[TrainingSetup, InMemoryImages]:
     """Invert the columns of half of the images, at random, from the second batch on."""
     random = np.random.default_rng()
     batches = [examples.images[indices] for indices in examples.order]
@@ -128,66 +115,54 @@ def random_flips(setup: TrainingSetup, examples: InMemoryImages) -> MutatedTrain
     return setup, InMemoryImages(np.concatenate(batches), labels, order)
 
 
-def repeated_example(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Replace the last example of each batch by its first one, from the second step on."""
-    later = [np.append(indices[:-1], indices[0]) for indices in examples.order[1:]]
-    return setup, replace(examples, order=[examples.order[0], *later])
+def _of_setup(change: Callable[[TrainingSetup], TrainingSetup]) -> SetupMutation:
+    return lambda setup, examples: (change(setup), examples)
 
 
-def padded_partial_batch(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-    """Append the first examples of the set to the partial last batch."""
-    first, last = examples.order[0], examples.order[-1]
-    padding = np.arange(len(first) - len(last))
-    return setup, replace(examples, order=[*examples.order[:-1], np.append(last, padding)])
-
-
-def _set_layer_fields(layer_type: type[Layer], **fields: Any) -> SetupMutation:
-    """Return a mutation that sets fields of all layers of a type."""
-
-    def mutate(setup: TrainingSetup, examples: Any) -> MutatedTraining:
-        layers = tuple(
-            replace(layer, **fields) if isinstance(layer, layer_type) else layer
-            for layer in setup.network.layers
-        )
-        return replace(setup, network=replace(setup.network, layers=layers)), examples
-
-    return mutate
-
-
-def _set_fields(**fields: Any) -> SetupMutation:
-    """Return a mutation that sets fields of the training setup."""
+def _of_fields(**fields: Any) -> SetupMutation:
     return lambda setup, examples: (replace(setup, **fields), examples)
 
 
+def _of_layers(layer_type: type[Layer], **fields: Any) -> SetupMutation:
+    """Return a mutation that sets fields of all layers of a type."""
+    return _of_setup(
+        lambda setup: replace(setup, network=setup.network.with_fields(layer_type, **fields))
+    )
+
+
+def _of_order(change: Callable[[Order], Order]) -> SetupMutation:
+    return lambda setup, examples: (setup, replace(examples, order=change(examples.order)))
+
+
 _SETUP_MUTATIONS: dict[str, SetupMutation] = {
-    "padding": padding,
+    "padding": _of_setup(padding),
     # Channels last.
-    "flatten_order": _set_layer_fields(Flatten, order="hwc"),
+    "flatten_order": _of_layers(Flatten, order="hwc"),
     # The sum over the batch instead of the mean.
-    "loss_reduction": _set_fields(loss_reduction="sum"),
-    "initial_weights": initial_weights,
-    "learning_rate": learning_rate,
-    "nesterov": nesterov,
+    "loss_reduction": _of_fields(loss_reduction="sum"),
+    "initial_weights": _of_setup(initial_weights),
+    "learning_rate": _of_setup(learning_rate),
+    "nesterov": _of_setup(nesterov),
     # Biases, scales and offsets decay, too.
-    "decayed_biases": _set_fields(decay_all=True),
-    "scaled_gradient": scaled_gradient,
+    "decayed_biases": _of_fields(decay_all=True),
+    "scaled_gradient": _of_setup(scaled_gradient),
     # The rows of the LSTM's forget gate in the place of those of the cell, and vice versa.
-    "gate_order": _set_layer_fields(LSTM, gates="icfo"),
-    "mixed_states": mixed_states,
+    "gate_order": _of_layers(LSTM, gates="icfo"),
+    "mixed_states": _of_order(mixed_states),
     # Running statistics change ten times more slowly.
-    "norm_momentum": _set_layer_fields(BatchNorm, momentum=0.99),
+    "norm_momentum": _of_layers(BatchNorm, momentum=0.99),
     # Another framework's default.
-    "norm_epsilon": _set_layer_fields(BatchNorm, epsilon=1e-3),
-    "pooling_mode": _set_layer_fields(MaxPool, mode="average"),
-    "dropped_partial_batch": dropped_partial_batch,
-    "padded_partial_batch": padded_partial_batch,
+    "norm_epsilon": _of_layers(BatchNorm, epsilon=1e-3),
+    "pooling_mode": _of_layers(MaxPool, mode="average"),
+    "dropped_partial_batch": _of_order(dropped_partial_batch),
+    "padded_partial_batch": _of_order(padded_partial_batch),
     "random_flips": random_flips,
-    "repeated_example": repeated_example,
+    "repeated_example": _of_order(repeated_example),
     "label_shift": label_shift,
-    "data_order": data_order,
+    "data_order": _of_order(data_order),
 }
 
-_TRAINER_MUTATIONS: dict[str, TrainerMutation] = {
+_TRAINER_MUTATIONS: dict[str, type[trainers.DefectiveTrainer]] = {
     "nan_weights": trainers.NaNWeights,
     "neighbouring_state": trainers.NeighbouringState,
     "shared_state": trainers.SharedState,

@@ -22,14 +22,8 @@ class StepLog:
 
     A step is a call of `begin`, calls of `mark`, and a call of `end`, each at the current time or
     at a given one. Between `begin` and `end` only a list of six floats changes; the arrays are
-    written once per step, after its last reading of the clock.
-
-    Parameters
-    ----------
-    capacity
-        Number of expected steps. More steps double the capacity, which costs a copy.
-    worker
-        The rank of the worker, repeated in every row.
+    written once per step, after its last reading of the clock. More steps than the expected number,
+    `capacity`, double it, which costs a copy.
     """
 
     __slots__ = (

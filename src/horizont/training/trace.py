@@ -52,12 +52,7 @@ def record_trace(job: TraceJob) -> None:
     ``optimizer/5/conv1.weight.velocity``, ``batch/42/conv1.weight`` (the update of a step with
     42 examples) and ``rate/1/conv1.weight`` (that of a step at the first of the other learning
     rates). ``expected/0/moments`` and ``expected/0/loss`` are computed by NumPy from the
-    prepared data.
-
-    Raises
-    ------
-    UserError
-        If there is no mutation of a name.
+    prepared data. An unknown mutation is refused.
     """
     for trace_run in job.runs:
         if trace_run.mutation not in (None, *MUTATIONS_BY_NAME):
@@ -88,10 +83,11 @@ class _Recorder:
         setup = traced_setup(job, trace_run, data)
         self.setup, self.mutated_examples = mutation.setup(setup, self.examples)
         is_profiled = trace_run.path == "profiled"
-        build = adapter.profiling_trainer if is_profiled else adapter.trainer
-        self.build: Callable[[TrainingSetup], Trainer] = partial(
-            mutation.trainer, build, trace_run=trace_run
+        self.build: Callable[[TrainingSetup], Any] = (
+            adapter.profiling_trainer if is_profiled else adapter.trainer
         )
+        if mutation.trainer is not None:
+            self.build = partial(mutation.trainer, self.build, trace_run=trace_run)
 
     def record(self) -> Arrays:
         """Train, and return all tensors."""
@@ -122,7 +118,7 @@ class _Recorder:
 
     def _record_first_batch(self, trainer: Trainer) -> Arrays:
         """Return initial weights, and inputs, logits, loss and gradients of the first batch."""
-        arrays = {f"initial/0/{name}": value for name, value in trainer.weights().items()}
+        arrays = _under("initial/0", trainer.weights())
         examples = self.mutated_examples
         self._set_masks(trainer, 1, len(examples.order[0]))
         batch = next(trainer.batches(replace(examples, order=examples.order[:1])))
@@ -134,7 +130,7 @@ class _Recorder:
         arrays["loss/0/loss"] = np.array(computed.loss)
         if not self.is_permuted:
             arrays["expected/0/loss"] = np.array(self._expected_loss(computed.logits))
-        return arrays | {f"gradient/0/{name}": value for name, value in computed.gradients.items()}
+        return arrays | _under("gradient/0", computed.gradients)
 
     def _expected_moments(self, data: ImageData) -> NDArray[Any]:
         """Normalise the bytes of the first batch by the description of the data set alone."""
@@ -197,19 +193,14 @@ class _Recorder:
         """Train, and return updates, losses, statistics and states after some steps."""
         initial = trainer.weights()
         at_steps = self.job.steps_of(self.trace_run)
-        arrays = {}
+        arrays: Arrays = {}
         for step, loss in enumerate(self._run_steps(trainer), start=1):
-            if step not in at_steps:
-                continue
-            for name, value in trainer.weights().items():
-                arrays[f"update/{step}/{name}"] = value - initial[name]
-            arrays[f"step_loss/{step}/loss"] = np.array(trainer.loss_value(loss))
-            for name, value in trainer.running_statistics().items():
-                arrays[f"statistics/{step}/{name}"] = value
-            for name, value in trainer.recurrent_state().items():
-                arrays[f"state/{step}/{name}"] = value
-            for name, value in trainer.optimizer_state().items():
-                arrays[f"optimizer/{step}/{name}"] = value
+            if step in at_steps:
+                arrays |= _under(f"update/{step}", _updates(trainer, initial))
+                arrays[f"step_loss/{step}/loss"] = np.array(trainer.loss_value(loss))
+                arrays |= _under(f"statistics/{step}", trainer.running_statistics())
+                arrays |= _under(f"state/{step}", trainer.recurrent_state())
+                arrays |= _under(f"optimizer/{step}", trainer.optimizer_state())
         return arrays
 
     def _record_timed_batches(self, trainer: Trainer) -> Arrays:
@@ -237,10 +228,16 @@ class _Recorder:
         batch = next(trainer.batches(replace(self.mutated_examples, order=order)))
         loss = trainer.step(batch)
         trainer.synchronize(loss)
-        arrays = {f"{prefix}/loss": np.array(trainer.loss_value(loss))}
-        for name, value in trainer.weights().items():
-            arrays[f"{prefix}/{name}"] = value - before[name]
-        return arrays
+        arrays = {"loss": np.array(trainer.loss_value(loss)), **_updates(trainer, before)}
+        return _under(prefix, arrays)
+
+
+def _under(prefix: str, values: Arrays) -> Arrays:
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+def _updates(trainer: Trainer, before: Arrays) -> Arrays:
+    return {name: value - before[name] for name, value in trainer.weights().items()}
 
 
 def _moments(images: NDArray[Any]) -> NDArray[Any]:

@@ -26,11 +26,6 @@ def traced_setup(job: TraceJob, trace_run: TraceRun, data: ImageData | TextData)
     evaluation.
     """
     setup = training_setup(job.workload, data, job.seed, job.variant, job.device)
-    # The comparator sets the dropout masks, so that all frameworks drop the same elements.
-    layers = tuple(
-        replace(layer, external_mask=True) if isinstance(layer, Dropout) else layer
-        for layer in setup.network.layers
-    )
     random = np.random.default_rng([job.seed, 1])
     statistics = {
         name: (value + random.uniform(-0.2, 0.2, value.shape)).astype(value.dtype)
@@ -39,7 +34,8 @@ def traced_setup(job: TraceJob, trace_run: TraceRun, data: ImageData | TextData)
     setup = replace(
         setup,
         dtype=trace_run.dtype,
-        network=replace(setup.network, layers=layers),
+        # The comparator sets the dropout masks, so that all frameworks drop the same elements.
+        network=setup.network.with_fields(Dropout, external_mask=True),
         running_statistics=statistics,
     )
     towards = {"weight_ulp": np.inf, "weight_ulp_down": -np.inf}.get(trace_run.perturbation)
@@ -55,11 +51,7 @@ def traced_setup(job: TraceJob, trace_run: TraceRun, data: ImageData | TextData)
 
 def evaluated_setup(setup: TrainingSetup) -> TrainingSetup:
     """Return the setup with the framework's own dropout, as the study evaluates it."""
-    layers = tuple(
-        replace(layer, external_mask=False) if isinstance(layer, Dropout) else layer
-        for layer in setup.network.layers
-    )
-    return replace(setup, network=replace(setup.network, layers=layers))
+    return replace(setup, network=setup.network.with_fields(Dropout, external_mask=False))
 
 
 def traced_examples(job: TraceJob, trace_run: TraceRun, data: ImageData | TextData) -> Examples:
@@ -68,10 +60,9 @@ def traced_examples(job: TraceJob, trace_run: TraceRun, data: ImageData | TextDa
     One batch of images is a partial one, as at the end of an epoch. The batches of a text are equal
     in size, as each row continues its previous window.
     """
-    order = [
-        _permuted(indices, job.seed) if trace_run.perturbation == "batch_order" else indices
-        for indices in example_indices(job, trace_run, data)
-    ]
+    order = example_indices(job, trace_run, data)
+    if trace_run.perturbation == "batch_order":
+        order = [indices[batch_permutation(len(indices), job.seed)] for indices in order]
     if isinstance(data, TextData):
         return TextWindows(np.array(data.train_tokens), job.workload.time_steps, order)
     used = np.unique(np.concatenate(order))
@@ -116,10 +107,6 @@ def _batches(job: TraceJob, data: ImageData | TextData, size: int, steps: int) -
     )
 
 
-def _permuted(indices: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    return np.asarray(indices[batch_permutation(len(indices), seed)])
-
-
 def batch_permutation(examples: int, seed: int) -> NDArray[np.int64]:
     """Return the permutation of the rows of a batch, the same in every step."""
     return np.random.default_rng([seed, examples]).permutation(examples)
@@ -130,10 +117,7 @@ def draw_dropout_masks(
 ) -> Weights:
     """Draw the masks of all dropout layers: zero with the layer's rate, else 1 / (1 - rate).
 
-    Parameters
-    ----------
-    is_permuted
-        Whether the rows of the batch are permuted, and with them the masks.
+    If the rows of the batch are permuted, so are those of the masks.
     """
     masks = {}
     for context in network.layer_contexts:

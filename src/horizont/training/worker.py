@@ -30,12 +30,9 @@ MAX_ERROR_LENGTH = 500
 
 
 def main(argv: list[str]) -> int:
-    """Run the job in a file.
+    """Run the job in a file; return 0, or 2 after a user error.
 
-    Returns
-    -------
-    int
-        0 after success, 2 after a user error; other errors end with a traceback in the log.
+    Other errors end with a traceback in the log.
     """
     exit_with_parent()
     hide_reporting_modules()

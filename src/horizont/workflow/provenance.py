@@ -35,7 +35,6 @@ _COMPARATOR_ONLY = (
     "horizont.training.trace_setup",
     "horizont.training.mutations",
     "horizont.training.defective_trainers",
-    "horizont.training.wrapped_trainer",
     "horizont.config.mutations",
 )
 

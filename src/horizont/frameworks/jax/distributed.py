@@ -42,10 +42,7 @@ SHUTDOWN_TIMEOUT_S = 60
 def join(job: WorkerJob) -> Mesh:
     """Join the other workers, whose coordination service runs in the first one.
 
-    Returns
-    -------
-    Mesh
-        The devices of the workers in the order of their ranks.
+    Return the devices of the workers in the order of their ranks.
     """
     endpoints = job.endpoints.worker
     jax.distributed.initialize(
@@ -92,10 +89,7 @@ class WorkerTrainer(LocalTrainer):
     def to_global(self, arrays: Any, specs: Any) -> Any:
         """Return arrays of the group of which the given ones are the part of this process.
 
-        Parameters
-        ----------
-        specs
-            A tree of specifications, each for all arrays below it.
+        The specifications form a tree, each for all arrays below it.
         """
 
         def convert(spec: P, array: jax.Array) -> jax.Array:

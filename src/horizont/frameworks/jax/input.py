@@ -67,11 +67,6 @@ def to_indices(indices: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(indices, np.int32)
 
 
-def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
-    """Return images with the channels last; texts are unchanged."""
-    return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
-
-
 def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
@@ -83,7 +78,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     if isinstance(data, base.TextWindows):
         windows = map(data.inputs_and_targets, data.order)
         return (to_device((to_indices(inputs), to_indices(targets))) for inputs, targets in windows)
-    images, labels = to_native_layout(data.images), to_indices(data.labels)
+    images, labels = base.to_channels_last(data.images), to_indices(data.labels)
     return (to_device((convert(images[indices]), labels[indices])) for indices in data.order)
 
 
@@ -101,12 +96,12 @@ def file_batches(data: base.ImagesOnDisk, convert: Convert) -> Iterator[Batch]:
         transform = image_transform(convert.normalisation)
 
         def load(indices: NDArray[Any]) -> HostBatch:
-            images = [transform(to_native_layout(read(index[None]))[0]) for index in indices]
+            images = [transform(base.to_channels_last(read(index[None]))[0]) for index in indices]
             return np.stack(images), labels[indices]
     else:
 
         def load(indices: NDArray[Any]) -> HostBatch:
-            return convert(to_native_layout(read(indices))), labels[indices]
+            return convert(base.to_channels_last(read(indices))), labels[indices]
 
     if not data.input.workers:
         yield from (to_device(load(indices)) for indices in data.order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from horizont.networks import layers
 from horizont.networks.network import INPUT, Network
 from horizont.networks.weights import (
     initial_statistics,
-    statistic_shapes,
     to_canonical_gates,
     to_native_gates,
     weight_shapes,
@@ -120,10 +119,6 @@ def _pool(run: ForwardPass, layer: layers.MaxPool, images: jax.Array) -> jax.Arr
     return lax.reduce_window(images, 0.0, lax.add, window, strides, padding) / layer.kernel**2
 
 
-def _upsample(run: ForwardPass, layer: layers.Upsample, images: jax.Array) -> jax.Array:
-    return images.repeat(layer.factor, axis=1).repeat(layer.factor, axis=2)
-
-
 def _batch_norm(run: ForwardPass, layer: layers.BatchNorm, images: jax.Array) -> jax.Array:
     statistics = run.state.statistics
     names = (f"{layer.name}.mean", f"{layer.name}.variance")
@@ -149,10 +144,6 @@ def _dropout(run: ForwardPass, layer: layers.Dropout, values: jax.Array) -> jax.
     return jnp.where(is_drawn, values / (1 - layer.rate), 0)
 
 
-def _activation(run: ForwardPass, layer: layers.Activation, values: jax.Array) -> jax.Array:
-    return jnp.tanh(values) if layer.function == "tanh" else jax.nn.relu(values)
-
-
 def _flatten(run: ForwardPass, layer: layers.Flatten, values: jax.Array) -> jax.Array:
     """Flatten in the order of the layer: the matrix after it keeps its canonical layout."""
     if values.ndim == 4 and layer.order == "chw":
@@ -162,10 +153,6 @@ def _flatten(run: ForwardPass, layer: layers.Flatten, values: jax.Array) -> jax.
 
 def _dense(run: ForwardPass, layer: layers.Dense, values: jax.Array) -> jax.Array:
     return values @ run.weight(layer, "weight").T + run.weight(layer, "bias")
-
-
-def _embedding(run: ForwardPass, layer: layers.Embedding, words: jax.Array) -> jax.Array:
-    return run.weight(layer, "weight")[words]
 
 
 def _lstm(run: ForwardPass, layer: layers.LSTM, values: jax.Array) -> jax.Array:
@@ -190,17 +177,21 @@ def _lstm(run: ForwardPass, layer: layers.LSTM, values: jax.Array) -> jax.Array:
     return outputs.swapaxes(0, 1)
 
 
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
 #: Computes a layer: (pass, layer, inputs...).
 LAYER_FUNCTIONS: Mapping[type[layers.Layer], Callable[..., jax.Array]] = {
     layers.Conv: _convolution,
     layers.MaxPool: _pool,
-    layers.Upsample: _upsample,
+    layers.Upsample: lambda run, layer, images: images.repeat(layer.factor, axis=1).repeat(
+        layer.factor, axis=2
+    ),
     layers.BatchNorm: _batch_norm,
     layers.Dropout: _dropout,
-    layers.Activation: _activation,
+    layers.Activation: lambda run, layer, values: ACTIVATIONS[layer.function](values),
     layers.Flatten: _flatten,
     layers.Dense: _dense,
-    layers.Embedding: _embedding,
+    layers.Embedding: lambda run, layer, words: run.weight(layer, "weight")[words],
     layers.LSTM: _lstm,
     layers.GlobalAveragePool: lambda run, layer, images: images.mean(SIDES),
     layers.Add: lambda run, layer, *values: reduce(jnp.add, values),
@@ -229,24 +220,19 @@ def initial_state(setup: TrainingSetup) -> NetworkState:
 
 def to_canonical(network: Network, arrays: Mapping[str, jax.Array]) -> Weights:
     """Return copies of weights, or of arrays like them, in canonical layout."""
-    # A program returns the entries of a dictionary in the order of their names.
-    copies = {name: to_numpy(arrays[name]) for name in weight_shapes(network)}
     canonical = {
         name: np.ascontiguousarray(value.transpose(3, 2, 0, 1)) if value.ndim == 4 else value
-        for name, value in copies.items()
+        for name, value in to_named(arrays, weight_shapes(network)).items()
     }
     return to_canonical_gates(network, canonical)
 
 
-def named_statistics(network: Network, state: NetworkState) -> Weights:
-    """Return copies of the running statistics, in the order of the layers."""
-    return {name: to_numpy(state.statistics[name]) for name in statistic_shapes(network)}
+def to_named(arrays: Mapping[str, jax.Array], names: Iterable[str]) -> Weights:
+    """Return copies of arrays in the order of the layers.
 
-
-def named_recurrent_state(network: Network, state: NetworkState) -> Weights:
-    """Return copies of the recurrent state, in the order of the layers."""
-    names = network.state_shapes() if state.recurrent else ()
-    return {name: to_numpy(state.recurrent[name]) for name in names}
+    A program returns the entries of a dictionary in the order of their names.
+    """
+    return {name: to_numpy(arrays[name]) for name in names}
 
 
 def to_numpy(array: jax.Array) -> NDArray[Any]:

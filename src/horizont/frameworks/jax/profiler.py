@@ -9,8 +9,8 @@ each operator, without a path; its phases are regions of the thread that calls t
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +20,12 @@ from jax.profiler import ProfileData
 from horizont.frameworks.jax.input import Batch
 from horizont.frameworks.jax.train import LOSS_SCOPE, PHASES, UPDATE_SCOPE, LocalTrainer
 from horizont.frameworks.operators import (
-    LAYER_CLASSES,
+    LAYER_OWNED_CLASSES,
     OperatorCall,
     ProfileError,
+    layer_classes,
     name_classifier,
+    newest_xplane,
     self_times,
 )
 from horizont.networks.network import Network
@@ -46,10 +48,6 @@ CLASSES = (
 )
 
 _class_by_name = name_classifier(CLASSES)
-
-#: Layers to which all their instructions belong, whatever they are.
-_LAYER_OWNED_CLASSES = ("recurrent", "batch norm", "embedding", "dropout", "pooling")
-
 
 #: Classes that the name of an instruction decides, wherever it is.
 _DECISIVE_CLASSES = ("communication", "convolution")
@@ -78,8 +76,7 @@ class ProfiledTrainer(LocalTrainer):
         return loss
 
 
-@dataclass
-class Instruction:
+class Instruction(NamedTuple):
     """An instruction of a compiled program.
 
     Attributes
@@ -118,21 +115,20 @@ def read_program(text: str) -> dict[str, Instruction]:
             numbers = [int(number) for number in size[1].split(",") if number] if size else []
             operands = re.findall(r"%([\w.\-]+)", found["in"])
             program[found["name"]] = Instruction(own_path[1] if own_path else "", numbers, operands)
-    read_by: dict[str, list[str]] = {name: [] for name in program}
-    for name, instruction in program.items():
-        for operand in instruction.operands:
-            read_by.setdefault(operand, []).append(name)
     reads = {name: instruction.operands for name, instruction in program.items()}
-    paths = {}
-    for name, instruction in program.items():
+    read_by: defaultdict[str, list[str]] = defaultdict(list)
+    for name, operands in reads.items():
+        for operand in operands:
+            read_by[operand].append(name)
+
+    def path_of(name: str) -> str:
         path = _nearest_path(name, program, read_by) or _nearest_path(name, program, reads)
         is_copy = _class_by_name(name) == "copy/layout"
-        if not instruction.path and phase_of(path) == "update" and not is_copy:
-            path = _nearest_path(name, program, reads, "backward") or path
-        paths[name] = path
-    for name, path in paths.items():
-        program[name].path = path
-    return program
+        if not program[name].path and phase_of(path) == "update" and not is_copy:
+            return _nearest_path(name, program, reads, "backward") or path
+        return path
+
+    return {name: each._replace(path=path_of(name)) for name, each in program.items()}
 
 
 def _nearest_path(
@@ -168,12 +164,8 @@ def profile_operators(
 ) -> list[OperatorCall]:
     """Run steps under JAX's profiler and return the operator calls.
 
-    Parameters
-    ----------
-    folder
-        For the profiler's own files, which TensorBoard's profile page and XProf read.
-    compiled_step
-        The program that the steps run; None for the eager variant.
+    TensorBoard's profile page and XProf read the files that the profiler writes to the folder. The
+    steps run the program `compiled_step`; those of the eager variant have none.
     """
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # it would record every call of a Python function
@@ -183,7 +175,7 @@ def profile_operators(
     regions = sorted(event for event in events if not event.module)
     calls = sorted(event for event in events if event.module)
     program = read_program(compiled_step.as_text()) if compiled_step is not None else {}
-    kinds = {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
+    kinds = layer_classes(network)
     selves = self_times(
         [(call.thread, call.start_s, call.start_s + call.total_s) for call in calls]
     )
@@ -195,13 +187,9 @@ def profile_operators(
 
 def _events(folder: Path) -> Iterator[Event]:
     """Read the events of all threads that are instructions or phases."""
-    files = sorted(folder.rglob("*.xplane.pb"))
-    if not files:
-        raise ProfileError("JAX's profiler wrote no file")
+    file = str(newest_xplane(folder, "JAX"))
     try:
-        lines = [
-            line for plane in ProfileData.from_file(str(files[-1])).planes for line in plane.lines
-        ]
+        lines = [line for plane in ProfileData.from_file(file).planes for line in plane.lines]
     except (RuntimeError, ValueError) as error:
         raise ProfileError(f"JAX's profile cannot be read: {error}") from error
     for thread, line in enumerate(lines):
@@ -254,23 +242,16 @@ def phase_of(path: str) -> str:
 
 
 def class_of(path: str, name: str, kinds: Mapping[str, str]) -> str:
-    """Return the class of an instruction.
+    """Return the class of an instruction by its path and its name, after the operators in it.
 
-    Parameters
-    ----------
-    path
-        Its path, a part of which is the name of the layer.
-    name
-        Its own name, after the operators in it.
-    kinds
-        Classes of the layers by name.
+    A part of the path is the name of the layer; `kinds` has the classes of the layers by name.
     """
     parts = _path_parts(path)
     by_name = _class_by_name(name)
     layer = next((kinds[part] for part in parts if part in kinds), "")
     if by_name in _DECISIVE_CLASSES:
         return by_name
-    if layer and (layer in _LAYER_OWNED_CLASSES or by_name != "copy/layout"):
+    if layer and (layer in LAYER_OWNED_CLASSES or by_name != "copy/layout"):
         return layer
     return LOSS_SCOPE if LOSS_SCOPE in parts else by_name or layer
 

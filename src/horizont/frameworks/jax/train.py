@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 
 from horizont.frameworks import base
 from horizont.frameworks.jax import model
-from horizont.frameworks.jax.input import (
-    Batch,
-    batches,
-    input_converter,
-    to_native_layout,
-)
+from horizont.frameworks.jax.input import Batch, batches, input_converter
 from horizont.frameworks.jax.model import Arrays, NetworkState
 from horizont.frameworks.jax.optimizer import build_optimizer, slot_values
+from horizont.networks.weights import statistic_shapes
 
 #: Scopes of a training step outside the layers, which identify its parts in a profile.
 LOSS_SCOPE = "loss"
@@ -114,14 +110,11 @@ class LocalTrainer(base.Trainer):
         """Compute the gradients of the weights."""
         with jax.profiler.TraceAnnotation("backward"):
             (gradients,) = backward(jnp.ones_like(loss))
-            return self._apply_gradient_factors(gradients)
-
-    def _apply_gradient_factors(self, gradients: Arrays) -> Arrays:
-        factors = self.setup.gradient_factors
-        return {
-            name: gradient * factors[name] if name in factors else gradient
-            for name, gradient in gradients.items()
-        }
+            factors = self.setup.gradient_factors
+            return {
+                name: gradient * factors[name] if name in factors else gradient
+                for name, gradient in gradients.items()
+            }
 
     def update(
         self, weights: Arrays, optimizer_state: Any, gradients: Arrays
@@ -204,7 +197,7 @@ class LocalTrainer(base.Trainer):
 
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return scores of images or texts."""
-        native = jnp.asarray(self.convert(to_native_layout(inputs)))
+        native = jnp.asarray(self.convert(base.to_channels_last(inputs)))
         self._start_recurrent_state(len(native))
         scores, network = self.score_program(
             self.state.weights, self.state.network, native, self.masks
@@ -229,7 +222,7 @@ class LocalTrainer(base.Trainer):
 
     def running_statistics(self) -> base.Weights:
         """Return the running statistics."""
-        return model.named_statistics(self.setup.network, self.state.network)
+        return model.to_named(self.state.network.statistics, statistic_shapes(self.setup.network))
 
     def optimizer_state(self) -> base.Weights:
         """Return the state of the optimizer."""
@@ -237,7 +230,8 @@ class LocalTrainer(base.Trainer):
 
     def recurrent_state(self) -> base.Weights:
         """Return the state of the recurrent layers."""
-        return model.named_recurrent_state(self.setup.network, self.state.network)
+        state = self.state.network.recurrent
+        return model.to_named(state, self.setup.network.state_shapes()) if state else {}
 
     def set_recurrent_state(self, states: base.Weights) -> None:
         """Set the state of the recurrent layers."""

@@ -41,15 +41,7 @@ DEFAULT_BIGARRAY_BOUND = 1_000_000
 
 
 class RecordingOptimizer(mx.optimizer.Optimizer):
-    """An optimizer that records each of its updates.
-
-    Parameters
-    ----------
-    optimizer
-        The optimizer that updates the weights.
-    weight_names
-        The names of the weights, by their keys.
-    """
+    """An optimizer that records each update of another one, by the names of the weights."""
 
     def __init__(self, optimizer: Any, weight_names: tuple[str, ...]) -> None:
         super().__init__()
@@ -73,13 +65,7 @@ class RecordingOptimizer(mx.optimizer.Optimizer):
 
 
 def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:
-    """Check that no weight is split among servers: a worker does not know where.
-
-    Raises
-    ------
-    UserError
-        If some weight is spread over several servers.
-    """
+    """Check that no weight is split among servers: a worker does not know where."""
     bound = int(os.environ.get("MXNET_KVSTORE_BIGARRAY_BOUND", DEFAULT_BIGARRAY_BOUND))
     largest = max(value.size for value in setup.weights.values())
     if job.run.topology.servers > 1 and largest >= bound:

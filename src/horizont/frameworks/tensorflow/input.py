@@ -50,11 +50,6 @@ def input_converter(setup: base.TrainingSetup) -> Convert:
     return Normaliser(setup.normalisation, setup.dtype)
 
 
-def to_native_layout(inputs: NDArray[Any]) -> NDArray[Any]:
-    """Return images with the channels last; texts are unchanged."""
-    return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if inputs.ndim > 2 else inputs
-
-
 def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     """Return an iterator over the batches, in the order of the data.
 
@@ -66,7 +61,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
     if isinstance(data, base.TextWindows):
         fetch = window_fetcher(tf.constant(data.tokens), data.time_steps)
     else:
-        images = tf.constant(to_native_layout(data.images))
+        images = tf.constant(base.to_channels_last(data.images))
         fetch = fetcher(images, tf.constant(data.labels), convert)
     return iter(limit_threads(dataset.map(lambda start, stop: fetch(flat[start:stop]))))
 
@@ -74,10 +69,7 @@ def batches(data: base.TrainingData, convert: Convert) -> Iterator[Batch]:
 def flatten_order(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
     """Concatenate the orders of all batches, which may differ in length.
 
-    Returns
-    -------
-    tuple
-        The indices, int64, and a data set of the start and stop of each batch in them.
+    Return the indices, int64, and a data set of the start and stop of each batch in them.
     """
     lengths = np.array([len(indices) for indices in order], dtype=np.int64)
     stops = np.cumsum(lengths)
@@ -86,13 +78,7 @@ def flatten_order(order: Sequence[NDArray[Any]]) -> tuple[Any, Any]:
 
 
 def window_fetcher(tokens: Any, time_steps: int) -> Callable[[Any], Batch]:
-    """Return a function that cuts the windows with given starts out of a text.
-
-    Parameters
-    ----------
-    tokens
-        Tensor of int32, (words,).
-    """
+    """Return a function that cuts the windows with given starts out of a text, int32 (words,)."""
     offsets = tf.range(time_steps + 1, dtype=tf.int64)
 
     def fetch(starts: Any) -> Batch:
@@ -105,12 +91,7 @@ def window_fetcher(tokens: Any, time_steps: int) -> Callable[[Any], Batch]:
 def fetcher(images: Any, labels: Any, convert: Convert) -> Callable[[Any], Batch]:
     """Return a function that gathers the examples with given indices.
 
-    Parameters
-    ----------
-    images
-        Tensor of uint8, (examples, height, width, channels).
-    labels
-        Tensor of int64, (examples,).
+    Images are uint8, (examples, height, width, channels), labels int64, (examples,).
     """
 
     def fetch(indices: Any) -> Batch:

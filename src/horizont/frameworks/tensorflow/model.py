@@ -88,12 +88,8 @@ class Model:
     def loss(self, logits: Any, labels: Any) -> Any:
         """Compute the loss of a batch; the loss of a text is the sum over its time steps.
 
-        Parameters
-        ----------
-        logits
-            Scores, (examples, classes) or (examples, time steps, classes).
-        labels
-            Class indices, int64, (examples,) or (examples, time steps).
+        Logits are (examples, classes) or (examples, time steps, classes), labels class indices,
+        int64, (examples,) or (examples, time steps).
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         if len(losses.shape) > 1:
@@ -113,10 +109,7 @@ class Model:
     ) -> tuple[Any, list[Any], list[Any]]:
         """Compute scores in training mode with the given values of the weights.
 
-        Returns
-        -------
-        tuple
-            Scores, recurrent states, and the new values of the non-trainable variables.
+        Return scores, recurrent states, and the new values of the non-trainable variables.
         """
         variables = (id(layout.keras_variable) for layout in self.layouts)
         value_of = dict(zip(variables, values, strict=True))

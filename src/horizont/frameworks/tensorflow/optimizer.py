@@ -49,11 +49,7 @@ class Optimizer:
         """Clip the gradients if configured, and update all weights, on whatever device they are.
 
         A gradient may be `tf.IndexedSlices` without duplicate rows, if the rule is plain SGD.
-
-        Returns
-        -------
-        list
-            Operations to wait for.
+        Return operations to wait for.
         """
         if self.config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.config.clip_norm)

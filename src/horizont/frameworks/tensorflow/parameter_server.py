@@ -48,15 +48,10 @@ def write_order(job: WorkerJob) -> None:
 
 
 def remote_dataset(job: WorkerJob, convert: Convert) -> Any:
-    """Return the input pipeline of the worker on which it runs.
+    """Return the input pipeline of the worker on which it runs: rank, inputs and labels.
 
     A worker that is faster than the others runs more than its share of the steps; it then repeats
     its order.
-
-    Returns
-    -------
-    tf.data.Dataset
-        Elements are (rank, inputs, labels).
     """
     if read_description(job.data_folder).kind == "text":
         tokens = _read_array(job.data_folder / "train_tokens.npy")
@@ -97,10 +92,8 @@ def remote_steps(reports: Sequence[Any]) -> list[RemoteStep]:
     delay until the coordinator schedules the next step is part of the step, outside its phases. The
     first step of a segment begins when the worker starts it.
 
-    Parameters
-    ----------
-    reports
-        Rank, loss, and the times in seconds: start and end, or start and the end of each stage.
+    A report is rank, loss, and the times in seconds: start and end, or start and the end of each
+    stage.
     """
     steps = []
     previous_end_s: dict[int, float] = {}
@@ -190,10 +183,7 @@ class ParameterServerCoordinator(Coordinator):
     def _step(self, iterator: Any) -> Any:
         """Run a step on the worker that executes it.
 
-        Returns
-        -------
-        tensor
-            Rank, loss, and the wall clock at start and end, float64.
+        Return rank, loss, and the wall clock at start and end as one tensor, float64.
         """
         start = tf.timestamp()
         with tf.control_dependencies([start]):
@@ -215,11 +205,8 @@ class ParameterServerCoordinator(Coordinator):
     def _instrumented_step(self, iterator: Any) -> Any:
         """Run the same step, each pass after the end of the previous stage.
 
-        Returns
-        -------
-        tensor
-            Rank, loss, and the wall clock at the start and at the end of each of
-            `INSTRUMENTED_STAGES`, float64.
+        Return rank, loss, and the wall clock at the start and at the end of each of
+        `INSTRUMENTED_STAGES`.
         """
         times = [tf.timestamp()]
         with after_last_timestamp(times):

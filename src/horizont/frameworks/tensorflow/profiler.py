@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from horizont.frameworks.operators import (
-    LAYER_CLASSES,
+    LAYER_OWNED_CLASSES,
     OperatorCall,
-    ProfileError,
+    layer_classes,
     name_classifier,
+    newest_xplane,
     self_times,
 )
 from horizont.frameworks.tensorflow.model import GRADIENTS_SCOPE, LOSS_SCOPE, UPDATE_SCOPE
@@ -57,22 +58,14 @@ _OVERRIDING_CLASSES = {
     "activation": ("fully connected",),
 }
 
-#: Layers to which all their operators belong, whatever their type.
-_LAYER_OWNED_CLASSES = ("recurrent", "batch norm", "embedding", "dropout", "pooling")
-
 
 def profile_operators(
     run_steps: Callable[[], None], folder: Path, network: Network, graph: Any
 ) -> list[OperatorCall]:
     """Run steps under TensorFlow's profiler and return the operator calls.
 
-    Parameters
-    ----------
-    folder
-        For the profiler's own files, which TensorBoard's profile page reads.
-    graph
-        The graph that the steps run, which contains the shapes that the profiler lacks; None
-        without a graph.
+    TensorBoard's profile page reads the files that the profiler writes to the folder. The graph of
+    the steps, if they have one, contains the shapes that the profiler lacks.
     """
     tf.profiler.experimental.start(str(folder))
     try:
@@ -86,7 +79,7 @@ def profile_operators(
         phases = [phase_of(call.node) for call in calls]
     else:
         phases = phases_in_order([call.kind for call in calls])
-    kinds = {layer.name: LAYER_CLASSES[type(layer).__name__] for layer in network.layers}
+    kinds = layer_classes(network)
     nodes = {node.name: node for node in graph.get_operations()} if graph is not None else {}
     return [
         OperatorCall(
@@ -134,11 +127,8 @@ def _calls(folder: Path) -> Iterator[Call]:
     """Read the calls of all threads, each thread in order of time."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    files = sorted(folder.rglob("*.xplane.pb"))
-    if not files:
-        raise ProfileError("TensorFlow's profiler wrote no file")
     space = xplane_pb2.XSpace()
-    space.ParseFromString(files[-1].read_bytes())
+    space.ParseFromString(newest_xplane(folder, "TensorFlow").read_bytes())
     for plane in space.planes:
         if plane.name == "/host:CPU":
             yield from _plane_calls(plane)
@@ -193,22 +183,15 @@ def phase_of(node: str) -> str:
 
 
 def class_of(node: str, kind: str, kinds: Mapping[str, str]) -> str:
-    """Return the class of an operator.
+    """Return the class of an operator by its path in the graph, and its type.
 
-    Parameters
-    ----------
-    node
-        Its path in the graph, a part of which Keras names after the layer.
-    kind
-        Its type.
-    kinds
-        Classes of the layers by name.
+    Keras names a part of the path after the layer; `kinds` has the classes of the layers by name.
     """
     parts = _path_parts(node)
     by_type = _class_by_type(kind)
     layer = next((kinds[part] for part in parts if part in kinds), "")
     overrides = by_type == "copy/layout" or by_type in _OVERRIDING_CLASSES.get(layer, ())
-    if layer in _LAYER_OWNED_CLASSES or (layer and by_type in _GENERIC_CLASSES and not overrides):
+    if layer in LAYER_OWNED_CLASSES or (layer and by_type in _GENERIC_CLASSES and not overrides):
         return layer
     if not layer and by_type in ("element-wise", "copy/layout", "") and LOSS_SCOPE in parts:
         return "loss"

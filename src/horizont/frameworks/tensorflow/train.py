@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from horizont.frameworks import base
 from horizont.frameworks.tensorflow import model
-from horizont.frameworks.tensorflow.input import Batch, batches, input_converter, to_native_layout
+from horizont.frameworks.tensorflow.input import Batch, batches, input_converter
 from horizont.frameworks.tensorflow.layers import RecurrentState
 from horizont.frameworks.tensorflow.optimizer import Optimizer
 
@@ -145,10 +145,7 @@ class LocalTrainer(base.Trainer):
     def train_with_timestamps(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         """Run one training step, each stage after the end of the previous one.
 
-        Returns
-        -------
-        tuple
-            The loss, and the wall clock at the end of each stage: (stages,) seconds.
+        Return the loss, and the wall clock at the end of each stage: (stages,) seconds.
         """
         with tf.GradientTape() as tape:
             loss = self.forward_function(inputs, labels)
@@ -198,7 +195,7 @@ class LocalTrainer(base.Trainer):
 
     def predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return scores of images or texts."""
-        native = self.convert(to_native_layout(inputs))
+        native = self.convert(base.to_channels_last(inputs))
         scores: NDArray[Any] = self.compiled_scores(native).numpy()
         return scores
 

@@ -22,10 +22,7 @@ ATEN = torch.ops.aten
 def max_pool(images: torch.Tensor, window: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Pool (examples, channels, height, width); return the indices of the maxima, too.
 
-    Parameters
-    ----------
-    window
-        Kernel, stride and padding.
+    The window is kernel, stride and padding.
     """
     pooled, indices = ATEN.max_pool2d_with_indices(images, *_square_sizes(window))
     return pooled, indices

@@ -173,12 +173,8 @@ def batches(
     """Return an iterator over the batches, in the order of the data.
 
     With files, worker processes start when the first batch is requested, and end when the iterator
-    is closed.
-
-    Parameters
-    ----------
-    pin_memory
-        Whether batches are in page-locked memory, from which a GPU copies while this process runs.
+    is closed. With `pin_memory` batches are in page-locked memory, from which a GPU copies while
+    this process runs.
     """
     dataset: Dataset[Any]
     pipeline = InputPipeline()

@@ -90,7 +90,7 @@ def kernel_calls(events: Sequence[Any]) -> list[OperatorCall]:
 
 def operator_calls(events: Sequence[Any]) -> list[OperatorCall]:
     """Return a call for each event of the CPU, given in the order of their starts."""
-    chains = [list(_callers(event)) for event in events]
+    chains = [[caller.name for caller in _callers(event)] for event in events]
     phases = phases_of(chains)
     forward = {
         event.sequence_nr: chain
@@ -100,10 +100,8 @@ def operator_calls(events: Sequence[Any]) -> list[OperatorCall]:
     calls = []
     for event, chain, phase in zip(events, chains, phases, strict=True):
         operator_class = class_of(chain)
-        if (
-            phase == "backward"
-            and class_of(forward.get(_sequence_number(event), [])) == "recurrent"
-        ):
+        forward_chain = forward.get(_sequence_number(event), []) if phase == "backward" else []
+        if class_of(forward_chain) == "recurrent":
             operator_class = "recurrent"  # as the whole backward pass of an LSTM
         calls.append(
             OperatorCall(
@@ -124,10 +122,10 @@ def _is_backward(name: str) -> bool:
     return "evaluate_function" in name
 
 
-def _callers(event: Any) -> Iterator[str]:
-    """Yield the names of a call and of its callers, from the inside out."""
+def _callers(event: Any) -> Iterator[Any]:
+    """Yield a call and its callers, from the inside out."""
     while event is not None:
-        yield event.name
+        yield event
         event = event.cpu_parent
 
 
@@ -151,11 +149,8 @@ def phases_of(chains: Sequence[Sequence[str]]) -> list[str]:
 
 def _sequence_number(event: Any) -> int:
     """Return the number that a backward call shares with its forward call; -1 without one."""
-    while event is not None:
-        if _is_backward(event.name):
-            return int(event.sequence_nr)
-        event = event.cpu_parent
-    return -1
+    numbers = (int(call.sequence_nr) for call in _callers(event) if _is_backward(call.name))
+    return next(numbers, -1)
 
 
 def class_of(chain: list[str]) -> str:

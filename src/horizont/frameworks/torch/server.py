@@ -103,10 +103,7 @@ class GradientReceiver:
     def receive(self) -> int:
         """Wait for the next gradient and return the rank of its worker.
 
-        Raises
-        ------
-        RuntimeError
-            If a worker is lost.
+        If a worker is lost, raise the error that its thread met.
         """
         arrived = self._arrived.get()
         if isinstance(arrived, BaseException):
