@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -291,6 +292,9 @@ def test_certificates_are_packed_and_checked(measured: Paths) -> None:
     assert "LeNet-5 on CIFAR-10" in margin_figure([certificate]).svg()
     packed.write_bytes(content[:-9])
     with pytest.raises(UserError, match="intact certificate"):
+        reference_certificates(measured)
+    packed.write_bytes(gzip.compress(b'{"format": 0}'))
+    with pytest.raises(UserError, match=f"{packed}: format: 0"):
         reference_certificates(measured)
 
 
