@@ -46,7 +46,10 @@ class RepeatedBlocks:
         """Execute the runs of a block that have no record yet, and open all records."""
         if all(map(self.is_complete, runs)):
             return self._execute_runs(runs)
-        records = self._execute_between_anchors(runs) if self.anchor else self._execute_runs(runs)
+        if self.anchor is None:
+            records = self._execute_runs(runs)
+        else:
+            records = self._execute_between_anchors(runs, self.anchor)
         disturbed = [record for record in records if record.result.disturbed]
         disturbed = [record for record in disturbed if not self._is_superseded(record)]
         if not disturbed:
@@ -57,18 +60,17 @@ class RepeatedBlocks:
     def _execute_runs(self, runs: Sequence[Run]) -> list[Record]:
         return [self.execute(run, self.store) for run in runs]
 
-    def _execute_between_anchors(self, runs: Sequence[Run]) -> list[Record]:
+    def _execute_between_anchors(self, runs: Sequence[Run], anchor: Anchor) -> list[Record]:
         """Execute a block between two anchors; once more if it drifted."""
-        assert self.anchor is not None
-        records, anchors = self._execute_once(runs, self.anchor)
+        records, anchors = self._execute_once(runs, anchor)
         drift = _drift(anchors)
-        if abs(drift) <= self.anchor.max_drift or any(map(self._is_superseded, records)):
+        if abs(drift) <= anchor.max_drift or any(map(self._is_superseded, records)):
             return records
         reason = f"block {runs[0].block + 1} drifted by {drift:+.1%} and is repeated"
         self._supersede(records, runs, reason)
-        for anchor in anchors:  # those of other blocks remain
-            shutil.rmtree(anchor.folder)
-        return self._execute_once(runs, self.anchor)[0]
+        for record in anchors:  # those of other blocks remain
+            shutil.rmtree(record.folder)
+        return self._execute_once(runs, anchor)[0]
 
     def _execute_once(
         self, runs: Sequence[Run], anchor: Anchor
