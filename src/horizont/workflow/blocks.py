@@ -128,4 +128,4 @@ def _drift(anchors: Sequence[Record]) -> float:
         return 0.0
     tables = [anchor.steps().to_pandas() for anchor in anchors]
     before_s, *after_s = (t.loc[t["kind"] == "timed", "step_s"].median() for t in tables)
-    return min((step_s / before_s - 1 for step_s in after_s), key=abs)
+    return float(min((step_s / before_s - 1 for step_s in after_s), key=abs))

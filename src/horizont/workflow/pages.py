@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from horizont.config.base import parse_config
 from horizont.config.study import read_study
 from horizont.data.prepared import DatasetDescription, read_description
+from horizont.records.record import Record
 from horizont.reporting.page import ExperimentPage
 from horizont.workflow.measure import load_records, run_experiment
 from horizont.workflow.paths import study_paths
@@ -25,6 +28,7 @@ def open_page(
         Execute nothing, and refuse an experiment some of whose runs have no record.
     """
     paths = study_paths()
+    records: Sequence[Record]
     if reference:
         pack, study = open_pack(experiment, paths)
         name = study.workload(workload).dataset
