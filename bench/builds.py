@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.loops import compare
-from horizont.config.system import DEFAULT, all_systems, has_compiler, parse_system
+from horizont.config.system import DEFAULT, all_systems, has_compiler, parse_system, qualified_name
 
 NETWORKS = ("lenet5", "resnet18")
 
@@ -17,7 +17,8 @@ def run() -> None:
         if "cpu" not in system.devices:
             continue
         if system.variant_info.needs_compiler and not has_compiler():
-            print(f"  {system.framework_variant:<12} skipped: no C++ compiler")
+            trainer = qualified_name(system.framework, system.variant)
+            print(f"  {trainer:<12} skipped: no C++ compiler")
             continue
         for network in NETWORKS:
             compare(system.framework, network, variant=system.variant)

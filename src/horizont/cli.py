@@ -134,16 +134,13 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan of each run")] = False,
 ) -> int:
     """Execute the runs of an experiment that have no record yet."""
+    from horizont.workflow.experiment import print_plans, run_on_workloads
     from horizont.workflow.progress import forwarded_progress
 
     if dry_run:
-        from horizont.workflow.experiment import print_plans
-
         print_plans(experiment, workload, study_paths())
         return 0
     with forwarded_progress():
-        from horizont.workflow.experiment import run_on_workloads
-
         records = run_on_workloads(experiment, workload, study_paths())
     return FAILED if any(record.failed_unexpectedly for record in records) else 0
 

@@ -228,7 +228,7 @@ def test_a_build_can_be_measured(values: dict[str, Any]) -> None:
     values["experiments"]["local"]["systems"] = ["pytorch/local", "pytorch/local+channels_last"]
     study = parse_config(Study, values)
     runs = list(study.runs("local", "lenet5-cifar10"))
-    assert {run.system.framework_variant for run in runs} == {"pytorch", "pytorch+channels_last"}
+    assert {run.trainer_name for run in runs} == {"pytorch", "pytorch+channels_last"}
     assert len({run_key(run, {}) for run in runs}) == len(runs)
 
 

@@ -158,7 +158,7 @@ def test_an_experiment_is_yaml_alone(study: Paths) -> None:
     stages = run("dvc", "stage", "list", "--name-only", root=study.root)
     assert {"experiment@toys", "views@toys"} <= set(stages.stdout.split()), stages.stderr
     for workload in WORKLOADS:
-        assert "toy" in study.experiment_page("toys", workload).read_text(encoding="utf-8")
+        assert "toy" in study.page("toys", workload).read_text(encoding="utf-8")
 
 
 def test_a_figure_is_a_function_and_a_cell(study: Paths) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -199,11 +200,11 @@ def test_pages_of_the_reference_need_its_pack_only(measured: Paths) -> None:
     assert not measured.metrics("local").exists()
     study = read_study(measured.params)
     pages = [path for _, path in planned_pages(study, measured)]
-    own = measured.reference_page("local", WORKLOAD)
+    own = measured.page("local", WORKLOAD, reference=True)
     executed = measured.executed_notebooks
     order = [executed / "certificates.ipynb", own, executed / "your-run.ipynb"]
     assert sorted(order, key=pages.index) == order
-    assert measured.reference_page("local", WORKLOAD, "verdicts") in pages
+    assert measured.page("local", WORKLOAD, "verdicts", reference=True) in pages
     assert page_sources(study, measured)[own.stem] == "reports/reference/local"
     shutil.rmtree(measured.reference)
     assert not [path for _, path in planned_pages(study, measured) if "reference" in path.stem]
@@ -292,6 +293,9 @@ def test_certificates_are_packed_and_checked(measured: Paths) -> None:
     packed.write_bytes(content[:-9])
     with pytest.raises(UserError, match="intact certificate"):
         reference_certificates(measured)
+    packed.write_bytes(gzip.compress(b'{"format": 0}'))
+    with pytest.raises(UserError, match=f"{packed}: format: 0"):
+        reference_certificates(measured)
 
 
 def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
@@ -306,7 +310,7 @@ def test_notebooks_are_executed_on_packed_records(measured: Paths) -> None:
     nbformat.write(notebook, path)
     assert main(["experiment", "local", "--reference"]) == 0
     (executed,) = measured.reference_pages.rglob("*.ipynb")
-    assert executed == measured.reference_page("local", WORKLOAD)
+    assert executed == measured.page("local", WORKLOAD, reference=True)
     assert "LeNet-5 on CIFAR-10 (synthetic stand-in)" in executed.read_text()
     assert not measured.all_records.exists()
     assert list(measured.executed_notebooks.iterdir()) == [measured.reference_pages]

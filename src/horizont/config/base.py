@@ -14,16 +14,11 @@ Model = TypeVar("Model", bound="ConfigModel")
 
 
 class ConfigModel(BaseModel):
-    """An immutable model that accepts no unknown keys.
-
-    Attributes
-    ----------
-    RENAMED
-        Keys of earlier versions, each with the key that replaced it.
-    """
+    """An immutable model that accepts no unknown keys."""
 
     model_config = ConfigDict(frozen=True)
 
+    #: Keys of earlier versions, each with the key that replaced it.
     RENAMED: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="before")
@@ -59,15 +54,7 @@ def error_context(field: str) -> Iterator[None]:
 def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Model:
     """Build a model from plain values, such as those of a YAML or JSON file.
 
-    Parameters
-    ----------
-    field_prefix
-        The path of `values` in its file, put before the field in messages.
-
-    Raises
-    ------
-    UserError
-        With the path of the first wrong field, its value, and what is allowed.
+    The message for a wrong field has its path after `field_prefix`, the path of `values`.
     """
     try:
         return model.model_validate(values)

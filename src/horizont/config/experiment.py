@@ -12,13 +12,7 @@ from pydantic import Field, model_validator
 from horizont.config.base import ConfigModel, error_context, parse_config
 from horizont.config.faults import FaultSpec, applies_to, check_fault
 from horizont.config.input import InputPipeline, check_input_pipeline, supports_input
-from horizont.config.run import (
-    Evaluation,
-    RecordedUpdates,
-    StepCounts,
-    check_batch,
-    check_settings,
-)
+from horizont.config.run import Evaluation, RecordedUpdates, StepCounts, check_batch, check_settings
 from horizont.config.system import GradientExchange, System, parse_system
 from horizont.config.topology import MAX_SERVERS, Placement, Topology
 from horizont.errors import UserError
@@ -47,12 +41,7 @@ Sweep = dict[str, tuple[Any, ...]]
 class Overrides(ConfigModel):
     """Settings of an experiment for one of its workloads, in the place of its own.
 
-    Attributes
-    ----------
-    global_batch, local_batch
-        Either replaces both of the experiment.
-    sweep
-        Replaces the values of the settings that it names.
+    Either batch replaces both of the experiment; `sweep` replaces the settings that it names.
     """
 
     systems: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -66,49 +55,17 @@ class Overrides(ConfigModel):
 
 
 class ServerLayout(ConfigModel):
-    """How many servers some systems have, and where.
-
-    Attributes
-    ----------
-    servers
-        A number, or `each`: as many as workers.
-    """
+    """How many servers some systems have, and where; `each`: as many as workers."""
 
     servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | Literal["each"] = 1
     placement: Placement = "colocated"
 
 
 class Experiment(ConfigModel):
-    """A set of systems run on every workload, in randomised blocks.
+    """A set of systems run on every workload, in randomised blocks; see ``docs/settings.md``.
 
-    Attributes
-    ----------
-    title
-        Heading of its pages; by default its name.
-    global_batch, local_batch
-        Examples of a step, of all workers or of each; one of them, unless the sweep has it.
-    server_layouts
-        By pattern of system names, such as ``*/async/*``: another number of servers and placement
-        than in the topology. The first pattern that fits applies.
-    seed_per_block
-        Whether each block has a seed of its own, and with it other initial weights and another
-        order of the examples; otherwise all blocks repeat the same training.
-    anchored
-        Whether blocks are executed between two anchor runs, if the study has an anchor; of no use
-        where no time is compared.
-    sweep
-        Values of settings of the topology, of `global_batch` or `local_batch`, of the workload's
-        `learning_rate` or `initial_limit`, or of `input`; every combination is run. A
-        single-process system in a multi-worker experiment is run with the batch of one worker, as
-        the baseline; a reader of files only by the systems of its framework.
-    overrides
-        By workload.
-    faults
-        Each is injected in a run of its own, into every system that has the target.
-    views
-        Further pages to be made about its runs.
-    record_updates, stall_timeout_s
-        See :class:`horizont.config.run.Run`; updates are recorded where a system can.
+    The first pattern of `server_layouts` that fits a system applies. `overrides` are by workload.
+    Without `seed_per_block`, all blocks repeat the same training.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -187,7 +144,15 @@ class Experiment(ConfigModel):
         A system without servers gets none. A single-process system in a multi-worker experiment
         runs the batch of one worker, as the baseline.
         """
-        topology = self._topology_at(point, system)
+        swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
+        fields = {**self.topology.model_dump(), **swept}
+        layouts = self.server_layouts.items()
+        layout = next((one for pattern, one in layouts if fnmatchcase(system.name, pattern)), None)
+        if layout is not None:
+            each = layout.servers == "each"
+            fields["servers"] = fields["workers"] if each else layout.servers
+            fields["placement"] = layout.placement
+        topology = Topology.model_validate(fields)
         workers = topology.workers
         batch = point.get("global_batch", self.global_batch)
         local_batch = point.get("local_batch", self.local_batch if batch is None else None)
@@ -203,18 +168,6 @@ class Experiment(ConfigModel):
             changes |= {"workers": 1, "hosts": 0, "addresses": topology.addresses[:1]}
         return Topology.model_validate({**topology.model_dump(), **changes}), batch
 
-    def _topology_at(self, point: Mapping[str, Any], system: System) -> Topology:
-        """Return the topology at a sweep point, with the server layout of a system."""
-        swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
-        fields = {**self.topology.model_dump(), **swept}
-        for pattern, layout in self.server_layouts.items():
-            if fnmatchcase(system.name, pattern):
-                each = layout.servers == "each"
-                fields["servers"] = fields["workers"] if each else layout.servers
-                fields["placement"] = layout.placement
-                break
-        return Topology.model_validate(fields)
-
     @model_validator(mode="after")
     def _check_consistency(self) -> Experiment:
         for workload in self.overrides:
@@ -228,13 +181,21 @@ class Experiment(ConfigModel):
 
     def _check_on_workload(self) -> None:
         """Refuse impossible settings; overrides are already applied."""
-        self._check_batch()
-        systems = [parse_system(name) for name in self.systems]
         workers = self.topology.workers
+        is_swept = any(name in self.sweep for name in BATCH_FIELDS)
+        if not is_swept and self.global_batch is None and self.local_batch is None:
+            raise UserError("global_batch", None, "an integer here or in local_batch")
+        if self.global_batch is not None and "workers" not in self.sweep:
+            local_batch = self.global_batch // workers
+            if self.local_batch not in (None, local_batch):
+                allowed = f"global_batch / workers = {local_batch}"
+                raise UserError("local_batch", self.local_batch, allowed)
+        systems = [parse_system(name) for name in self.systems]
         if workers > 1 and all(system.is_local for system in systems):
             raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
         for system in systems:
-            self._check_runs(system)
+            for fields in self._fields_at_points(system):
+                self._check_run(system, fields)
 
     def _check_kind(self) -> None:
         """Refuse a kind whose notebook could not show the runs."""
@@ -251,28 +212,16 @@ class Experiment(ConfigModel):
             why = f"{name} is {'given' if is_given else 'missing'}"
             raise UserError("kind", self.kind, f"{fitting}, since {why}")
 
-    def _check_batch(self) -> None:
-        is_swept = any(name in self.sweep for name in BATCH_FIELDS)
-        if not is_swept and self.global_batch is None and self.local_batch is None:
-            raise UserError("global_batch", None, "an integer here or in local_batch")
-        if self.global_batch is not None and "workers" not in self.sweep:
-            local_batch = self.global_batch // self.topology.workers
-            if self.local_batch not in (None, local_batch):
-                allowed = f"global_batch / workers = {local_batch}"
-                raise UserError("local_batch", self.local_batch, allowed)
-
-    def _check_runs(self, system: System) -> None:
-        """Refuse settings and faults that are impossible at one of the sweep points."""
-        steps = self.steps
-        for fields in self._fields_at_points(system):
-            topology, batch = fields["topology"], fields["global_batch"]
-            with error_context("sweep.input"):
-                check_input_pipeline(system, fields["input"])
-            check_settings(system, topology, batch, steps, self.gradient_exchange)
-            for number, fault in enumerate(self.faults):
-                if applies_to(fault, system):
-                    with error_context(f"faults.{number}"):
-                        check_fault(fault, system, topology, steps.total)
+    def _check_run(self, system: System, fields: Mapping[str, Any]) -> None:
+        """Refuse settings and faults that are impossible at a sweep point."""
+        topology, batch = fields["topology"], fields["global_batch"]
+        with error_context("sweep.input"):
+            check_input_pipeline(system, fields["input"])
+        check_settings(system, topology, batch, self.steps, self.gradient_exchange)
+        for number, fault in enumerate(self.faults):
+            if applies_to(fault, system):
+                with error_context(f"faults.{number}"):
+                    check_fault(fault, system, topology, self.steps.total)
 
     def _check_unused(self) -> None:
         """Refuse a fault, a server layout and a reader of files that no system has."""

@@ -35,20 +35,7 @@ PAST_PARTICIPLE: dict[FaultKind, str] = {
 class FaultSpec(ConfigModel):
     """A fault and the process of a run that it is injected into.
 
-    Attributes
-    ----------
-    kind
-        `kill`: SIGKILL. `pause`: SIGSTOP, so that the process exists but does not respond.
-        `throttle`: scheduled for a fraction of the time only. `disconnect`: without its network.
-        `restart`: killed, and started again.
-    at_step
-        When the target has made so many steps; for a process that counts none, when the slowest
-        worker has.
-    duration_s
-        By default the fault lasts until the end of the run. Of `restart`: the seconds between
-        the kill and the new start.
-    cpu_fraction
-        Of `throttle`: the fraction of the time in which the process may run.
+    Its settings are those of ``docs/settings.md``. A paused process exists but does not respond.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

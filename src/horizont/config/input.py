@@ -13,23 +13,12 @@ from horizont.errors import UserError
 
 
 class InputPipeline(ConfigModel):
-    """How examples reach the training loop.
+    """How examples reach the training loop; see ``docs/settings.md``.
 
     Attributes
     ----------
-    source
-        `memory`: all examples are in memory before training starts. `files`: they are read from
-        files in the format of their official archives, unpacked.
-    reader
-        A name of `READERS`; by default the first one of the framework.
-    cache
-        Whether decoded examples stay in memory.
-    workers
-        Processes or threads that read besides the training process.
     prefetch
         Batches that are prefetched; by each worker, if the workers are processes.
-    shards
-        Equal parts of the training set, of which only the first is read.
     page_cache
         `cold`: the files are evicted from the page cache before the pipeline is measured, and
         again before training.

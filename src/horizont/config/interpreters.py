@@ -19,7 +19,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from horizont.config.base import ConfigModel
+from horizont.config.base import ConfigModel, Model
 from horizont.config.framework import FrameworkInfo
 from horizont.errors import UserError
 
@@ -35,42 +35,21 @@ VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 #: By default CUDA numbers the devices from the fastest one on.
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
-DEVICE_QUERY_TIMEOUT_S = 120.0
+QUERY_TIMEOUT_S = 120.0
 
 
 class Interpreter(ConfigModel):
-    """An interpreter and its environment.
-
-    Attributes
-    ----------
-    python
-        Its version.
-    packages
-        Versions of a framework and of `COMMON_PACKAGES`, as far as they are installed.
-    """
+    """The version of an interpreter, and those of a framework and of `COMMON_PACKAGES`."""
 
     python: str
     packages: dict[str, str]
 
 
 class CudaDevices(ConfigModel):
-    """The CUDA devices of an environment.
-
-    Attributes
-    ----------
-    names
-        Model of each device, by its number.
-    cuda
-        The version of CUDA that the framework was built with.
-    """
+    """The models of the CUDA devices by number, and the CUDA that the framework was built with."""
 
     names: tuple[str, ...] = ()
     cuda: str = ""
-
-
-def variable_name(framework: str) -> str:
-    """Return the environment variable that names the interpreter of a framework."""
-    return f"HORIZONT_{framework.upper()}_PYTHON"
 
 
 def environment_folder(framework: str) -> Path:
@@ -79,16 +58,10 @@ def environment_folder(framework: str) -> Path:
 
 
 def interpreter_path(framework: str, info: FrameworkInfo) -> str:
-    """Return the path of the interpreter of a framework.
-
-    Raises
-    ------
-    UserError
-        If the variable names no executable file.
-    """
+    """Return the path of the interpreter of a framework; refuse a variable that names none."""
     if info.python:
         return os.path.expanduser(info.python)
-    variable = variable_name(framework)
+    variable = f"HORIZONT_{framework.upper()}_PYTHON"
     if named := os.environ.get(variable):
         path = os.path.abspath(os.path.expanduser(named))
         if not os.path.isfile(path) or not os.access(path, os.X_OK):
@@ -116,11 +89,7 @@ def query_interpreter(executable: str, distributions: tuple[str, ...]) -> Interp
     # The source is passed, as the other environment may lack what this module imports.
     source = inspect.getsource(_installed)
     program = f"import json\n{source}\nprint(json.dumps(_installed({names})))"
-    try:
-        done = subprocess.run([executable, "-c", program], capture_output=True, check=True)
-        return Interpreter.model_validate_json(done.stdout)
-    except (OSError, subprocess.CalledProcessError, ValueError):
-        return None
+    return _query(executable, program, Interpreter)
 
 
 @cache  # nor is a device added
@@ -130,17 +99,22 @@ def query_devices(executable: str, program: str) -> CudaDevices:
     The program loads a framework, which takes seconds; it is run only for a device that is asked
     for. It sees the devices that this process may use, numbered by their PCI bus as for NVML.
     """
+    return _query(executable, program, CudaDevices) or CudaDevices()
+
+
+def _query(executable: str, program: str, model: type[Model]) -> Model | None:
+    """Parse the last line that a program prints, as JSON; None if it fails."""
     try:
         done = subprocess.run(
             [executable, "-c", program],
             capture_output=True,
             check=True,
-            timeout=DEVICE_QUERY_TIMEOUT_S,
+            timeout=QUERY_TIMEOUT_S,
             env={**os.environ, **DEVICE_ORDER},
         )
-        return CudaDevices.model_validate_json(done.stdout.splitlines()[-1])
+        return model.model_validate_json(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return CudaDevices()
+        return None
 
 
 def visible_device(number: int) -> str:

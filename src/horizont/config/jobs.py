@@ -38,8 +38,6 @@ class WorkerJob(ConfigModel):
         steps.parquet, summary.json and, if requested, weights.npz there.
     progress
         The file of the memory-mapped step counter.
-    files_folder
-        The data set in its official format, if the input pipeline reads files.
     start_barrier
         A file that the launcher creates when all processes have warmed up and the CPU quotas
         apply; timed steps wait for it. None if there is nothing to wait for.
@@ -89,13 +87,7 @@ SHORT_TRACE_STEPS = 5
 
 
 class TraceRun(ConfigModel):
-    """One short training whose tensors the comparator records.
-
-    Attributes
-    ----------
-    mutation
-        The name of a seeded defect.
-    """
+    """One short training whose tensors the comparator records; `mutation` is a seeded defect."""
 
     dtype: Literal["float32", "float64"]
     perturbation: Perturbation = "none"
@@ -115,18 +107,14 @@ class TraceRun(ConfigModel):
 
 
 class TraceJob(ConfigModel):
-    """The work of one process of the comparator.
+    """The work of one process of the comparator: some trainings, one after the other.
 
     Attributes
     ----------
-    runs
-        Trainings, one after the other; each writes a file to `folder`.
     at_steps
         Steps after which the weights are recorded.
-    timed_batches
-        The batch sizes of the study's runs.
-    learning_rates
-        Those of the study's runs, except that of the workload.
+    timed_batches, learning_rates
+        Those of the study's runs, except the learning rate of the workload.
     longest_run
         The steps of the study's longest run, if float64 trainings shall be as long.
     """

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, error_context
 from horizont.config.faults import FaultSpec, check_fault
-from horizont.config.framework import Device
 from horizont.config.input import InputPipeline, check_input_pipeline
 from horizont.config.system import SYSTEMS, GradientExchange, System, trainer_name
 from horizont.config.topology import Topology
@@ -23,12 +22,7 @@ class StepCounts(ConfigModel):
     Timed steps give the training speed: the clock is read after loading and at the end of a step,
     nowhere else. Instrumented steps read it between the phases, too, which may slow them down, so
     both are reported. Profiled steps run under the profiler of the framework, in single-process
-    systems only.
-
-    Attributes
-    ----------
-    input_batches
-        Batches read from the input pipeline alone, before the first step.
+    systems only. Input batches are read from the input pipeline alone, before the first step.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"bare": "timed", "drained": "input_batches"}
@@ -51,17 +45,7 @@ class StepCounts(ConfigModel):
 
 
 class Evaluation(ConfigModel):
-    """When the network is evaluated, and on how much.
-
-    Attributes
-    ----------
-    examples
-        Examples of the test set; 0 evaluates nothing. At the evaluations during training, images
-        of the training set, too.
-    every
-        Timed steps between two evaluations; 0 evaluates at the end only. The weights are copied
-        between two steps and evaluated after training.
-    """
+    """When the network is evaluated, and on how many examples; see ``docs/settings.md``."""
 
     examples: int = Field(default=0, ge=0)
     every: int = Field(default=0, ge=0)
@@ -146,12 +130,6 @@ def check_batch(global_batch: int, workers: int) -> None:
         raise UserError("global_batch", global_batch, f"a multiple of the {workers} workers")
 
 
-def check_device(system: System, device: Device) -> None:
-    """Refuse a device on which a system, or its variant, does not run."""
-    if device not in system.devices:
-        raise UserError("topology.device", device, f"{', '.join(system.devices)} for {system.name}")
-
-
 def check_settings(
     system: System,
     topology: Topology,
@@ -162,7 +140,9 @@ def check_settings(
     """Refuse settings of a run that its system cannot have."""
     workers, servers = topology.workers, topology.servers
     check_batch(global_batch, workers)
-    check_device(system, topology.device)
+    if topology.device not in system.devices:
+        allowed = f"{', '.join(system.devices)} for {system.name}"
+        raise UserError("topology.device", topology.device, allowed)
     if system.is_local and workers != 1:
         raise UserError("workers", workers, f"1 for {system.name}")
     needs_servers = "server" in system.info.roles

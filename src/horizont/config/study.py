@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -21,18 +21,7 @@ DataSource = Literal["synthetic", "available", "real"]
 
 
 class DataConfig(ConfigModel):
-    """Where the data sets come from, and how much of them is used.
-
-    Attributes
-    ----------
-    source
-        `available`: the real data set where it can be had offline, else a labelled synthetic
-        stand-in. `real`: the real data set, downloaded if necessary. `synthetic`: stand-ins only.
-    mirror
-        A folder with the official archives.
-    train_examples, test_examples
-        Use only the first examples of each data set; by default all.
-    """
+    """Where the data sets come from, and how much of them is used; see ``docs/settings.md``."""
 
     source: DataSource = "available"
     mirror: Path | None = None
@@ -62,19 +51,7 @@ class ComparisonSchedule(ConfigModel):
 
 
 class EquivalenceConfig(ComparisonSchedule):
-    """What the comparator verifies; its own schedule is the default one.
-
-    Attributes
-    ----------
-    workloads
-        The workloads on which all frameworks and variants are compared.
-    overrides
-        Another schedule for a workload.
-    mutations
-        Workloads on which seeded defects must be detected.
-    replay
-        Workloads on which asynchronous training is recorded and replayed.
-    """
+    """What the comparator verifies, see ``docs/settings.md``; its own schedule is the default."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"faults": "mutations", "replays": "replay"}
 
@@ -91,12 +68,7 @@ class EquivalenceConfig(ComparisonSchedule):
 class Anchor(ConfigModel):
     """A run of a single process before and after each block, to detect a drift of the machine.
 
-    Attributes
-    ----------
-    batch
-        Examples of a step.
-    max_drift
-        A block whose second anchor is faster or slower by a larger fraction is repeated once.
+    A block whose second anchor is faster or slower by more than `max_drift` is repeated once.
     """
 
     workload: str
@@ -113,31 +85,19 @@ class Anchor(ConfigModel):
 
 
 class Study(ConfigModel):
-    """All settings of a study.
+    """All settings of a study; see ``docs/settings.md``.
 
-    Attributes
-    ----------
-    anchor
-        Without one, neither blocks that drift nor runs that are disturbed are repeated.
-    datasets
-        The data sets of the verified workloads, for DVC's stages.
-    experiments
-        By name, in the order of the report.
-    chapters
-        The theory notebooks, in the order of the report.
+    Experiments and chapters are in the order of the report. `datasets` are those of the verified
+    workloads, for DVC's stages.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
         "study": "equivalence.workloads",
         "theory": "chapters",
         "incidents": "experiments.faults",
-        **{
-            name: f"experiments.{name}"
-            for name in (
-                "local", "distributed", "cluster", "links", "scaling", "strong_scaling", "input",
-            )
-        },
-    }  # fmt: skip
+        **{name: f"experiments.{name}" for name in ("local", "distributed", "cluster", "links")},
+        **{name: f"experiments.{name}" for name in ("scaling", "strong_scaling", "input")},
+    }
 
     profile: str
     seed: int = Field(ge=0)
@@ -191,17 +151,20 @@ class Study(ConfigModel):
         """List the experiments that run on a workload."""
         return [name for name, one in self.experiments.items() if workload in one.workloads]
 
+    def runs_on(self, workload: str) -> Iterator[Run]:
+        """Yield the runs of all experiments on a workload."""
+        return chain.from_iterable(
+            self.runs(name, workload) for name in self.experiments_on(workload)
+        )
+
     def timed_batches(self, workload: str) -> tuple[int, ...]:
         """Return the numbers of examples in a step of the runs on a workload, ascending."""
-        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
-        return tuple(sorted({run.local_batch for run in runs}))
+        return tuple(sorted({run.local_batch for run in self.runs_on(workload)}))
 
     def swept_learning_rates(self, workload: str) -> tuple[float, ...]:
         """Return the learning rates of the runs on a workload, except its own, ascending."""
-        own = self.workload(workload).optimizer.learning_rate
-        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
-        rates = {run.workload.optimizer.learning_rate for run in runs}
-        return tuple(sorted(rates - {own}))
+        rates = {run.workload.optimizer.learning_rate for run in self.runs_on(workload)}
+        return tuple(sorted(rates - {self.workload(workload).optimizer.learning_rate}))
 
     def longest_run(self, workload: str) -> int:
         """Return the steps of the longest run on a workload; 0 if the comparator shall be short.
@@ -211,8 +174,7 @@ class Study(ConfigModel):
         """
         if workload in self.equivalence.overrides:
             return 0
-        runs = (run for name in self.experiments_on(workload) for run in self.runs(name, workload))
-        return max((run.steps.total for run in runs), default=0)
+        return max((run.steps.total for run in self.runs_on(workload)), default=0)
 
     def systems(self) -> list[System]:
         """List the systems of all experiments, each once."""
@@ -230,24 +192,28 @@ class Study(ConfigModel):
         if workload not in settings.workloads:
             raise UserError("workload", workload, settings.workloads)
         settings = settings.on(workload)
-        shared = (
-            *("steps", "evaluation", "gradient_exchange"),
-            *("sampler_hz", "stall_timeout_s", "timeout_s"),
-        )
-        common = {
-            "experiment": experiment,
-            "workload_name": workload,
-            **{name: getattr(settings, name) for name in shared},
-        }
         for block, name in product(range(settings.blocks), settings.systems):
             system = parse_system(name)
-            recorded = settings.record_updates if system.info.records_updates else "none"
-            seed = self.seed + (block if settings.seed_per_block else 0)
-            own = {"system": system, "block": block, "record_updates": recorded, "seed": seed}
             for fields in settings.expand(name):
                 point = {key: fields.pop(key) for key in WORKLOAD_FIELDS if key in fields}
-                trained = self.workload(workload).at_point(point)
-                yield Run(**{**common, **own, **fields, "workload": trained})
+                yield Run(
+                    experiment=experiment,
+                    workload_name=workload,
+                    workload=self.workload(workload).at_point(point),
+                    system=system,
+                    steps=settings.steps,
+                    block=block,
+                    seed=self.seed + (block if settings.seed_per_block else 0),
+                    sampler_hz=settings.sampler_hz,
+                    evaluation=settings.evaluation,
+                    record_updates=settings.record_updates
+                    if system.info.records_updates
+                    else "none",
+                    gradient_exchange=settings.gradient_exchange,
+                    stall_timeout_s=settings.stall_timeout_s,
+                    timeout_s=settings.timeout_s,
+                    **fields,
+                )
 
 
 def read_study(path: Path) -> Study:

@@ -11,13 +11,7 @@ from typing import Literal, TypeVar, cast
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
-from horizont.config.framework import (
-    Device,
-    FrameworkInfo,
-    ReaderInfo,
-    SystemInfo,
-    VariantInfo,
-)
+from horizont.config.framework import Device, FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
 from horizont.config.interpreters import (
     COMMON_PACKAGES,
     CudaDevices,
@@ -151,16 +145,6 @@ def variant_info(framework: str, variant: str) -> VariantInfo:
     return framework_info(framework).variants[variant]
 
 
-def check_compiler(system: System) -> None:
-    """Refuse a system whose variant needs a C++ compiler if none is found.
-
-    It stands apart from `System` because settings and records must be readable on any machine.
-    """
-    if system.variant_info.needs_compiler and not has_compiler():
-        allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
-        raise UserError("system", system.name, allowed)
-
-
 def compiler_command() -> str:
     """Return the command of the C++ compiler: ``g++``, unless the variable CXX names another."""
     return os.environ.get("CXX", "g++")
@@ -189,11 +173,6 @@ class System(ConfigModel):
         """The name without the variant, a key of `SYSTEMS`."""
         parts = [self.framework, self.sync]
         return "/".join(parts if self.sync == "local" else [*parts, self.architecture])
-
-    @property
-    def framework_variant(self) -> str:
-        """The framework with its variant, to which an equivalence certificate applies."""
-        return qualified_name(self.framework, self.variant)
 
     @property
     def slug(self) -> str:
@@ -266,13 +245,8 @@ def all_systems() -> tuple[str, ...]:
 class GradientExchange(ConfigModel):
     """What workers exchange, and how often.
 
-    Attributes
-    ----------
-    local_steps
-        1: gradients are averaged at every step. More (local SGD): each worker makes so many steps
-        on its own, after which the weights are averaged.
-    compression
-        `float16`: gradients are sent with 16 bits per number.
+    With one local step, gradients are averaged at every step. With more (local SGD), each worker
+    makes so many steps on its own, after which the weights are averaged.
     """
 
     local_steps: int = Field(default=1, ge=1)

@@ -30,10 +30,9 @@ class Link(ConfigModel):
 
     Attributes
     ----------
-    rate_mbit
-        10^6 bits per second, in each direction; unlimited by default.
-    uplink_mbit
-        Rate of what the host sends, if it differs from the rate of what it receives.
+    rate_mbit, uplink_mbit
+        10^6 bits per second, in each direction, and of what the host sends if that differs;
+        unlimited by default.
     latency_ms
         One-way delay of a packet from host to host, in addition to its transmission time.
     """
@@ -56,7 +55,7 @@ class Link(ConfigModel):
 
 
 class Topology(ConfigModel):
-    """The processes of a run and the hosts that run them.
+    """The processes of a run and the hosts that run them; see ``docs/settings.md``.
 
     Which of the settings after `sharding` a launcher supports is checked by
     `horizont.launchers.base.check_topology`.
@@ -65,15 +64,6 @@ class Topology(ConfigModel):
     ----------
     launcher
         A name in `horizont.launchers.LAUNCHERS`.
-    workers, servers
-        Processes that train, and processes that hold the weights (parameter server only).
-    threads
-        Compute threads per process.
-    device
-        Where the workers compute: on the CPU, or each on a GPU of its own.
-    sharding
-        `global_batches`: the workers together see the batches of a single process.
-        `static_shards`: each worker sees its own n-th of the data set only.
     addresses
         Names or addresses of this machine on which the processes listen, assigned in turn.
     base_port
@@ -82,16 +72,6 @@ class Topology(ConfigModel):
         Number of hosts for the workers, assigned in turn; 0 for one host per worker.
     placement
         Servers, scheduler and chief `colocated` with workers, or on `dedicated` hosts.
-    link
-        The link of each host.
-    cpus_per_host
-        CPU time per second that a host may use once all processes have started, in cores;
-        unlimited by default.
-    pin_hosts
-        Whether the processes of a host run on the same CPUs all the time, as many as
-        `cpus_per_host` needs. Hosts are assigned to the CPUs in turn.
-    options
-        Settings of one launcher only.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

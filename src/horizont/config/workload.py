@@ -59,17 +59,8 @@ class OptimizerConfig(ConfigModel):
 class Workload(ConfigModel):
     """A network, a data set and an optimizer.
 
-    The batch belongs to the experiment, since the same workload is trained at several sizes.
-
-    Attributes
-    ----------
-    upscale
-        Every pixel becomes a square of so many by so many: AlexNet needs 64x64 inputs.
-    time_steps
-        Length of the sequences of a text; without meaning for images.
-    initial_limit
-        Initial kernels and matrices are uniform in [-limit, limit], in the place of the network's
-        own initial values.
+    The batch belongs to the experiment, since the same workload is trained at several sizes. The
+    settings are described in ``docs/settings.md``; `time_steps` has no meaning for images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"enlarge": "upscale"}

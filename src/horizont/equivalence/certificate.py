@@ -195,7 +195,11 @@ def write_certificate(path: Path, certificate: EquivalenceCertificate) -> None:
 
 def read_certificate(path: Path) -> EquivalenceCertificate:
     """Read a certificate; refuse one that is missing, damaged or of another format."""
-    values = read_json(path)
+    return parse_certificate(read_json(path), path)
+
+
+def parse_certificate(values: dict[str, Any], path: Path) -> EquivalenceCertificate:
+    """Return the certificate with the content of a file; refuse one of another format."""
     if values.get("format") != FORMAT:
         allowed = f"{FORMAT}; `horizont verify` writes a new certificate"
         raise UserError(f"{path}: format", values.get("format"), allowed)

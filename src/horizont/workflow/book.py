@@ -16,16 +16,8 @@ from horizont.workflow.results import check_claims
 def assemble_book(paths: Paths) -> Path:
     """Build the book from the executed notebooks of the planned pages, and no others.
 
-    Returns
-    -------
-    Path
-        The front page.
-
-    Raises
-    ------
-    UserError
-        If a page is missing or its notebook failed, if the page of claims disagrees with the
-        verdicts, or if Sphinx warns of anything, such as a dead link.
+    Returns the front page. Refuses a page that is missing or whose notebook failed, a page of
+    claims that disagrees with the verdicts, and anything that Sphinx warns of, such as a dead link.
     """
     check_claims(paths)
     study = read_study(paths.params)
@@ -40,13 +32,7 @@ def assemble_book(paths: Paths) -> Path:
 
 
 def check_book(paths: Paths) -> None:
-    """Check that the built book loads nothing from elsewhere.
-
-    Raises
-    ------
-    UserError
-        If there is no book, or with the first address that it would load.
-    """
+    """Check that there is a book, and that it loads nothing from elsewhere."""
     if not (paths.book / "index.html").exists():
         raise UserError("book", str(paths.book), "a book that `horizont book` built")
     if external := external_resources(paths.book):
@@ -56,7 +42,7 @@ def check_book(paths: Paths) -> None:
 def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
     """List chapter and file of each page, in the order of the book; the front page first."""
     executed, documents = paths.executed_notebooks, paths.docs / "book"
-    pages = [
+    return [
         ("Overview", executed / "overview.ipynb"),
         ("Introduction", documents / "introduction.md"),
         *(("Theory", executed / f"{chapter}.ipynb") for chapter in study.chapters),
@@ -64,33 +50,27 @@ def planned_pages(study: Study, paths: Paths) -> list[tuple[str, Path]]:
         ("The frameworks", executed / "frameworks.ipynb"),
         ("Method", paths.docs / "method.md"),
         *(("The data", executed / f"data-{name}.ipynb") for name in study.datasets),
-    ]
-    pages += [
-        ("Equivalence", executed / f"equivalence-{name}.ipynb")
-        for name in study.equivalence.workloads
-    ]
-    pages += [
-        (study.experiment_title(name), paths.experiment_page(name, workload))
-        for name, experiment in study.experiments.items()
-        for workload in experiment.workloads
-    ]
-    return [
-        *pages,
-        *_view_pages(study, paths, "operators"),
-        *_view_pages(study, paths, "verdicts"),
+        *(
+            ("Equivalence", executed / f"equivalence-{name}.ipynb")
+            for name in study.equivalence.workloads
+        ),
+        *_experiment_pages(study, paths, ""),
+        *_experiment_pages(study, paths, "operators"),
+        *_experiment_pages(study, paths, "verdicts"),
         ("Decision", executed / "decision.ipynb"),
         ("Published and measured", executed / "claims.ipynb"),
-        *_view_pages(study, paths, "resources"),
+        *_experiment_pages(study, paths, "resources"),
         *_reference_pages(paths),
         ("Bibliography", documents / "bibliography.md"),
     ]
 
 
-def _view_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]:
+def _experiment_pages(study: Study, paths: Paths, view: str) -> list[tuple[str, Path]]:
+    """List the pages of all experiments, or those of one of their views."""
     return [
-        (view.capitalize(), paths.view_page(name, workload, view))
+        (view.capitalize() or study.experiment_title(name), paths.page(name, workload, view))
         for name, experiment in study.experiments.items()
-        if view in experiment.views
+        if view in ("", *experiment.views)
         for workload in experiment.workloads
     ]
 
@@ -101,9 +81,11 @@ def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
     for name in packed_experiments(paths):
         _, study = open_pack(name, paths)
         experiment = study.experiment(name)
-        chapter = f"Reference: {study.experiment_title(name)}"
         pages += [
-            (chapter, paths.reference_page(name, workload, view))
+            (
+                f"Reference: {study.experiment_title(name)}",
+                paths.page(name, workload, view, reference=True),
+            )
             for workload in experiment.workloads
             for view in ("", *experiment.views)
         ]
@@ -116,20 +98,15 @@ def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
 
 def page_sources(study: Study, paths: Paths) -> dict[str, str]:
     """Return where the values of each page come from, by the name of its notebook."""
-    reference = {
-        path.stem: f"reports/reference/{path.parent.name}"
-        for chapter, path in _reference_pages(paths)
-        if path.is_relative_to(paths.reference_pages)
-    }
-    sources = dict(reference)
-    if reference:
+    sources = {"claims": "reports/claims.json", "overview": "records"}
+    if reference := _reference_pages(paths):
+        sources |= {path.stem: f"reports/reference/{path.parent.name}" for _, path in reference}
         sources["certificates"] = "reports/reference/equivalence"
         sources["your-run"] = "reports/reference and records"
-    sources |= {"claims": "reports/claims.json", "overview": "records"}
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
-            for prefix in ("", *(f"{view}-" for view in experiment.views)):
-                sources[f"{prefix}{name}-{workload}"] = f"records/{name}/{workload}"
+            for view in ("", *experiment.views):
+                sources[paths.page(name, workload, view).stem] = f"records/{name}/{workload}"
     for name in study.equivalence.workloads:
         sources[f"equivalence-{name}"] = f"reports/equivalence/{name}.json"
     return sources

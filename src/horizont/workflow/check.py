@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
@@ -15,10 +16,10 @@ from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.config.system import (
     FRAMEWORKS,
-    System,
-    check_compiler,
+    compiler_command,
     framework_devices,
     framework_python,
+    has_compiler,
     unusable_reason,
 )
 from horizont.config.topology import Topology
@@ -36,25 +37,29 @@ ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
 def load_study(paths: Paths) -> Study:
-    """Read the settings, and check that every data set, network and variant is available.
-
-    Raises
-    ------
-    UserError
-        With the path of the first wrong setting.
-    """
+    """Read the settings, and check that every data set, network and variant is available."""
     study = read_study(paths.params)
+    texts = set()
     for name, workload in study.workloads.items():
-        try:
+        with error_context(f"workloads.{name}"):
             info = dataset_info(workload.dataset)
             network_for(workload, info.shape, info.classes)
-        except UserError as error:
-            raise UserError(f"workloads.{name}.{error.field}", error.value, error.allowed) from None
+        if info.kind == "text":
+            texts.add(name)
     for system in study.systems():
-        if not unusable_reason(system.framework):
-            check_compiler(system)
-        _check_variant_inputs(study, system)
-    _check_runs(study)
+        # Not checked by `System`, because settings and records must be readable on any machine.
+        lacks_compiler = system.variant_info.needs_compiler and not has_compiler()
+        if lacks_compiler and not unusable_reason(system.framework):
+            allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
+            raise UserError("system", system.name, allowed)
+        for name in study.equivalence.workloads if system.variant_info.images_only else ():
+            if name in texts:
+                allowed = f"{system.base_name} where {name} reads a text"
+                raise UserError("system", system.name, allowed)
+    for name, experiment in study.experiments.items():
+        for workload_name in experiment.workloads:
+            with error_context(f"experiments.{name}"):
+                _check_runs(study.runs(name, workload_name), is_text=workload_name in texts)
     notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
     for name in study.chapters:
         if notebooks and name not in notebooks:
@@ -62,27 +67,16 @@ def load_study(paths: Paths) -> Study:
     return study
 
 
-def _check_variant_inputs(study: Study, system: System) -> None:
-    """Refuse a variant for images where a workload reads a text."""
-    for name in study.equivalence.workloads if system.variant_info.images_only else ():
-        if dataset_info(study.workload(name).dataset).kind == "text":
-            raise UserError("system", system.name, f"{system.base_name} where {name} reads a text")
-
-
-def _check_runs(study: Study) -> None:
+def _check_runs(runs: Iterable[Run], *, is_text: bool) -> None:
     """Refuse what the launcher of a run does not support, and a text read from files.
 
     The official format of a text is one line of words.
     """
-    for name, settings in study.experiments.items():
-        for workload in settings.workloads:
-            is_text = dataset_info(study.workload(workload).dataset).kind == "text"
-            with error_context(f"experiments.{name}"):
-                for run in study.runs(name, workload):
-                    if is_text and run.input.from_files:
-                        allowed = f"memory where {workload} reads a text"
-                        raise UserError("sweep.input.source", "files", allowed)
-                    check_run(run)
+    for run in runs:
+        if is_text and run.input.from_files:
+            allowed = f"memory where {run.workload_name} reads a text"
+            raise UserError("sweep.input.source", "files", allowed)
+        check_run(run)
 
 
 def skip_reason(run: Run) -> str:
@@ -139,6 +133,7 @@ def query_features() -> dict[str, Any]:
 def _query_framework(framework: str) -> dict[str, Any]:
     python = framework_python(framework)
     command = [python, "-m", FEATURES_MODULE, framework]
+    verbose = dict.fromkeys(ONEDNN_VERBOSE_VARIABLES, "1")
     try:
         done = subprocess.run(
             command,
@@ -146,11 +141,7 @@ def _query_framework(framework: str) -> dict[str, Any]:
             text=True,
             timeout=QUERY_TIMEOUT_S,
             check=False,
-            env={
-                **os.environ,
-                **import_variables(python),
-                **dict.fromkeys(ONEDNN_VERBOSE_VARIABLES, "1"),
-            },
+            env={**os.environ, **import_variables(python), **verbose},
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"no answer within {QUERY_TIMEOUT_S:g} s"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -12,28 +14,16 @@ from horizont.errors import UserError
 from horizont.records.pack import MANIFEST
 from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
+from horizont.reporting.tables import format_interval
 from horizont.workflow.blocks import ANCHORS_FOLDER, SUPERSEDED_FOLDER
 from horizont.workflow.results import open_console, print_table
 
 
 def compare_records(before: Path, after: Path, fail_above: float | None = None) -> int:
-    """Print what changed between two folders of records.
+    """Print what changed between two folders of records; return 1 if there is a regression.
 
-    Parameters
-    ----------
-    fail_above
-        A factor above 1. A throughput whose whole interval is slower than before by more than
-        that is a regression.
-
-    Returns
-    -------
-    int
-        1 if there is a regression and `fail_above` was given, else 0.
-
-    Raises
-    ------
-    UserError
-        If a folder has no records, the two have no work in common, or the factor is below 1.
+    That is a throughput whose whole interval is slower than before by more than the factor
+    `fail_above`, if it is given.
     """
     if fail_above is not None and not fail_above >= 1:
         raise UserError("--fail-above", fail_above, "a factor of at least 1, such as 1.1")
@@ -47,9 +37,10 @@ def compare_records(before: Path, after: Path, fail_above: float | None = None) 
     # A second column without a heading needs a name of its own.
     facts = facts.assign(changed=facts["changed"].map({True: "changed", False: ""}))
     facts = facts.rename(columns={"fact": "", "changed": " "})[["", "before", "after", " "]]
-    print_table(console, facts, "The machines", text=facts.columns, wrapped=facts.columns)
-    text = ("work", "quantity", "change")
-    print_table(console, _changed_cells(changes), "What changed", text=text, wrapped=["work"])
+    print_table(console, facts, "The machines", wrapped=facts.columns)
+    numbers = ("before", "after", "ratio", "interval", "runs")
+    cells = pd.DataFrame([_changed_cells(row) for row in changes.to_dict("records")])
+    print_table(console, cells, "What changed", numbers=numbers, group_by="work")
     for folder, points in zip((before, after), unmatched_work(*sides), strict=True):
         if points:
             names = sorted({f"{p.experiment}, {p.workload}, {p.system}" for p in points})
@@ -58,20 +49,15 @@ def compare_records(before: Path, after: Path, fail_above: float | None = None) 
 
 
 def read_folder(folder: Path) -> list[Record]:
-    """Open all records below a folder, packed or not.
-
-    Raises
-    ------
-    UserError
-        If there are none, or one is damaged.
-    """
+    """Open all records below a folder, packed or not; refuse one without records."""
     if not folder.is_dir():
         raise UserError("folder of records", str(folder), "a folder that exists")
-    found = sorted(path.parent for path in folder.rglob("result.json"))
     beside = {ANCHORS_FOLDER, SUPERSEDED_FOLDER}
-    found = [path for path in found if path.parent.name not in beside]
-    finished = (path for path in found if "/." not in f"/{path.relative_to(folder)}")
-    records = [read_record(path) for path in finished]
+    records = [
+        read_record(path)
+        for path in sorted(path.parent for path in folder.rglob("result.json"))
+        if path.parent.name not in beside and "/." not in f"/{path.relative_to(folder)}"
+    ]
     for manifest in sorted(folder.rglob(MANIFEST)):
         records += Pack(manifest.parent).records()
     if not records:
@@ -94,26 +80,16 @@ def _report_regressions(console: Console, changes: pd.DataFrame, fail_above: flo
     return int(len(slower) > 0)
 
 
-def _changed_cells(changes: pd.DataFrame) -> pd.DataFrame:
-    """Format the changes; the work stands in its first row only."""
-    rows = []
-    for row in changes.to_dict("records"):
-        is_throughput = row["quantity"] == "examples_per_s"
-        name = "examples/s" if is_throughput else f"{row['quantity'].removesuffix('_s')}, ms"
-        scale = 1 if is_throughput else 1e3
-        interval = "–" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
-        rows.append(
-            {
-                "work": f"{row['experiment']}, {row['workload']}, {row['system']}: {row['point']}",
-                "quantity": name,
-                "before": f"{row['before'] * scale:,.2f}",
-                "after": f"{row['after'] * scale:,.2f}",
-                "ratio": f"{row['ratio']:.2f}",
-                "interval": interval,
-                "runs": f"{row['n_before']}, {row['n_after']}",
-                "change": str(row["change"]),
-            }
-        )
-    cells = pd.DataFrame(rows)
-    cells["work"] = cells["work"].mask(cells["work"] == cells["work"].shift(), "")
-    return cells
+def _changed_cells(row: Mapping[Any, Any]) -> dict[str, str]:
+    is_throughput = row["quantity"] == "examples_per_s"
+    scale = 1 if is_throughput else 1e3
+    return {
+        "work": f"{row['experiment']}, {row['workload']}, {row['system']}: {row['point']}",
+        "quantity": "examples/s" if is_throughput else f"{row['quantity'].removesuffix('_s')}, ms",
+        "before": f"{row['before'] * scale:,.2f}",
+        "after": f"{row['after'] * scale:,.2f}",
+        "ratio": f"{row['ratio']:.2f}",
+        "interval": format_interval(row["low"], row["high"], ".2f"),
+        "runs": f"{row['n_before']}, {row['n_after']}",
+        "change": str(row["change"]),
+    }

@@ -48,78 +48,72 @@ def write_crate(paths: Paths) -> None:
 def _entities(paths: Paths, records: Sequence[Record]) -> Iterator[Entity]:
     package = metadata("horizont")
     licence = f"https://spdx.org/licenses/{package['License-Expression']}"
-    files = [
+    contents = [
         _file(name, title, media_type)
         for name, (title, media_type) in _FILES.items()
         if (paths.reports / name).exists()
     ]
-    packs = [entity for name in packed_experiments(paths) for entity in _pack(name, paths)]
-    parts = [entity for entity in (*files, *packs) if entity["@type"] in ("File", "Dataset")]
-    actions = [entity for entity in packs if entity["@type"] == "CreateAction"]
-    yield {
-        "@id": paths.crate.name,
-        "@type": "CreativeWork",
-        "conformsTo": {"@id": _SPECIFICATION},
-        "about": {"@id": "./"},
-    }
-    yield {
-        "@id": "./",
-        "@type": "Dataset",
-        "name": "The report of Horizont",
-        "description": package["Summary"],
-        "datePublished": _utc(max(record.start_time_s for record in records))[:10],
-        "license": {"@id": licence},
-        "author": {"@id": _AUTHOR},
-        "hasPart": _references(parts),
-        "mentions": _references(actions),
-    }
-    yield {"@id": licence, "@type": "CreativeWork", "name": package["License-Expression"]}
-    yield {"@id": _AUTHOR, "@type": "Organization", "name": "The Horizont maintainers"}
-    yield {
-        "@id": _SOFTWARE,
-        "@type": "SoftwareApplication",
-        "name": "Horizont",
-        "softwareVersion": package["Version"],
-    }
-    yield from files
-    yield from packs
+    contents += [entity for name in packed_experiments(paths) for entity in _pack(name, paths)]
+    yield _entity(
+        paths.crate.name,
+        "CreativeWork",
+        conformsTo=_reference(_SPECIFICATION),
+        about=_reference("./"),
+    )
+    yield _entity(
+        "./",
+        "Dataset",
+        name="The report of Horizont",
+        description=package["Summary"],
+        datePublished=_utc(max(record.start_time_s for record in records))[:10],
+        license=_reference(licence),
+        author=_reference(_AUTHOR),
+        hasPart=[_reference(one["@id"]) for one in contents if one["@type"] != "CreateAction"],
+        mentions=[_reference(one["@id"]) for one in contents if one["@type"] == "CreateAction"],
+    )
+    yield _entity(licence, "CreativeWork", name=package["License-Expression"])
+    yield _entity(_AUTHOR, "Organization", name="The Horizont maintainers")
+    version = package["Version"]
+    yield _entity(_SOFTWARE, "SoftwareApplication", name="Horizont", softwareVersion=version)
+    yield from contents
 
 
 def _pack(name: str, paths: Paths) -> Iterator[Entity]:
     """Yield the pack of an experiment, its files, and the action that made it."""
     pack = Pack(paths.pack(name))
     folder = f"{paths.pack(name).relative_to(paths.reports)}/"
-    files = [
-        _file(f"{folder}{file}", f"{file} of {name}", media_type)
-        for file, media_type in _PACK_FILES.items()
-    ]
     starts_s = [record.start_time_s for record in pack.records()]
-    yield {
-        "@id": folder,
-        "@type": "Dataset",
-        "name": f"Records of the experiment {name}",
-        "description": f"{pack.manifest.runs} runs on {pack.manifest.machine or 'a machine'}",
-        "hasPart": _references(files),
-    }
-    yield from files
-    yield {
-        "@id": f"#run-{name}",
-        "@type": "CreateAction",
-        "name": f"horizont run {name}",
-        "startTime": _utc(min(starts_s)),
-        "endTime": _utc(max(starts_s)),
-        "agent": {"@id": _AUTHOR},
-        "instrument": {"@id": _SOFTWARE},
-        "result": {"@id": folder},
-    }
+    yield _entity(
+        folder,
+        "Dataset",
+        name=f"Records of the experiment {name}",
+        description=f"{pack.manifest.runs} runs on {pack.manifest.machine or 'a machine'}",
+        hasPart=[_reference(f"{folder}{file}") for file in _PACK_FILES],
+    )
+    for file, media_type in _PACK_FILES.items():
+        yield _file(f"{folder}{file}", f"{file} of {name}", media_type)
+    yield _entity(
+        f"#run-{name}",
+        "CreateAction",
+        name=f"horizont run {name}",
+        startTime=_utc(min(starts_s)),
+        endTime=_utc(max(starts_s)),
+        agent=_reference(_AUTHOR),
+        instrument=_reference(_SOFTWARE),
+        result=_reference(folder),
+    )
+
+
+def _entity(identifier: str, kind: str, **properties: Any) -> Entity:
+    return {"@id": identifier, "@type": kind, **properties}
 
 
 def _file(path: str, title: str, media_type: str) -> Entity:
-    return {"@id": path, "@type": "File", "name": title, "encodingFormat": media_type}
+    return _entity(path, "File", name=title, encodingFormat=media_type)
 
 
-def _references(entities: Sequence[Entity]) -> list[Entity]:
-    return [{"@id": entity["@id"]} for entity in entities]
+def _reference(identifier: str) -> Entity:
+    return {"@id": identifier}
 
 
 def _utc(time_s: float) -> str:

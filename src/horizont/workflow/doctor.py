@@ -7,10 +7,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,7 @@ from horizont.config.system import FRAMEWORKS, installed_version, unusable_reaso
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.launchers.base import unavailable_reason
-from horizont.monitoring.background import (
-    DISTURBED_FRACTION,
-    BackgroundLoad,
-    BackgroundMeter,
-)
+from horizont.monitoring.background import DISTURBED_FRACTION, BackgroundLoad, BackgroundMeter
 from horizont.monitoring.environment import describe_environment
 from horizont.monitoring.noise import PROCESSES, measure_noise
 from horizont.statistics.comparison import SPREAD_WARNING
@@ -62,14 +57,11 @@ class MachineState:
     ----------
     load, cores_by_program
         Of other programs; see `horizont.monitoring.background.BackgroundMeter`.
-    noise
-        None if it was not measured, because another measurement was running.
-    repetition_s
-        Mean duration of a repetition of the computation; NaN if there was none.
+    noise, repetition_s
+        Of the computation, with the mean duration of a repetition; None and NaN if another
+        measurement was running.
     unusable
         Why a framework cannot be used, by its name; empty if it can.
-    disk_free_bytes
-        Where the records are written.
     """
 
     load: BackgroundLoad
@@ -117,20 +109,8 @@ class _MeasurementRunning(Exception):
 def diagnose(paths: Paths, duration_s: float = 20.0) -> int:
     """Print whether this machine can measure now, the evidence, and the next command.
 
-    Parameters
-    ----------
-    duration_s
-        Duration of the computation whose noise is measured, all processes together.
-
-    Returns
-    -------
-    int
-        0 if it can; 1 if it is disturbed or noisy, or lacks something.
-
-    Raises
-    ------
-    UserError
-        If the duration is not possible.
+    Returns 0 if it can, 1 if it is disturbed or noisy, or lacks something. The noise is that of a
+    computation of the given duration, all processes together.
     """
     if not 0 < duration_s <= LONGEST_S:
         raise UserError("--seconds", duration_s, f"a number above 0, up to {LONGEST_S:g}")
@@ -142,11 +122,21 @@ def diagnose(paths: Paths, duration_s: float = 20.0) -> int:
 
 def _examine(folder: Path, duration_s: float) -> MachineState:
     unusable = {name: unusable_reason(name) for name in FRAMEWORKS}
+
+    def refuse(message: str) -> None:
+        raise _MeasurementRunning(message)
+
+    def report_start(number: int) -> None:
+        if duration_s > SILENT_S:
+            remaining_s = duration_s * (PROCESSES - number) / PROCESSES
+            text = f"process {number + 1} of {PROCESSES}, about {remaining_s:.0f} s remaining"
+            print(f"noise: {text}", file=sys.stderr, flush=True)
+
     times_s: list[list[float]] = []
     meter = BackgroundMeter()
     try:
-        with exclusive_measurement(_refuse):
-            times_s = measure_noise(duration_s, _progress(duration_s))
+        with exclusive_measurement(refuse):
+            times_s = measure_noise(duration_s, report_start)
     except _MeasurementRunning:
         time.sleep(LOAD_WINDOW_S)
     return MachineState(
@@ -159,24 +149,6 @@ def _examine(folder: Path, duration_s: float) -> MachineState:
     )
 
 
-def _refuse(message: str) -> None:
-    raise _MeasurementRunning(message)
-
-
-def _progress(duration_s: float) -> Callable[[int], None]:
-    """Return what reports the start of each process to standard error, if they take long."""
-
-    def report_start(number: int) -> None:
-        if duration_s > SILENT_S:
-            remaining_s = duration_s * (PROCESSES - number) / PROCESSES
-            text = (
-                f"noise: process {number + 1} of {PROCESSES}, about {remaining_s:.0f} s remaining"
-            )
-            print(text, file=sys.stderr, flush=True)
-
-    return report_start
-
-
 def report(state: MachineState, machine: Mapping[str, str]) -> list[str]:
     """Format the verdict, the evidence, and the next command as lines.
 
@@ -186,24 +158,20 @@ def report(state: MachineState, machine: Mapping[str, str]) -> list[str]:
     verdict = "This machine can measure now."
     if problems:
         verdict = f"This machine should not measure now: {problems[0]}."
+    usable = [name for name, reason in state.unusable.items() if not reason]
+    reasons = "; ".join(filter(None, state.unusable.values()))
     rows = {
         **machine,
         "other load": f"{state.load.cpu_fraction:.1%} of the CPUs: {state.named_programs()}",
         "steal time": f"{state.load.steal_fraction:.1%} of the CPUs",
         "disk": f"{state.disk_free_bytes / 2**30:.1f} GiB free",
-        **_framework_rows(state.unusable),
+        "frameworks": ", ".join(f"{name} {installed_version(name)}" for name in usable),
+        **({"not usable": reasons} if reasons else {}),
         **_noise_rows(state),
     }
     lines = [verdict, *(f"Also: {problem}." for problem in problems[1:]), ""]
     lines += [f"{name:<20}{text}" for name, text in rows.items()]
     return [*lines, "", f"Next: {_next_command(state)}"]
-
-
-def _framework_rows(unusable: Mapping[str, str]) -> dict[str, str]:
-    usable = [name for name, reason in unusable.items() if not reason]
-    rows = {"frameworks": ", ".join(f"{name} {installed_version(name)}" for name in usable)}
-    reasons = "; ".join(filter(None, unusable.values()))
-    return rows | ({"not usable": reasons} if reasons else {})
 
 
 def _noise_rows(state: MachineState) -> dict[str, str]:
@@ -240,15 +208,19 @@ def _machine_rows() -> dict[str, str]:
     """Describe processor and clock, and test what runs use of the system."""
     environment = describe_environment()
     cpu = environment["cpu"]
-    virtual = {True: ", virtual machine", False: "", None: ""}[environment["virtualised"]]
+    virtual = ", virtual machine" if environment["virtualised"] else ""
+    quota = "no CPU quota" if cpu["quota_cores"] is None else f"quota {cpu['quota_cores']:g} cores"
+    emulated = {
+        "emulated hosts": Topology(launcher="emulated"),
+        "CPU quotas": Topology(launcher="emulated", cpus_per_host=1.0),
+    }
     return {
         "processor": f"{cpu['model'] or 'not readable'}, {cpu['logical_cores']} logical cores "
         f"({cpu['physical_cores'] or 'unknown'} physical){virtual}",
         "frequency": f"governor {cpu['governor'] or 'not readable'}, turbo {_turbo()}",
-        "usable cores": _usable_cores(cpu),
+        "usable cores": f"{len(cpu['affinity'])} of {cpu['logical_cores']}, {quota}",
         "pinning": _pinning(),
-        "emulated hosts": _launcher_state(Topology(launcher="emulated")),
-        "CPU quotas": _launcher_state(Topology(launcher="emulated", cpus_per_host=1.0)),
+        **{name: unavailable_reason(topology) or "work" for name, topology in emulated.items()},
     }
 
 
@@ -259,11 +231,6 @@ def _turbo() -> str:
         except OSError:
             continue
     return "not readable"
-
-
-def _usable_cores(cpu: Mapping[str, Any]) -> str:
-    quota = "no CPU quota" if cpu["quota_cores"] is None else f"quota {cpu['quota_cores']:g} cores"
-    return f"{len(cpu['affinity'])} of {cpu['logical_cores']}, {quota}"
 
 
 def _pinning() -> str:
@@ -277,7 +244,3 @@ def _pinning() -> str:
     finally:
         os.sched_setaffinity(0, allowed)
     return "works" if works else "has no effect"
-
-
-def _launcher_state(topology: Topology) -> str:
-    return unavailable_reason(topology) or "work"

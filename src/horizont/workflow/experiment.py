@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from horizont.config.experiment import Experiment
-from horizont.config.study import Study, read_study
+from horizont.config.study import read_study
 from horizont.launchers.plan import format_plan
 from horizont.records.record import Record
 from horizont.workflow.check import load_study, with_local_fallback
@@ -19,100 +20,66 @@ from horizont.workflow.reference import open_pack
 def execute_experiment(name: str, paths: Paths | None = None) -> list[Path]:
     """Execute the notebook of an experiment's kind for each of its workloads.
 
-    The notebook runs what has no record yet, and publishes the metrics.
-
-    Raises
-    ------
-    UserError
-        If the study has no such experiment.
-    NotebookFailed
-        If a cell raises; metrics of earlier workloads are published.
+    The notebook runs what has no record yet, and publishes the metrics; if a cell raises, those of
+    earlier workloads are published.
     """
     paths = paths or study_paths()
     experiment = read_study(paths.params).experiment(name)
-    _empty_folder(paths.executed_notebooks / name)
     for published in (paths.metrics(name), paths.plots(name)):
         published.unlink(missing_ok=True)
-    return [
-        _execute(experiment.kind, name, workload, paths, paths.experiment_page(name, workload))
-        for workload in experiment.workloads
-    ]
+    folder = paths.executed_notebooks / name
+    return _execute_notebooks(folder, experiment, [""], paths)
 
 
-def execute_views(name: str, paths: Paths | None = None) -> list[Path]:
-    """Execute the notebooks of an experiment's views for each of its workloads.
-
-    Raises
-    ------
-    UserError
-        If the study has no such experiment, or some of its runs have no record.
-    NotebookFailed
-        If a cell raises.
-    """
-    paths = paths or study_paths()
+def execute_views(name: str) -> list[Path]:
+    """Execute the notebooks of an experiment's views for each of its workloads."""
+    paths = study_paths()
     experiment = read_study(paths.params).experiment(name)
-    _empty_folder(paths.views / name)
-    return [
-        _execute(notebook, name, workload, paths, paths.view_page(name, workload, view))
-        for view, notebook in _view_notebooks(experiment)
-        for workload in experiment.workloads
-    ]
+    return _execute_notebooks(paths.views / name, experiment, experiment.views, paths)
 
 
-def execute_reference_pages(name: str, paths: Paths | None = None) -> list[Path]:
-    """Execute the notebooks of an experiment and of its views on its packed records.
+def execute_reference_pages(name: str) -> list[Path]:
+    """Execute the notebooks of an experiment and of its views on its packed records."""
+    paths = study_paths()
+    experiment = open_pack(name, paths)[1].experiment(name)
+    folder, views = paths.reference_pages / name, ["", *experiment.views]
+    return _execute_notebooks(folder, experiment, views, paths, reference=True)
 
-    Raises
-    ------
-    UserError
-        If there is no intact pack.
-    NotebookFailed
-        If a cell raises.
-    """
-    paths = paths or study_paths()
-    _, study = open_pack(name, paths)
-    experiment = study.experiment(name)
-    notebooks = [("", str(experiment.kind)), *_view_notebooks(experiment)]
-    shutil.rmtree(paths.reference_pages / name, ignore_errors=True)
+
+def _execute_notebooks(
+    folder: Path,
+    experiment: Experiment,
+    views: Sequence[str],
+    paths: Paths,
+    *,
+    reference: bool = False,
+) -> list[Path]:
+    """Execute the notebooks of views into a new folder; an empty view is the experiment itself."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)  # DVC expects it, even without a view
+    name = folder.name
+    of_reference = {"reference": True} if reference else {}
     return [
         run_notebook(
-            notebook,
-            {"experiment": name, "workload": workload, "reference": True},
+            f"views/{view}" if view else experiment.kind,
+            {"experiment": name, "workload": workload, **of_reference},
             paths,
-            paths.reference_page(name, workload, view),
+            paths.page(name, workload, view, reference=reference),
         )
         for workload in experiment.workloads
-        for view, notebook in notebooks
+        for view in views
     ]
-
-
-def _view_notebooks(experiment: Experiment) -> list[tuple[str, str]]:
-    """Return view and notebook of each view of an experiment."""
-    return [(str(view), f"views/{view}") for view in experiment.views]
-
-
-def _execute(notebook: str, experiment: str, workload: str, paths: Paths, out: Path) -> Path:
-    return run_notebook(notebook, {"experiment": experiment, "workload": workload}, paths, out)
-
-
-def _empty_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
 
 
 def run_on_workloads(name: str, workload: str, paths: Paths) -> list[Record]:
     """Run an experiment on one of its workloads, or on all if `workload` is empty."""
-    selected = _selected_workloads(load_study(paths), name, workload)
-    return [record for each in selected for record in run_experiment(name, each, paths)]
+    workloads = (workload,) if workload else load_study(paths).experiment(name).workloads
+    return [record for each in workloads for record in run_experiment(name, each, paths)]
 
 
 def print_plans(name: str, workload: str, paths: Paths) -> None:
     """Print the plan of each run: roles, hosts, commands, environment, files; start nothing."""
     study = load_study(paths)
-    for each in _selected_workloads(study, name, workload):
+    for each in (workload,) if workload else study.experiment(name).workloads:
         for run in study.runs(name, each):
             print(format_plan(with_local_fallback(run)))
-
-
-def _selected_workloads(study: Study, name: str, workload: str) -> tuple[str, ...]:
-    return (workload,) if workload else study.experiment(name).workloads

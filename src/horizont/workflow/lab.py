@@ -52,12 +52,8 @@ ControlRange = tuple[float, float, float] | tuple[str, ...]
 def interact(plot: Callable[..., Any], button: str = "", **ranges: ControlRange) -> Any:
     """Plot with controls in an interactive notebook, else with the defaults.
 
-    Parameters
-    ----------
-    plot
-        Called with the values of the controls by name; returns what is displayed.
-    button
-        Label of a button that starts the plot, for plots that take longer than a moment.
+    `plot` is called with the values of the controls by name, and returns what is displayed. A
+    labelled button starts those that take longer than a moment.
     """
     if not is_interactive():
         return plot(**{name: values[0] for name, values in ranges.items()})
@@ -115,19 +111,8 @@ def quick_comparison(
 ) -> QuickComparison:
     """Train a network on CIFAR-10 briefly in each framework, unless there are records.
 
-    Parameters
-    ----------
-    threads
-        Compute threads of each process.
-    steps
-        Timed steps, besides a few for warm-up and a few instrumented ones.
-    blocks
-        Runs of each framework.
-
-    Raises
-    ------
-    UserError
-        If there is no such network, or a value is impossible.
+    The steps are timed ones, besides a few for warm-up and a few instrumented ones. Each framework
+    has a run in each block.
     """
     paths = paths or study_paths()
     study = read_study(paths.params)

@@ -25,7 +25,7 @@ from horizont.records.record import Record, RecordWriter, find_record, read_reco
 from horizont.records.results import RunResult
 from horizont.workflow.blocks import RepeatedBlocks
 from horizont.workflow.check import load_study, skip_reason, with_local_fallback
-from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.paths import Paths
 from horizont.workflow.prepare import ensure_prepared, prepare_files
 from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import run_provenance
@@ -34,21 +34,12 @@ from horizont.workflow.provenance import run_provenance
 LOCK_FILE = Path("/tmp/horizont.lock")
 
 
-def run_experiment(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
+def run_experiment(experiment: str, workload: str, paths: Paths) -> list[Record]:
     """Execute the runs that have no record yet, and open the records of all planned runs.
 
-    Returns
-    -------
-    list
-        A record for each planned run, in the order of execution, including failed runs and runs
-        of frameworks that are not installed.
-
-    Raises
-    ------
-    UserError
-        If a setting is wrong or the folder of the records cannot be written.
+    The records are in the order of execution, and include failed runs and runs of frameworks that
+    are not installed.
     """
-    paths = paths or study_paths()
     study = load_study(paths)
     planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
     runs = randomise_blocks(planned, study.seed)
@@ -61,10 +52,7 @@ def execute_runs(
 ) -> list[Record]:
     """Execute the runs of an experiment on a workload that have no record yet, in order.
 
-    Parameters
-    ----------
-    study
-        If it has an anchor, what drifts or is disturbed is repeated.
+    If the study has an anchor, what drifts or is disturbed is repeated.
     """
     store = paths.records(runs[0].experiment, runs[0].workload_name)
     RecordWriter.remove_abandoned(store)
@@ -100,16 +88,18 @@ def _load_or_run(
     provenance = run_provenance(run, dataset)
     key = run_key(run, provenance)
     progress.start(_run_label(run))
-    if record := _find_final_record(store, key, progress):
+    if record := _final_record(store, key):
+        progress.finish("available", executed=False)
         return record
     if reason := skip_reason(run):
-        progress.skip(reason)
+        progress.finish(f"skipped, {reason}", executed=False, skipped=True)
         writer = RecordWriter(store, key)
         writer.start(run, describe_environment())
         return read_record(writer.finish(RunResult(status="skipped", reason=reason)))
     with exclusive_measurement(progress.message):
         # Another process may have executed it while this one waited.
-        if record := _find_final_record(store, key, progress):
+        if record := _final_record(store, key):
+            progress.finish("available", executed=False)
             return record
         interpreter = framework_interpreter(run.system.framework)
         assert interpreter is not None  # otherwise the run was skipped
@@ -131,13 +121,6 @@ def _final_record(store: Path, key: str) -> Record | None:
     return record if record is not None and record.is_final else None
 
 
-def _find_final_record(store: Path, key: str, progress: Progress) -> Record | None:
-    record = _final_record(store, key)
-    if record is not None:
-        progress.finish("available", executed=False)
-    return record
-
-
 def _run_label(run: Run) -> str:
     label = f"{run.workload_name} {run.system.name}"
     label += f", {run.fault.name}" if run.fault is not None else ""
@@ -156,24 +139,17 @@ def _outcome_label(record: Record) -> str:
 
 def randomise_blocks(runs: Sequence[Run], seed: int) -> list[Run]:
     """Shuffle the systems of each block, reproducibly."""
+    name = zlib.crc32(f"{runs[0].experiment}/{runs[0].workload_name}".encode())
     ordered: list[Run] = []
-    for block, members in groupby(runs, key=lambda run: run.block):
-        group = list(members)
-        name = zlib.crc32(f"{group[0].experiment}/{group[0].workload_name}".encode())
-        order = np.random.default_rng([seed, block, name]).permutation(len(group))
-        ordered += [group[index] for index in order]
+    for block, group in groupby(runs, key=lambda run: run.block):
+        members = list(group)
+        order = np.random.default_rng([seed, block, name]).permutation(len(members))
+        ordered += [members[index] for index in order]
     return ordered
 
 
-def load_records(experiment: str, workload: str, paths: Paths | None = None) -> list[Record]:
-    """Open the records of an experiment on a workload, without executing runs.
-
-    Raises
-    ------
-    UserError
-        If some planned run has no record yet.
-    """
-    paths = paths or study_paths()
+def load_records(experiment: str, workload: str, paths: Paths) -> list[Record]:
+    """Open the records of an experiment on a workload; refuse one with a run without a record."""
     records, missing = find_planned_records(read_study(paths.params), experiment, workload, paths)
     if missing:
         allowed = f"all of them; run `horizont run {experiment} {workload}` first"
@@ -200,12 +176,8 @@ def find_planned_records(
 def exclusive_measurement(on_wait: Callable[[str], None]) -> Iterator[None]:
     """Lock the machine for a measurement, after any other has ended.
 
-    The kernel releases the lock however the process ends.
-
-    Parameters
-    ----------
-    on_wait
-        Called once with a message if another measurement is running.
+    If another one is running, `on_wait` is called once with a message. The kernel releases the lock
+    however the process ends.
     """
     with open(_open_lock(), encoding="utf-8") as file:
         try:

@@ -27,12 +27,8 @@ _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_foreground(command: Sequence[str], on_start: Callable[[int], None]) -> int:
     """Run a command with the standard streams of this process, and forward signals to it.
 
-    `on_start` is called with its process ID.
-
-    Returns
-    -------
-    int
-        Its exit status; 128 plus the signal number if a signal ended it, as in a shell.
+    `on_start` is called with its process ID. Returns its exit status; 128 plus the signal number if
+    a signal ended it, as in a shell.
     """
     process: subprocess.Popen[bytes] | None = None
 
@@ -77,22 +73,8 @@ def monitor_command(command: Sequence[str], out: Path | None = None, hz: float =
 
     Writes ``samples.parquet`` and ``samples.json`` (as in the record of a run),
     ``environment.json``, ``command.json``, ``events.jsonl`` and ``chart.svg``, however the command
-    ends.
-
-    Parameters
-    ----------
-    out
-        A folder without samples; by default a new one, named by the time, in the current folder.
-
-    Returns
-    -------
-    int
-        The exit status of the command; 128 plus the signal number if a signal ended it.
-
-    Raises
-    ------
-    UserError
-        If the command cannot be started, the folder cannot be used, or the rate is impossible.
+    ends; by default into a new folder, named by the time, in the current one. Returns the exit
+    status as `run_foreground` does.
     """
     if not command:
         raise UserError("command", "", "a program and its arguments, after --")
@@ -149,6 +131,5 @@ def _write_results(
     write_json(folder / "command.json", {"command": list(command), "status": status})
     write_json(folder / "environment.json", describe_environment())
     samples = read_samples(folder).to_pandas()
-    figure = command_figure(samples, " ".join(command))
-    figure.save(folder / "chart.svg")
+    command_figure(samples, " ".join(command)).save(folder / "chart.svg")
     print(f"monitor: {len(samples)} rows in {folder}, plotted in chart.svg", file=sys.stderr)

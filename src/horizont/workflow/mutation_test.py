@@ -8,12 +8,7 @@ from itertools import cycle
 from typing import Any
 
 from horizont.config.jobs import TraceRun
-from horizont.config.mutations import (
-    LARGEST_PRECISE_BATCH,
-    MUTATION_STEPS,
-    MUTATIONS,
-    MutationInfo,
-)
+from horizont.config.mutations import LARGEST_PRECISE_BATCH, MUTATION_STEPS, MUTATIONS, MutationInfo
 from horizont.config.study import ComparisonSchedule, EquivalenceConfig, Study
 from horizont.config.system import FRAMEWORKS, unusable_reason
 from horizont.config.workload import OptimizerConfig
@@ -21,10 +16,14 @@ from horizont.equivalence.certificate import first_failed
 from horizont.networks.catalogue import network_for
 from horizont.networks.layers import BatchNorm
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, TracedTensors, checker_for
-
-#: The perturbation of the run with which a check compares a training.
-_CHECK_PERTURBATIONS = {"repeat": "repeat", "rows": "batch_order"}
+from horizont.workflow.verify import (
+    CHECK_RUNS,
+    TRACE_RUNS,
+    EquivalenceChecker,
+    TracedTensors,
+    checker_for,
+    with_mutation,
+)
 
 
 def run_mutation_tests(
@@ -57,7 +56,7 @@ def run_mutation_tests(
     sound = [run for run in TRACE_RUNS if run in needed]
     trace_runs: dict[str, list[TraceRun]] = {name: list(sound) for name in installed}
     for mutation, framework in assigned:
-        trace_runs[framework] += [_mutated(run, mutation) for run in _runs_for(mutation)]
+        trace_runs[framework] += with_mutation(_runs_for(mutation), mutation)
     traced = checker.train(trace_runs, "with seeded defects")
     return [_mutation_result(checker, traced, *pair) for pair in assigned]
 
@@ -71,12 +70,8 @@ def _runs_for(mutation: str) -> list[TraceRun]:
 def _shows(run: TraceRun, info: MutationInfo) -> bool:
     if run.path == "timed_batches":
         return info.quantity == "batch"
-    shown_by = ("none", "weight_ulp", "weight_ulp_down", _CHECK_PERTURBATIONS.get(info.check))
-    return run.path in ("plain", info.check) and run.perturbation in shown_by
-
-
-def _mutated(run: TraceRun, mutation: str) -> TraceRun:
-    return run.model_copy(update={"mutation": mutation})
+    plain = [("plain", perturbation) for perturbation in ("none", "weight_ulp", "weight_ulp_down")]
+    return (run.path, run.perturbation) in [*plain, CHECK_RUNS.get(info.check)]
 
 
 def _with_short_schedule(study: Study, workload: str, mutations: Collection[str]) -> Study:
@@ -110,11 +105,14 @@ def _mutation_result(
     """Compare the defective training of one framework with the sound ones of the others."""
     info = MUTATIONS[mutation]
     runs = _runs_for(mutation)
+    mutated_runs = with_mutation(runs, mutation)
     compared: dict[str, TracedTensors] = {
         framework: {
             run: own[traced_as]
-            for run in runs
-            if (traced_as := _mutated(run, mutation) if framework == mutated else run) in own
+            for run, traced_as in zip(
+                runs, mutated_runs if framework == mutated else runs, strict=True
+            )
+            if traced_as in own
         }
         for framework, own in traced.items()
     }

@@ -14,23 +14,12 @@ from horizont.errors import NotebookFailed, UserError
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.progress import forwarded_progress
 
-KERNEL_NAME = "python3"
-
 #: Papermill's tag of the cell that it inserts with the given parameters.
 INJECTED_TAG = "injected-parameters"
 
 #: Time for an interrupted kernel to end the processes of a run; it is interrupted again after
 #: half of it, and killed at the end. A run takes some seconds to end.
 SHUTDOWN_TIMEOUT_S = 60.0
-
-
-def _skip_rfc3987_grammar() -> None:
-    """Keep the reader of notebooks from building a grammar, which takes seconds.
-
-    jsonschema needs it for a format of web addresses that notebooks do not contain, and skips
-    that format if the package is missing.
-    """
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def run_notebook(
@@ -45,15 +34,11 @@ def run_notebook(
     ----------
     name
         Path below ``notebooks/``, without its ending.
-    parameters
-        Values for names that the notebook's parameters cell declares.
     out
         Path of the executed copy; by default it is named after the notebook and its parameters.
 
     Raises
     ------
-    UserError
-        If there is no such notebook or it has no such parameter.
     NotebookFailed
         If a cell raises.
     """
@@ -62,24 +47,21 @@ def run_notebook(
     if not source.exists():
         notebooks = sorted(path.stem for path in paths.notebooks.glob("*.ipynb"))
         raise UserError("notebook", name, notebooks)
-    _skip_rfc3987_grammar()
-    _check_parameters(source, parameters)
+    # Keeps jsonschema from building a grammar, which takes seconds, for a format of web addresses
+    # that notebooks do not contain. It skips that format if the package is missing.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from papermill import inspect_notebook
+
+    declared = inspect_notebook(str(source))
+    for given in parameters:
+        if given not in declared:
+            raise UserError(f"parameter of {source.name}", given, sorted(declared) or "none")
     default_name = "-".join([name, *map(str, parameters.values())])
     out = out or paths.executed_notebooks / f"{default_name}.ipynb"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.unlink(missing_ok=True)  # a failure must not leave the result of an earlier execution
     _execute(source, out, parameters, paths.root)
     return out
-
-
-def _check_parameters(notebook: Path, given: Mapping[str, Any]) -> None:
-    """Refuse a parameter that the notebook does not declare."""
-    from papermill import inspect_notebook
-
-    declared = inspect_notebook(str(notebook))
-    for name in given:
-        if name not in declared:
-            raise UserError(f"parameter of {notebook.name}", name, sorted(declared) or "none")
 
 
 def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path) -> None:
@@ -100,7 +82,7 @@ def _execute(source: Path, out: Path, parameters: Mapping[str, Any], root: Path)
                 str(source),
                 str(out),
                 parameters=dict(parameters),
-                kernel_name=KERNEL_NAME,
+                kernel_name="python3",
                 cwd=str(root),
                 progress_bar=False,
                 log_output=False,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from horizont.config.base import parse_config
 from horizont.config.study import read_study
 from horizont.data.prepared import DatasetDescription, read_description
+from horizont.records.record import Record
 from horizont.reporting.page import ExperimentPage
 from horizont.workflow.measure import load_records, run_experiment
-from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.paths import study_paths
 from horizont.workflow.publish import certificate_status, publish
 from horizont.workflow.reference import open_pack
 
@@ -21,57 +24,33 @@ def open_page(
     ----------
     reference
         Open the page of its packed records instead, which executes and publishes nothing.
-
-    Raises
-    ------
-    UserError
-        If a setting is wrong, the records cannot be written, or there is no intact pack.
+    is_view
+        Execute nothing, and refuse an experiment some of whose runs have no record.
     """
     paths = study_paths()
+    records: Sequence[Record]
     if reference:
-        return _open_reference_page(experiment, workload, paths, is_view)
-    records = (load_records if is_view else run_experiment)(experiment, workload, paths)
-    study = read_study(paths.params)
+        pack, study = open_pack(experiment, paths)
+        name = study.workload(workload).dataset
+        dataset = parse_config(DatasetDescription, pack.manifest.datasets[name], name)
+        records, certificate = pack.records(workload), pack.manifest.certificates[workload]
+    else:
+        records = (load_records if is_view else run_experiment)(experiment, workload, paths)
+        study = read_study(paths.params)
+        dataset = read_description(paths.prepared(study.workload(workload).dataset))
+        certificate = certificate_status(workload, paths)
     return ExperimentPage(
         study=study,
         experiment=experiment,
         workload=workload,
-        dataset=read_description(paths.prepared(study.workload(workload).dataset)),
+        dataset=dataset,
         records=records,
-        certificate=certificate_status(workload, paths),
-        publish=lambda: publish(experiment, workload, records),
-        is_view=is_view,
-    )
-
-
-def _open_reference_page(
-    experiment: str, workload: str, paths: Paths, is_view: bool
-) -> ExperimentPage:
-    pack, study = open_pack(experiment, paths)
-    dataset = study.workload(workload).dataset
-    return ExperimentPage(
-        study=study,
-        experiment=experiment,
-        workload=workload,
-        dataset=parse_config(DatasetDescription, pack.manifest.datasets[dataset], dataset),
-        records=pack.records(workload),
-        certificate=pack.manifest.certificates[workload],
-        publish=lambda: None,
+        certificate=certificate,
+        publish=lambda: None if reference else publish(experiment, workload, records),
         is_view=is_view,
     )
 
 
 def open_view(experiment: str, workload: str, *, reference: bool = False) -> ExperimentPage:
-    """Open the page of a view of an experiment.
-
-    Parameters
-    ----------
-    reference
-        Open that of its packed records.
-
-    Raises
-    ------
-    UserError
-        If some of its runs have no record, or there is no intact pack.
-    """
+    """Open the page of a view of an experiment, which executes nothing."""
     return open_page(experiment, workload, reference=reference, is_view=True)

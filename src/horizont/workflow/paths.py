@@ -68,30 +68,23 @@ class Paths:
         """Return the compressed certificate of a workload of the reference."""
         return self.reference / "equivalence" / f"{workload}.json.gz"
 
-    def reference_page(self, experiment: str, workload: str, view: str = "") -> Path:
-        """Return the executed notebook of packed records, of an experiment or of a view of it."""
-        name = "-".join(filter(None, ["reference", view, experiment, workload]))
-        return self.reference_pages / experiment / f"{name}.ipynb"
+    def page(
+        self, experiment: str, workload: str, view: str = "", *, reference: bool = False
+    ) -> Path:
+        """Return the executed notebook of an experiment on a workload, or of a view of it.
 
-    def experiment_page(self, experiment: str, workload: str) -> Path:
-        """Return the executed notebook of an experiment on a workload."""
-        return self.executed_notebooks / experiment / f"{experiment}-{workload}.ipynb"
-
-    def view_page(self, experiment: str, workload: str, view: str) -> Path:
-        """Return the executed notebook of a view of an experiment on a workload."""
-        return self.views / experiment / f"{view}-{experiment}-{workload}.ipynb"
+        That of packed records if it is of the reference.
+        """
+        plain = self.views if view else self.executed_notebooks
+        name = "-".join(filter(None, ["reference" * reference, view, experiment, workload]))
+        return (self.reference_pages if reference else plain) / experiment / f"{name}.ipynb"
 
 
 def study_paths() -> Paths:
-    """Return the paths of the study that the current folder belongs to.
+    """Return the paths of the study that the current folder belongs to; refuse any other folder.
 
     Its root is the nearest folder, upwards, that has the files of a study, unless the environment
     variable `HORIZONT_ROOT` names it.
-
-    Raises
-    ------
-    UserError
-        If there is none.
     """
     if given := os.environ.get("HORIZONT_ROOT"):
         return Paths(Path(given))

@@ -7,7 +7,6 @@ from typing import Any
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
-from horizont.data.catalogue import dataset_info
 from horizont.data.files import write_files_if_missing
 from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
@@ -18,14 +17,7 @@ from horizont.workflow.paths import Paths, study_paths
 
 
 def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescription:
-    """Prepare a data set unless it is prepared.
-
-    Raises
-    ------
-    UserError
-        If there is no such data set, or the real one is required and unavailable.
-    """
-    dataset_info(dataset)
+    """Prepare a data set unless it is prepared."""
     return prepare(
         dataset,
         study.data.source,
@@ -66,9 +58,9 @@ def prepare_dataset(dataset: str) -> DatasetDescription:
     return ensure_prepared(read_study(paths.params), dataset, paths)
 
 
-def network_table(workload: str, paths: Paths | None = None) -> list[dict[str, Any]]:
+def network_table(workload: str) -> list[dict[str, Any]]:
     """List the layers of a workload's network; see :func:`horizont.networks.network`."""
-    paths = paths or study_paths()
+    paths = study_paths()
     study = load_study(paths)
     settings = study.workload(workload)
     dataset = ensure_prepared(study, settings.dataset, paths)

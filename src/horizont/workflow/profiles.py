@@ -27,12 +27,8 @@ def apply_profile(paths: Paths, name: str) -> Study:
     """Write the settings of a profile into ``params.yaml``.
 
     A profile names its experiments; each changes the one of that name in the quick profile, if
-    there is one. Experiments that it does not name are not in it.
-
-    Raises
-    ------
-    UserError
-        If there is no such profile, or its settings are wrong; ``params.yaml`` is not changed.
+    there is one. Experiments that it does not name are not in it. If its settings are wrong,
+    ``params.yaml`` is not changed.
     """
     if name not in profile_names(paths):
         raise UserError("profile", name, profile_names(paths))

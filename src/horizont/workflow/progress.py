@@ -23,13 +23,7 @@ LINE_WIDTH = 110
 
 
 class Progress:
-    """Progress of a number of items, with the remaining time.
-
-    Parameters
-    ----------
-    unit
-        Name of an item in the singular: "run", "training".
-    """
+    """Progress of a number of items, with the remaining time; `unit` is an item, such as "run"."""
 
     def __init__(self, unit: str, total: int) -> None:
         # Imported here, because most processes that import this module show no bar.
@@ -74,22 +68,18 @@ class Progress:
             text += f", {(done - before) / (now_s - last_s):.0f} steps/s"
         self.message(text, permanent=False)
 
-    def finish(self, outcome: str, *, executed: bool = True) -> None:
-        """Finish the current item; one that was not executed does not affect the remaining time."""
-        self.executed += executed
-        self._finish(outcome, is_shown=executed)
+    def finish(self, outcome: str, *, executed: bool = True, skipped: bool = False) -> None:
+        """Finish the current item; one that was not executed does not affect the remaining time.
 
-    def skip(self, reason: str) -> None:
-        """Finish the current item, which cannot be executed."""
-        self.skipped += 1
-        self._finish(f"skipped, {reason}", is_shown=True)
-
-    def _finish(self, outcome: str, *, is_shown: bool) -> None:
+        One that is neither executed nor skipped was available before, and is not reported.
+        """
         self.done += 1
+        self.executed += executed
+        self.skipped += skipped
         self._last_finish_s = time.monotonic()
         self._bar.set_postfix_str(outcome)
         self._bar.update()
-        if is_shown or self.done == self.total:
+        if executed or skipped or self.done == self.total:
             self._write(f"{self._prefix(self.done)} {self._name}: {outcome}")
 
     def close(self) -> None:
@@ -100,8 +90,7 @@ class Progress:
         plural = "" if self.executed == 1 else "s"
         text = f"{self.executed} {self.unit}{plural} executed in {spent}"
         text += f", {available} available before" if available else ""
-        text += f", {self.skipped} skipped" if self.skipped else ""
-        text += "."
+        text += f", {self.skipped} skipped." if self.skipped else "."
         self._write(text)
         if _in_kernel():
             print(text)
@@ -145,12 +134,8 @@ def format_duration(seconds: float) -> str:
 def forwarded_progress(out: TextIO | None = None) -> Iterator[Path]:
     """Print the progress of this process or of a kernel; yield a temporary folder with the relay.
 
-    Lines that may be overwritten are printed to a terminal only, and only the newest of them.
-
-    Parameters
-    ----------
-    out
-        By default standard error.
+    It is printed to standard error by default. Lines that may be overwritten are printed to a
+    terminal only, and only the newest of them.
     """
     outer_relay = os.environ.get(PROGRESS_VARIABLE)
     with tempfile.TemporaryDirectory(prefix="horizont-") as folder:

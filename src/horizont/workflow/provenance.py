@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import horizont
+from horizont.config.interpreters import Interpreter
 from horizont.config.run import Run
 from horizont.config.system import (
     FRAMEWORKS,
@@ -24,6 +25,8 @@ from horizont.networks.catalogue import network_for
 from horizont.records.provenance import code_fingerprint, imported_files
 
 PACKAGE_FOLDER = Path(horizont.__file__).parent
+
+_NOT_INSTALLED = "not installed"
 
 #: Imported by a run, but without influence on it. The catalogue imports every network; the one
 #: that is trained has a fingerprint of its own.
@@ -42,12 +45,11 @@ _COMPARATOR_ONLY = (
 def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
     """Return what a run depends on, by name."""
     interpreter = framework_interpreter(run.system.framework)
+    interpreter = interpreter or Interpreter(python=_NOT_INSTALLED, packages={})
     provenance = {
-        "version": installed_version(run.system.framework) or "not installed",
-        "numpy": interpreter.packages.get("numpy", "not installed")
-        if interpreter
-        else "not installed",
-        "python": interpreter.python if interpreter else "not installed",
+        "version": installed_version(run.system.framework) or _NOT_INSTALLED,
+        "numpy": interpreter.packages.get("numpy", _NOT_INSTALLED),
+        "python": interpreter.python,
         "machine": machine_type(),
         "network": _network_fingerprint(run.workload, dataset),
         "code": _fingerprint(run_files(run)),
@@ -118,16 +120,10 @@ def certificate_provenance(
         "optimizer": hash_fields({"optimizer": repr(workload.optimizer)}),
     }
     for framework in frameworks:
-        installed = installed_version(framework) or "not installed"
-        provenance[f"{framework} version"] = installed
-        provenance[f"{framework} code"] = _training_fingerprint(framework)
+        files = _imported_files(_training_modules(framework), frozenset(_WITHOUT_INFLUENCE))
+        provenance[f"{framework} version"] = installed_version(framework) or _NOT_INSTALLED
+        provenance[f"{framework} code"] = _fingerprint(files)
     return provenance
-
-
-def _training_fingerprint(framework: str) -> str:
-    """Return the fingerprint of the code that a process with a framework executes."""
-    files = _imported_files(_training_modules(framework), frozenset(_WITHOUT_INFLUENCE))
-    return _fingerprint(files)
 
 
 def _training_modules(framework: str) -> tuple[str, ...]:

@@ -42,9 +42,9 @@ def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, s
     paths = paths or study_paths()
     study = read_study(paths.params)
     trainers = [*FRAMEWORKS, *variants_of(study, workload)]
+    settings = study.workload(workload)
     if not paths.certificate(workload).exists():
         return dict.fromkeys(trainers, NO_CERTIFICATE)
-    settings = study.workload(workload)
     try:
         dataset = read_description(paths.prepared(settings.dataset))
     except UserError:
@@ -126,16 +126,12 @@ def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> dict[str,
     return outcomes
 
 
-def _sweep_metrics(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
-    """Return the metrics of the systems, by sweep point."""
-    points = records_by_point(records)
-    return {point: metrics(group, status) for point, group in points.items()}
-
-
 #: Kind of an experiment -> the function that computes its metrics.
 METRICS: dict[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]] = {
     "training": metrics,
-    "sweep": _sweep_metrics,
+    "sweep": lambda records, status: {
+        point: metrics(group, status) for point, group in records_by_point(records).items()
+    },
     "faults": _fault_metrics,
     "input": lambda records, _: input_metrics(records),
 }
@@ -156,17 +152,8 @@ def export_tensorboard(
 ) -> None:
     """Write event files of all runs for TensorBoard, and print the numbers of runs.
 
-    Parameters
-    ----------
-    logdir
-        By default ``tensorboard`` in the folder of the study.
-    follow_s
-        Seconds between repetitions, until interrupted; None writes once.
-
-    Raises
-    ------
-    UserError
-        If the folder cannot be written, or runs are followed at intervals below one second.
+    By default they are written to ``tensorboard`` in the folder of the study, and once;
+    `follow_s` is the interval of repetitions until interrupted.
     """
     # TensorBoard reads event files in the order of the seconds in their names.
     if follow_s is not None and not follow_s > 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pathlib import Path
 from horizont.analysis.reproduction import Results
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
-from horizont.equivalence.certificate import EquivalenceCertificate, read_certificate
+from horizont.equivalence.certificate import EquivalenceCertificate, parse_certificate
 from horizont.errors import UserError
 from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
 from horizont.records.packed_record import Pack
@@ -29,18 +29,9 @@ VERIFIED = "verified"
 def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> str:
     """Pack the records of an experiment's planned runs, and describe the pack in a line.
 
-    Of several records of a run, the newest is packed, whatever code it was measured with.
-
-    Parameters
-    ----------
-    workloads
-        Those of the experiment that are packed; by default all.
-
-    Raises
-    ------
-    UserError
-        If the study has no such experiment or workload, a planned run has no record, or the records
-        are from several machines.
+    Of several records of a run, the newest is packed, whatever code it was measured with. Refuses
+    an experiment with a planned run without a record, and records from several machines. By default
+    all workloads of the experiment are packed.
     """
     study = read_study(paths.params)
     planned = study.experiment(name).workloads
@@ -62,40 +53,27 @@ def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> s
         certificates={workload: certificate_status(workload, paths) for workload in workloads},
     )
     manifest = write_pack(paths.pack(name), records, context)
-    _pack_certificates(workloads, paths)
+    for workload in workloads:
+        certificate, packed = paths.certificate(workload), paths.reference_certificate(workload)
+        if certificate.exists():
+            packed.parent.mkdir(exist_ok=True)
+            packed.write_bytes(gzip.compress(certificate.read_bytes(), mtime=0))  # reproducible
     counts = Counter(record.result.status for record in records)
     runs = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     size_mib = sum(facts.bytes for facts in manifest.files.values()) / 2**20
     return f"{paths.pack(name)}: {manifest.runs} runs ({runs}), {size_mib:.2f} MiB"
 
 
-def _pack_certificates(workloads: Sequence[str], paths: Paths) -> None:
-    """Write the certificates of workloads, compressed; equal ones make equal bytes."""
-    for workload in workloads:
-        certificate, packed = paths.certificate(workload), paths.reference_certificate(workload)
-        if certificate.exists():
-            packed.parent.mkdir(exist_ok=True)
-            packed.write_bytes(gzip.compress(certificate.read_bytes(), mtime=0))
-
-
 def reference_certificates(paths: Paths | None = None) -> list[EquivalenceCertificate]:
-    """Open the certificates of the reference, in the order of their workloads.
-
-    Raises
-    ------
-    UserError
-        If one is damaged or of another format.
-    """
+    """Open the certificates of the reference, in the order of their workloads."""
     paths = paths or study_paths()
     certificates = []
     for packed in sorted(paths.reference_certificate("*").parent.glob("*.json.gz")):
-        with tempfile.TemporaryDirectory(prefix="horizont-certificate-") as folder:
-            plain = Path(folder) / packed.stem
-            try:
-                plain.write_bytes(gzip.decompress(packed.read_bytes()))
-            except (OSError, EOFError, zlib.error) as error:
-                raise UserError(str(packed), str(error), "an intact certificate") from None
-            certificates.append(read_certificate(plain))
+        try:
+            values = json.loads(gzip.decompress(packed.read_bytes()))
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            raise UserError(str(packed), str(error), "an intact certificate") from None
+        certificates.append(parse_certificate(values, packed))
     return certificates
 
 
@@ -121,13 +99,7 @@ def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) 
 
 
 def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
-    """Restore the records of a pack to folders, and return their number.
-
-    Raises
-    ------
-    UserError
-        If there is no such pack, a file of it was changed, or the folder exists already.
-    """
+    """Restore the records of an intact pack to new folders, and return their number."""
     pack = Pack(paths.pack(name))
     pack.check()
     target = folder / name
@@ -147,11 +119,6 @@ def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
     """Open the pack of an experiment, and the settings of the study that it is from.
 
     The experiment has the workloads only that were packed.
-
-    Raises
-    ------
-    UserError
-        If there is no pack, its settings were changed, or it has another format.
     """
     pack = Pack(paths.pack(name))
     pack.read(PARAMS)
@@ -168,13 +135,7 @@ def packed_experiments(paths: Paths) -> list[str]:
 
 
 def open_reference(paths: Paths) -> Results:
-    """Open the records of all packs of the reference, with the status of their certificates.
-
-    Raises
-    ------
-    UserError
-        If a pack was changed or has another format.
-    """
+    """Open the records of all packs of the reference, with the status of their certificates."""
     packs = [Pack(paths.pack(name)) for name in packed_experiments(paths)]
     certificates: dict[str, dict[str, str]] = {}
     for pack in packs:

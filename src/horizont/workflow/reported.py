@@ -92,21 +92,14 @@ def open_own_study(paths: Paths | None = None) -> ReportedStudy:
 
 
 def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> ReportedStudy:
-    """Open the study that the report is about.
+    """Open the study that the report is about: the reference, if it has packs.
 
-    Parameters
-    ----------
-    kind
-        Take the reference only if it has an experiment of this kind.
-
-    Raises
-    ------
-    UserError
-        If a pack of the reference was changed or has another format.
+    If a kind is given, the reference also needs an experiment of this kind.
     """
     paths = paths or study_paths()
     packs = {name: open_pack(name, paths) for name in packed_experiments(paths)}
-    kinds = {study.experiment(name).kind for name, (_, study) in packs.items()}
+    studies = {name: study for name, (_, study) in packs.items()}
+    kinds = {study.experiment(name).kind for name, study in studies.items()}
     if not packs or (kind and kind not in kinds):
         return open_own_study(paths)
     results = open_reference(paths)
@@ -115,42 +108,35 @@ def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> Report
         for pack, _ in packs.values()
         for name, description in pack.manifest.datasets.items()
     }
-    study = _merged_study({name: study for name, (_, study) in packs.items()})
-    return ReportedStudy(study, results, sources, _common_environment(results.records), True)
-
-
-def _merged_study(studies: Mapping[str, Study]) -> Study:
-    """Return the settings of packed experiments as those of one study, in the order of the latter.
-
-    Packs may be of different times, so each experiment and its workloads have their own settings.
-    """
-    latest = list(studies.values())[-1]
-    order = [name for name in latest.experiments if name in studies]
-    order += [name for name in studies if name not in order]
-    workloads = {
-        name: study.workloads[name]
-        for experiment, study in studies.items()
-        for name in study.experiment(experiment).workloads
-        if name in study.workloads
-    }
-    named = {w for name in order for w in studies[name].experiment(name).workloads}
-    compared = [name for name in latest.equivalence.workloads if name in named]
-    return latest.model_copy(
-        update={
-            "experiments": {name: studies[name].experiments[name] for name in order},
-            "workloads": {**latest.workloads, **workloads},
-            "equivalence": latest.equivalence.model_copy(update={"workloads": tuple(compared)}),
-        }
-    )
-
-
-def _common_environment(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the machine of the first record, and the versions of all."""
-    environments = [record.environment for record in records]
+    # The machine of the first record, and the versions of all.
+    environments = [record.environment for record in results.records]
     packages = {
         name: version
         for environment in environments
         for name, version in environment["packages"].items()
         if version
     }
-    return {**environments[0], "packages": packages}
+    environment = {**environments[0], "packages": packages}
+    return ReportedStudy(_merged_study(studies), results, sources, environment, True)
+
+
+def _merged_study(studies: Mapping[str, Study]) -> Study:
+    """Return the settings of packed experiments as those of one study, in the order of the latest.
+
+    Packs may be of different times, so each experiment and its workloads have their own settings.
+    """
+    latest = list(studies.values())[-1]
+    names = [name for name in dict.fromkeys([*latest.experiments, *studies]) if name in studies]
+    workloads = {
+        name: study.workload(name)
+        for experiment, study in studies.items()
+        for name in study.experiment(experiment).workloads
+    }
+    compared = tuple(name for name in latest.equivalence.workloads if name in workloads)
+    return latest.model_copy(
+        update={
+            "experiments": {name: studies[name].experiments[name] for name in names},
+            "workloads": {**latest.workloads, **workloads},
+            "equivalence": latest.equivalence.model_copy(update={"workloads": compared}),
+        }
+    )

@@ -34,22 +34,9 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
 
     Stages that measure come first, one after the other. Pages measure nothing and are executed
     two at a time: DVC locks what a stage reads and writes. A last `dvc repro` of everything then
-    runs what needs the pages.
+    runs what needs the pages. With arguments, a single `dvc repro` is run with them.
 
-    Parameters
-    ----------
-    arguments
-        For a single `dvc repro`, which is then run as it is.
-
-    Returns
-    -------
-    int
-        The exit status of the first `dvc repro` that failed; 0 if none did.
-
-    Raises
-    ------
-    UserError
-        If the settings are wrong, or the project's folder cannot be written.
+    Returns the exit status of the first `dvc repro` that failed, 0 if none did.
     """
     load_study(paths)
     if not os.access(paths.root, os.W_OK):
@@ -111,16 +98,15 @@ class StageProgress:
         """Count the stages that the output of DVC names."""
         for line in output:
             started = RUNNING_LINE.match(line)
-            if match := started or SKIPPED_LINE.match(line):
-                self._count(match["stage"], is_started=started is not None)
-
-    def _count(self, stage: str, *, is_started: bool) -> None:
-        with self._lock:
-            self._stages.add(stage)
-            if is_started:
-                minutes, seconds = divmod(int(time.monotonic() - self._start_s), 60)
-                number = f"[{len(self._stages)}/{self._total}]"
-                print(f"{number} {stage}  ({minutes}:{seconds:02d})", flush=True)
+            match = started or SKIPPED_LINE.match(line)
+            if match is None:
+                continue
+            with self._lock:
+                self._stages.add(match["stage"])
+                if started:
+                    minutes, seconds = divmod(int(time.monotonic() - self._start_s), 60)
+                    number = f"[{len(self._stages)}/{self._total}]"
+                    print(f"{number} {match['stage']}  ({minutes}:{seconds:02d})", flush=True)
 
 
 def _run_in_parallel(
@@ -145,7 +131,7 @@ def _run_in_parallel(
             readers.append(threading.Thread(target=progress.follow, args=(process.stdout,)))
             readers[-1].start()
         statuses = [process.wait() for process in processes]
-        return next((status for status in statuses if status), 0)
+        return next(filter(None, statuses), 0)
     except BaseException:
         # DVC and its stage have their own process group, so that a Ctrl-C or a signal to this
         # process becomes exactly one interrupt for each of them. They then end by themselves.

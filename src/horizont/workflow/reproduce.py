@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from horizont.analysis.changes import compare_machines
 from horizont.analysis.reproduction import Results, changed_verdicts, compare_with_reference
-from horizont.records.record import Record
 from horizont.reporting.reproduction import (
     MACHINES_TITLE,
     NO_VERDICT_CHANGES,
@@ -28,43 +27,24 @@ NO_DIFFERENCE, DIFFERENT, NOT_COMPARABLE = 0, 1, 2
 def both_results(
     experiments: Collection[str] = (), paths: Paths | None = None
 ) -> tuple[Results, Results]:
-    """Open the records of the reference and of the study, as far as there are any.
-
-    Parameters
-    ----------
-    experiments
-        Only these; by default all.
-
-    Raises
-    ------
-    UserError
-        If a pack was changed or has another format.
-    """
+    """Open the records of the reference and of the study, of all or of some experiments."""
     paths = paths or study_paths()
-    reference, own = (
-        results._replace(records=[r for r in results.records if _is_selected(r, experiments)])
-        for results in (open_reference(paths), own_results(paths))
-    )
-    return reference, own
+    reference, own = open_reference(paths), own_results(paths)
+    if not experiments:
+        return reference, own
+    return _selected(reference, experiments), _selected(own, experiments)
 
 
-def _is_selected(record: Record, experiments: Collection[str]) -> bool:
-    return not experiments or record.run.experiment in experiments
+def _selected(results: Results, experiments: Collection[str]) -> Results:
+    records = [record for record in results.records if record.run.experiment in experiments]
+    return results._replace(records=records)
 
 
 def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
     """Print what was expected and what was obtained, and the verdicts that would change.
 
-    Returns
-    -------
-    int
-        0 if no quantity is faster or slower and no verdict changes, 1 otherwise, 2 if the
-        reference has no runs with the settings of the study.
-
-    Raises
-    ------
-    UserError
-        If a pack was changed or has another format.
+    Returns 0 if no quantity is faster or slower and no verdict changes, 1 otherwise, 2 if the
+    reference has no runs with the settings of the study.
     """
     reference, own = both_results(experiments, paths)
     comparison = compare_with_reference(reference.records, own.records)
@@ -74,18 +54,14 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
         return NOT_COMPARABLE
     machines = changed_facts(compare_machines(reference.records, own.records))
     if len(machines):
-        columns = list(machines.columns)
-        print_table(console, machines, MACHINES_TITLE, text=columns, wrapped=columns)
+        print_table(console, machines, MACHINES_TITLE, wrapped=machines.columns)
     cells = reproduction_rows(comparison)
-    cells["work"] = cells["work"].mask(cells["work"] == cells["work"].shift(), "")
-    text = set(cells.columns) - NUMBERS
-    print_table(console, cells, "Expected and obtained", text=text, wrapped=["work"])
+    print_table(console, cells, "Expected and obtained", numbers=NUMBERS, group_by="work")
     changes = changed_verdicts(reference, own)
     if changes.empty:
         console.print(NO_VERDICT_CHANGES)
     else:
-        columns = list(changes.columns)
-        print_table(console, changes, "Changed verdicts", text=columns, wrapped=columns)
+        print_table(console, changes, "Changed verdicts", wrapped=changes.columns)
     console.print(reproduction_summary(comparison).text)
     is_different = comparison["outcome"].isin(["faster", "slower"]).any() or len(changes) > 0
     return DIFFERENT if is_different else NO_DIFFERENCE

@@ -20,7 +20,6 @@ from horizont.analysis.claims.predictions import model_predictions
 from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
-from horizont.records.record import Record
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import FOLDER, REFERENCE, claim_summary
@@ -43,9 +42,6 @@ DEFAULT_CONSOLE_WIDTH = 120
 _MAX_SUMMARY_LINES = 25
 _TABLE_FRAME_LINES = 4
 
-#: The page of the claims among the executed notebooks.
-CLAIMS_PAGE = "claims"
-
 
 def open_console() -> Console:
     """Open standard output for tables, with a fixed width where it is not a terminal."""
@@ -57,16 +53,23 @@ def print_table(
     cells: pd.DataFrame,
     title: str = "",
     *,
-    text: Collection[str],
+    numbers: Collection[str] = (),
     wrapped: Collection[str] = (),
+    group_by: str = "",
 ) -> None:
-    """Print a table of strings; columns of `text` are left-aligned, the others numbers."""
+    """Print a table of strings; columns of `numbers` are right-aligned.
+
+    The column `group_by` is wrapped, too, and has its values in the first row of each group only.
+    """
+    if group_by:
+        column = cells[group_by]
+        cells = cells.assign(**{group_by: column.mask(column == column.shift(), "")})
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for name in cells.columns:
         table.add_column(
             str(name).strip(),
-            justify="left" if name in text else "right",
-            no_wrap=name not in wrapped,
+            justify="right" if name in numbers else "left",
+            no_wrap=name not in (*wrapped, group_by),
         )
     for row in cells.itertuples(index=False):
         table.add_row(*row)
@@ -84,14 +87,21 @@ def show_summary(paths: Paths) -> int:
     ]
     failed = [record for records, _ in found for record in records if record.failed_unexpectedly]
     missing = sum(count for _, count in found)
-    closing = _closing_lines(failed, missing, paths)
     answered = open_own_study(paths).answers()
+    closing = []
     if marks := legend(answered):
-        closing.insert(0, f"Ratio to the next; {marks}. AR: all-reduce, PS: parameter server.")
+        closing.append(f"Ratio to the next; {marks}. AR: all-reduce, PS: parameter server.")
+    if failed:
+        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        reason = shorten(failed[0].result.reason)
+        closing.append(f"failed: {failed[0].folder.name}: {reason}{others}")
+    if missing:
+        closing.append(f"{missing} runs have no record yet")
+    closing.append(_next_step(paths, is_complete=not failed and not missing))
     if answered:
         cells = answer_cells(answered)
         places = _MAX_SUMMARY_LINES - len(closing) - _TABLE_FRAME_LINES
-        print_table(console, cells[: places // 2], text=cells.columns)
+        print_table(console, cells[: places // 2])
         for answer in answered[: places // 2]:
             line = f"{answer.workload}: {cause_sentence(answer)}"
             is_long = 3 * len(answered) > places  # no room for a second line of each sentence
@@ -101,19 +111,11 @@ def show_summary(paths: Paths) -> int:
     return int(bool(failed or missing))
 
 
-def _closing_lines(failed: list[Record], missing: int, paths: Paths) -> list[str]:
-    """Return what is incomplete, and the next command."""
-    lines = []
-    if failed:
-        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        reason = shorten(failed[0].result.reason)
-        lines.append(f"failed: {failed[0].folder.name}: {reason}{others}")
-    if missing:
-        lines.append(f"{missing} runs have no record yet")
+def _next_step(paths: Paths, *, is_complete: bool) -> str:
     report = paths.book / "index.html"
-    if failed or missing:
-        return [*lines, "next: horizont repro"]
-    return [*lines, f"The report: {report}" if report.exists() else "next: horizont book"]
+    if not is_complete:
+        return "next: horizont repro"
+    return f"The report: {report}" if report.exists() else "next: horizont book"
 
 
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
@@ -150,22 +152,15 @@ def show_claims(paths: Paths) -> None:
         columns = {"id": "claim", "claim": "statement", "verdict": "verdict"}
         columns |= {"evidence": "evidence", "reason": "note"}
         cells = pd.DataFrame(tested)[list(columns)].rename(columns=columns)
-        wrapped = ("statement", "note")
-        print_table(console, cells, text=cells.columns, wrapped=wrapped)
+        print_table(console, cells, wrapped=("statement", "note"))
     console.print(claim_summary(claims), soft_wrap=True)
     for name, text in EVIDENCE_LEVELS.items():
         console.print(f"Evidence {name}: {text}.", soft_wrap=True)
 
 
 def check_claims(paths: Paths) -> None:
-    """Check that the page of claims agrees with the verdicts.
-
-    Raises
-    ------
-    UserError
-        With the first disagreement, or if there is no page or there are no verdicts.
-    """
-    page = paths.executed_notebooks / f"{CLAIMS_PAGE}.ipynb"
+    """Check that the page of claims exists and agrees with the verdicts."""
+    page = paths.executed_notebooks / "claims.ipynb"
     for path in (page, paths.claims):
         if not path.exists():
             raise UserError("claims", str(path), "a file that `horizont notebook claims` wrote")
@@ -183,12 +178,12 @@ def check_claims(paths: Paths) -> None:
 def recommendation_for(question: Question, paths: Paths | None = None) -> Recommendation:
     """Recommend a system from the records of this folder's study or else of the reference."""
     paths = paths or study_paths()
-    records, status = own_results(paths)
-    own = recommend(records, question, status)
-    if len(own.ranking) or not packed_experiments(paths):
-        return own
-    records, status = open_reference(paths)
-    return recommend(records, question, status)
+    own = own_results(paths)
+    recommendation = recommend(own.records, question, own.certificates)
+    if len(recommendation.ranking) or not packed_experiments(paths):
+        return recommendation
+    reference = open_reference(paths)
+    return recommend(reference.records, question, reference.certificates)
 
 
 def recommendations_by_objective(question: Question) -> dict[str, Recommendation]:
@@ -203,17 +198,14 @@ def recommendations_by_objective(question: Question) -> dict[str, Recommendation
 def show_recommendation(paths: Paths, **question: Any) -> int:
     """Print the ranking, its evidence and its limits; return 1 if no records cover the question.
 
-    Parameters
-    ----------
-    question
-        The fields of a :class:`horizont.analysis.advice.Question`.
+    The question is given by its fields.
     """
     console = open_console()
     recommendation = recommendation_for(Question(**question), paths)
     rows = recommendation_rows(recommendation)
     if rows:
         cells = pd.DataFrame(rows)
-        print_table(console, cells, text=cells.columns, wrapped=cells.columns)
+        print_table(console, cells, wrapped=cells.columns)
         console.print(f"From {recommendation.basis}.", soft_wrap=True)
     for caveat in recommendation.caveats:
         console.print(caveat, soft_wrap=True)

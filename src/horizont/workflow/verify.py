@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,41 +87,37 @@ def verify_workload(
 
     Raises
     ------
-    UserError
-        If a setting is wrong.
     RunFailed
         If a framework cannot train at all.
     """
     paths = paths or study_paths()
     checker = checker_for(workload, paths)
-    trace_runs: dict[str, Sequence[TraceRun]] = {
-        **dict.fromkeys(FRAMEWORKS, TRACE_RUNS),
-        **dict.fromkeys(variants_of(checker.study, workload), VARIANT_TRACE_RUNS),
-    }
-    for trainer in list(trace_runs):
-        framework, _, device = parse_trainer_name(trainer)
-        is_without_device = device != "cpu" and not framework_devices(framework).names
-        if unusable_reason(framework) or is_without_device:
-            del trace_runs[trainer]
+    trainers = filter(_is_usable, [*FRAMEWORKS, *variants_of(checker.study, workload)])
+    trace_runs = {name: VARIANT_TRACE_RUNS if "+" in name else TRACE_RUNS for name in trainers}
     for trainer, mutation in (mutations or {}).items():
         if trainer not in trace_runs:
             raise UserError("--mutate", trainer, trace_runs)
-        trace_runs[trainer] = [
-            run.model_copy(update={"mutation": mutation}) for run in trace_runs[trainer]
-        ]
+        trace_runs[trainer] = with_mutation(trace_runs[trainer], mutation)
     certificate = checker.certificate(checker.train(trace_runs, "verification"))
     if not mutations:
         write_certificate(paths.certificate(workload), certificate)
     return certificate
 
 
+def _is_usable(trainer: str) -> bool:
+    framework, _, device = parse_trainer_name(trainer)
+    has_device = device == "cpu" or framework_devices(framework).names
+    return bool(has_device and not unusable_reason(framework))
+
+
+def with_mutation(runs: Iterable[TraceRun], mutation: str) -> tuple[TraceRun, ...]:
+    """Return trainings with a seeded defect."""
+    return tuple(run.model_copy(update={"mutation": mutation}) for run in runs)
+
+
 def variants_of(study: Study, workload: str) -> list[str]:
     """List the variants that are timed on a workload, as `<framework>+<variant>+<device>`."""
-    names = {
-        run.trainer_name: None
-        for experiment in study.experiments_on(workload)
-        for run in study.runs(experiment, workload)
-    }
+    names = dict.fromkeys(run.trainer_name for run in study.runs_on(workload))
     return [name for name in names if "+" in name]
 
 
@@ -228,7 +224,7 @@ class EquivalenceChecker:
 _NOISE_PERTURBATIONS: tuple[Perturbation, ...] = ("weight_ulp", "weight_ulp_down", "thread_count")
 
 #: The trainings that a check compares with the baseline.
-_CHECK_RUNS: dict[str, tuple[TracePath, Perturbation]] = {
+CHECK_RUNS: dict[str, tuple[TracePath, Perturbation]] = {
     "repeat": ("plain", "repeat"),
     "rows": ("plain", "batch_order"),
     "instrumented": ("instrumented", "none"),
@@ -256,7 +252,7 @@ def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
                 dtype,
                 baseline,
                 reruns=[tensors_of("plain", each) for each in _NOISE_PERTURBATIONS],
-                checks={check: tensors_of(*run) for check, run in _CHECK_RUNS.items()},
+                checks={check: tensors_of(*run) for check, run in CHECK_RUNS.items()},
                 float64_reference=exact,
             )
         )

@@ -52,14 +52,10 @@ _STYLES = {"running": "bold green", "finished": "", "abandoned": "bold red", "mi
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The contents of a run's folder at one moment.
+    """The contents of a run's folder at one moment; `steps` and `stages` are by process.
 
     Attributes
     ----------
-    steps
-        Completed and planned steps by process; empty where unknown.
-    stages
-        Stage by process.
     samples
         Samples with rates: the latest of a running run, all of a finished one.
     elapsed_s
@@ -68,8 +64,6 @@ class RunStatus:
         Mean rate of the slowest process since its first step; NaN if unknown.
     result
         Contents of ``result.json``; empty while the run is running.
-    log
-        Last lines of the processes' output.
     """
 
     state: RunState
@@ -90,19 +84,9 @@ def watch_study(
     once: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Show the newest run until interrupted; print it once if the output is not a terminal.
+    """Show the newest run with `pattern` in its path until interrupted.
 
-    Parameters
-    ----------
-    records
-        The folder of all records.
-    pattern
-        Part of the path of the run to show; by default the newest run is followed.
-
-    Raises
-    ------
-    UserError
-        If the interval is not positive.
+    It is printed once if the output is not a terminal.
     """
     if not interval_s > 0:
         raise UserError("--interval", interval_s, "seconds above 0")
@@ -263,10 +247,14 @@ def _host_table(samples: pd.DataFrame) -> Table:
     chosen["label"] = chosen["name"].where(chosen["scope"] != "interface", chosen["host"])
     for label, rows in chosen.groupby("label", sort=False):
         mean = rows[["cpu_cores", "load_1min", "sent_rate", "received_rate"]].mean()
-        values = [100.0 * mean["cpu_cores"], rows["memory"].max(), mean["load_1min"]]
-        values += [mean["sent_rate"] / _MIB, mean["received_rate"] / _MIB]
-        formats = (".1f", ".0f", ".2f", ".2f", ".2f")
-        table.add_row(str(label), *map(_number, values, formats))
+        table.add_row(
+            str(label),
+            _number(100.0 * mean["cpu_cores"], ".1f"),
+            _number(rows["memory"].max(), ".0f"),
+            _number(mean["load_1min"], ".2f"),
+            _number(mean["sent_rate"] / _MIB, ".2f"),
+            _number(mean["received_rate"] / _MIB, ".2f"),
+        )
     return table
 
 
