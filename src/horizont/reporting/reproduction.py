@@ -77,7 +77,7 @@ def machine_table(machines: pd.DataFrame) -> TableOutput | Message:
     facts = changed_facts(machines)
     if facts.empty:
         return Message("Machines and software are equal.")
-    if facts[["reference", "this study"]].eq("–").all().any():
+    if facts["reference"].eq("–").all() or facts["this study"].eq("–").all():
         return Message(NOTHING_COMPARABLE)
     return text_table(facts)
 
