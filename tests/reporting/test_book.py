@@ -17,7 +17,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from horizont.errors import UserError
 from horizont.reporting.book import build_book, external_resources
 from horizont.reporting.book_pages import read_pages
-from horizont.reporting.mathml import mathml
 from horizont.reporting.output import (
     FIGURE_MIME,
     STACK_MIME,
@@ -30,6 +29,7 @@ from horizont.reporting.output import (
     key_value_table,
     python_code,
 )
+from horizont.reporting.sphinx_ext import mathml
 
 PROJECT = Path(__file__).parents[2] / "docs" / "book"
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))

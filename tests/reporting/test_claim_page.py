@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 from horizont.analysis.claims.judge import claim_verdicts, published_vs_measured
-from horizont.reporting.claim_check import check_page
 from horizont.reporting.claims import (
     FOLDER,
+    check_page,
     claim_counts,
     claim_table,
     claim_text,

@@ -18,9 +18,8 @@ from horizont.reporting.tables import format_ms, format_number
 #: Marks of the verdicts, which differ in shape.
 MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
 
-#: Architectures within a cell, and columns in a terminal; systems are synchronous if not async.
+#: Architectures within a cell; systems are synchronous if not async.
 _SHORT_ARCHITECTURES = {"allreduce": "all\N{NON-BREAKING HYPHEN}reduce", "parameter_server": "PS"}
-_HEADINGS = {SURVIVES: "survives"}
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,11 @@ def own_answer_table(answers: Sequence[Answer]) -> AnswerTable | Message:
 
 def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
     """Format the answers for a terminal: winner, lead and the mark of the verdict."""
-    return pd.DataFrame(
-        [
-            {"workload": answer.workload}
-            | {_HEADINGS.get(name, name): _line(answer.cells[name]) for name in COLUMNS}
-            for answer in answers
-        ]
-    )
+    rows = [
+        {"workload": answer.workload} | {name: _line(answer.cells[name]) for name in COLUMNS}
+        for answer in answers
+    ]
+    return pd.DataFrame(rows).rename(columns={SURVIVES: "survives"})
 
 
 def cause_sentence(answer: Answer) -> str:
@@ -84,17 +81,16 @@ def cause_sentence(answer: Answer) -> str:
         if "not distinguishable" in verdicts:
             return "No lead in speed is clear, so there is none to explain."
         return "No systems were compared by speed."
-    pair, sign = drilldown.pair, 1 if drilldown.timed.difference_s > 0 else -1
-    names = labels.short_labels([pair.a, pair.b])
-    slower, faster = (names[name] for name in ((pair.b, pair.a) if sign > 0 else (pair.a, pair.b)))
-    more = format_ms(abs(drilldown.timed.difference_s))
+    pair, difference_s = drilldown.pair, drilldown.timed.difference_s
+    a, b = labels.short_labels([pair.a, pair.b]).values()
+    slower, faster = (b, a) if difference_s > 0 else (a, b)
+    more = format_ms(abs(difference_s))
     setting = "As one process" if pair.records_a[0].run.system.is_local else "With several workers"
     longer = f"{setting}, a step of {slower} takes {more} longer than of {faster}"
     if drilldown.step is None or not drilldown.path:
         return f"{longer}; why is unknown: {drilldown.stop_reason}."
     # An operator that only one system has is no difference between operators.
-    shared = [part for part in drilldown.path if not (isnan(part.a_s) or isnan(part.b_s))]
-    cause = shared[-1]
+    *_, cause = (part for part in drilldown.path if not isnan(part.a_s + part.b_s))
     fraction = f"{cause.difference_s / drilldown.step.difference_s:.0%}"
     return f"{longer}; {fraction} of it {labels.cause_label(cause.level, cause.part)}."
 
@@ -108,10 +104,9 @@ def legend(answers: Sequence[Answer]) -> str:
 def _short_label(system: str) -> str:
     """Return a system within a cell: `<framework> all-reduce`, `<framework> async PS`."""
     framework, sync, *architecture = system.split("/")
-    words = [_SHORT_ARCHITECTURES[name] for name in architecture]
-    return " ".join(
-        [labels.framework_label(framework), *([sync] if sync == "async" else []), *words]
-    )
+    words = [sync] if sync == "async" else []
+    words += [_SHORT_ARCHITECTURES[name] for name in architecture]
+    return " ".join([labels.framework_label(framework), *words])
 
 
 def _survivors(cell: Cell) -> str:
@@ -123,13 +118,10 @@ def _line(cell: Cell) -> str:
     if cell.tested:
         return _survivors(cell)
     lead = f"{MARKS[cell.verdict]} {format_number(cell.ratio, '.2f')}" if cell.verdict else ""
-    winner = (
-        _short_label(cell.winner).replace("all\N{NON-BREAKING HYPHEN}reduce", "AR")
-        if cell.winner
-        else ""
-    )
-    note = f"({cell.note})" if winner and cell.note else cell.note
-    return " ".join(filter(None, [lead, winner, note]))
+    if not cell.winner:
+        return cell.note
+    winner = _short_label(cell.winner).replace(_SHORT_ARCHITECTURES["allreduce"], "AR")
+    return " ".join(filter(None, [lead, winner, f"({cell.note})" if cell.note else ""]))
 
 
 def _html_rows(answer: Answer) -> Iterator[str]:

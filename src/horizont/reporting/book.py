@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shutil
 import tempfile
@@ -30,7 +29,7 @@ def build_book(
     out: Path,
     table_sources: Mapping[str, str] | None = None,
 ) -> Path:
-    """Build the site and the PDF.
+    """Build the site and the PDF; return the front page.
 
     Parameters
     ----------
@@ -44,11 +43,6 @@ def build_book(
     table_sources
         Where the values of a page's tables come from, by the name of its notebook.
 
-    Returns
-    -------
-    Path
-        The front page.
-
     Raises
     ------
     UserError
@@ -59,31 +53,31 @@ def build_book(
     with tempfile.TemporaryDirectory(prefix="horizont-book-") as name:
         folder = Path(name)
         source, site = folder / "source", folder / "site"
-        write_sources(read, project, source)
+        _write_sources(read, project, source)
         sources = {page_name(page): text for page, text in (table_sources or {}).items()}
         settings = {"horizont_table_sources": sources}
-        run_sphinx("html", source, project, site, settings)
-        run_sphinx("singlehtml", source, project, folder / "single", settings)
+        _run_sphinx("html", source, project, site, settings)
+        _run_sphinx("singlehtml", source, project, folder / "single", settings)
         build_pdf(folder / "single" / "index.html", project / "template.typ", site / PDF_NAME)
         for path in [*site.rglob("*.map"), *site.rglob("*webpack-macros.html")]:
             path.unlink()  # of use to developers of the theme only
         if external := external_resources(site):
             raise UserError("book", external[0], "pages that load nothing from the network")
-        _replace(site, out)
+        try:
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.copytree(site, out)
+        except OSError as error:
+            raise UserError("book", str(out), f"a writable folder ({error})") from None
     return out / "index.html"
 
 
-def write_sources(pages: Sequence[Page], project: Path, source: Path) -> None:
+def _write_sources(pages: Sequence[Page], project: Path, source: Path) -> None:
     """Write the pages and the bibliography for Sphinx."""
     source.mkdir(parents=True)
     for page in pages:
-        text = page.text
         if page.name == page_name(FRONT_STEM):
-            notebook = json.loads(text)
-            contents = {"cell_type": "markdown", "metadata": {}, "source": _contents(pages)}
-            notebook["cells"].append(contents | {"id": "contents"})
-            text = json.dumps(notebook, ensure_ascii=False)
-        (source / f"{page.name}{page.suffix}").write_text(text, encoding="utf-8")
+            page.append(_contents(pages))
+        (source / f"{page.name}{page.suffix}").write_text(page.text, encoding="utf-8")
     for path in project.glob("*.bib"):
         shutil.copy(path, source)
 
@@ -97,16 +91,15 @@ def _contents(pages: Sequence[Page]) -> str:
         entries = [f"{page.title} <{page.name}>" if page.title else page.name for page in members]
         # A chapter of one page without a title of its own needs no heading above it.
         is_single = [page.title for page in members] == [""]
-        parts.append(_toctree(entries, "" if is_single else chapter))
-    return "\n\n".join([*parts, _toctree(["Index of terms <genindex>"], "")])
+        parts.append(_toctree("" if is_single else f":caption: {chapter}\n", *entries))
+    return "\n\n".join([*parts, _toctree("", "Index of terms <genindex>")])
 
 
-def _toctree(entries: Sequence[str], caption: str) -> str:
-    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
-    return f"```{{toctree}}\n{options}\n" + "\n".join(entries) + "\n```"
+def _toctree(caption: str, *entries: str) -> str:
+    return "\n".join([f"```{{toctree}}\n:hidden:\n{caption}", *entries, "```"])
 
 
-def run_sphinx(
+def _run_sphinx(
     builder: str, source: Path, project: Path, out: Path, settings: Mapping[str, Any]
 ) -> None:
     """Run a builder of Sphinx, to which every warning is an error."""
@@ -114,14 +107,13 @@ def run_sphinx(
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     warnings = io.StringIO()
-    doctrees = source.parent / "doctrees"
     with patch_docutils(str(project)), docutils_namespace():
         app = Sphinx(
-            str(source),
-            str(project),
-            str(out),
-            str(doctrees),
-            builder,
+            srcdir=source,
+            confdir=project,
+            outdir=out,
+            doctreedir=source.parent / "doctrees",
+            buildername=builder,
             confoverrides=dict(settings),
             status=None,
             warning=warnings,
@@ -141,13 +133,3 @@ def external_resources(site: Path) -> list[str]:
             matches = pattern.finditer(path.read_text(encoding="utf-8"))
             found += [f"{path.relative_to(site)}: {match[0]}" for match in matches]
     return found
-
-
-def _replace(site: Path, out: Path) -> None:
-    """Replace a folder by the built site."""
-    try:
-        shutil.rmtree(out, ignore_errors=True)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(site, out)
-    except OSError as error:
-        raise UserError("book", str(out), f"a writable folder ({error})") from None

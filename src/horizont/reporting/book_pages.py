@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from horizont.errors import UserError
+from horizont.reporting.labels import capitalise
 from horizont.reporting.output import FIGURE_MIME, STACK_MIME, STACK_SEPARATOR, TABLE_MIME
 
 #: The stem of the file that becomes the front page.
@@ -24,86 +25,64 @@ _METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 
 #: What the book takes from the HTML of a figure or a table.
 _SVG = re.compile(r"<svg.*</svg>", re.DOTALL)
-_CSV = re.compile(r'href="data:text/csv[^,]*,([^"]*)"')
+_CSV = re.compile(r'(?<=href="data:text/csv;charset=utf-8,)[^"]*')
 _TABLE = re.compile(r"<table.*</table>", re.DOTALL)
 
-_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:[\w./]*/)?([\w-]+)\.(?:ipynb|md)(#[\w-]+)?\)")
+#: A link to a page, to the glossary or to a source of the bibliography.
+_LINK = re.compile(r"\[([^\]]+)\]\(([\w./]*/)?([\w-]+)\.(?:ipynb|md|bib)(?:#([\w%-]+))?\)")
 
-#: Links of notebooks to the glossary and to the references, which are roles in the book only:
-#: JupyterLab would show a role as its source. A term that is not the text is the anchor.
-_TERM_LINK = re.compile(r"\[([^\]]+)\]\([\w./]+/glossary\.md(?:#([\w%-]+))?\)")
-_SOURCE_LINK = re.compile(r"\[([^\]]+)\]\([\w./]+/references\.bib#([\w-]+)\)")
+
+Cell = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the book.
-
-    Attributes
-    ----------
-    name
-        The name of the file, without its ending.
-    title
-        The title in the table of contents; empty if the page's own heading serves.
-    text
-        A notebook in JSON, or Markdown.
-    """
+    """A page of the book: the cells of a notebook, or a Markdown document as one cell."""
 
     chapter: str
-    name: str
-    title: str
+    name: str  # of the file, without its ending
+    title: str  # in the table of contents; empty if the page's own heading serves
     suffix: str
-    text: str
+    cells: list[Cell]
+
+    @property
+    def text(self) -> str:
+        """The file: a notebook in JSON, or Markdown."""
+        if self.suffix != ".ipynb":
+            return "\n\n".join(cell["source"] for cell in self.cells) + "\n"
+        notebook = {"cells": self.cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+        return json.dumps(notebook, ensure_ascii=False)
+
+    def append(self, text: str) -> None:
+        """Append Markdown."""
+        self.cells.append(_markdown_cell(text, f"appended-{len(self.cells)}"))
+
+
+def _markdown_cell(text: str, identifier: str) -> Cell:
+    return {"cell_type": "markdown", "metadata": {}, "id": identifier, "source": text}
 
 
 def read_pages(pages: Sequence[tuple[str, Path]]) -> list[Page]:
-    """Read all pages, and convert the links between them.
+    """Read chapter and file of each page, and convert the links between them.
 
     A page of an experiment without any figure or table is left out; the page before names it.
-
-    Parameters
-    ----------
-    pages
-        Chapter and file of each page, in the order of the book.
     """
     if not any(path.stem == FRONT_STEM for _, path in pages):
         raise UserError("book", "no front page", f"an executed notebook {FRONT_STEM}.ipynb")
+    contents = [(chapter, path, _read_cells(path)) for chapter, path in pages]
     files = {
         path.stem: f"{page_name(path.stem)}{path.suffix}"
-        for _, path in pages
-        if path.suffix != ".ipynb" or not _is_empty(path)
+        for _, path, cells in contents
+        if not _is_empty(cells)
     }
     read: list[Page] = []
-    for chapter, path in pages:
-        page = _read_page(chapter, path, files)
+    for chapter, path, cells in contents:
+        title, shown = _readable_cells(cells, chapter, files)
         if path.stem in files:
-            read.append(page)
+            read.append(Page(chapter, page_name(path.stem), title, path.suffix, shown))
         else:
-            read[-1] = _with_note(read[-1], f"*Left out: {chapter}, {page.title}. No data.*")
+            read[-1].append(f"*Left out: {chapter}, {title}. No data.*")
     return read
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a page of an experiment, which has a title, shows neither a figure nor a table."""
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
-        return False  # `_read_page` refuses it
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    if not any("title" in output.get("metadata", {}).get("horizont", {}) for output in outputs):
-        return False
-    parts = [part for output in outputs for part in _parts(output.get("data", {}))]
-    return not any({FIGURE_MIME, TABLE_MIME} & part.keys() for part in parts)
-
-
-def _with_note(page: Page, note: str) -> Page:
-    """Append a line to a page."""
-    if page.suffix != ".ipynb":
-        return replace(page, text=f"{page.text}\n\n{note}\n")
-    notebook = json.loads(page.text)
-    cell = {"cell_type": "markdown", "metadata": {}, "id": f"note-{len(notebook['cells'])}"}
-    notebook["cells"].append(cell | {"source": note})
-    return replace(page, text=json.dumps(notebook, ensure_ascii=False))
 
 
 def page_name(stem: str) -> str:
@@ -111,64 +90,69 @@ def page_name(stem: str) -> str:
     return "index" if stem == FRONT_STEM else stem
 
 
-def _read_page(chapter: str, path: Path, files: Mapping[str, str]) -> Page:
+def _read_cells(path: Path) -> list[Cell]:
+    """Read a document, or a notebook, none of whose cells has failed."""
     try:
         text = path.read_text(encoding="utf-8")
+        if path.suffix != ".ipynb":
+            return [_markdown_cell(text, "document")]
+        cells: list[Cell] = json.loads(text)["cells"]
     except FileNotFoundError:
         raise UserError("book", str(path), "an executed notebook or a document") from None
-    title = ""
-    if path.suffix == ".ipynb":
-        try:
-            cells = json.loads(text)["cells"]
-        except (ValueError, KeyError):
-            raise UserError(str(path), "damaged", "an executed notebook") from None
-        title, cells = _readable_cells(cells, path, chapter, files)
-        notebook = {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
-        text = json.dumps(notebook, ensure_ascii=False)
-    else:
-        text = _with_links(text, files)
-    return Page(chapter, page_name(path.stem), title, path.suffix, text)
-
-
-def _readable_cells(
-    cells: list[dict[str, Any]], path: Path, heading: str, files: Mapping[str, str]
-) -> tuple[str, list[dict[str, Any]]]:
-    """Return the page's own title, and the cells that readers see."""
-    title, subtitle, shown = "", "", []
-    for cell in cells:
-        metadata = _output_metadata(cell, path)
-        if "title" in metadata:
-            title, subtitle = metadata["title"], metadata["facts"]
-        elif _is_shown(cell):
-            shown.append(_readable_cell(cell, files))
-    if title:
-        rest = re.sub(r"\A# .*\n?", "", shown[0]["source"]).strip()
-        line = f"*{subtitle[0].upper()}{subtitle[1:]}.*\n\n" if subtitle else ""
-        shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
-    return title, shown
-
-
-def _is_shown(cell: Mapping[str, Any]) -> bool:
-    """Whether readers see a cell; folded code without an output would be a line without a use."""
-    tags = set(cell["metadata"].get("tags", []))
-    return not tags & _HIDDEN_TAGS and ("hide-input" not in tags or bool(cell.get("outputs")))
-
-
-def _output_metadata(cell: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return what the outputs of a cell declare; refuse a cell that failed."""
-    found: dict[str, Any] = {}
-    for output in cell.get("outputs", []):
+    except (ValueError, KeyError):
+        raise UserError(str(path), "damaged", "an executed notebook") from None
+    for output in _outputs(cells):
         if output["output_type"] == "error":
             error = f"{output['ename']}: {output['evalue']}"
             raise UserError(str(path), error, "a notebook that ran to its end")
-        found |= output.get("metadata", {}).get("horizont", {})
-    return found
+    return cells
 
 
-def _readable_cell(cell: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def _outputs(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def _title(cells: Iterable[Cell]) -> Mapping[str, str]:
+    """Return the ``title`` and ``facts`` that an output declares, on the page of an experiment."""
+    declared = (output.get("metadata", {}).get("horizont", {}) for output in _outputs(cells))
+    return next((metadata for metadata in declared if "title" in metadata), {})
+
+
+def _is_empty(cells: Iterable[Cell]) -> bool:
+    """Whether the page of an experiment shows neither a figure nor a table."""
+    parts = [part for output in _outputs(cells) for part in _parts(output.get("data", {}))]
+    return bool(_title(cells)) and not any(
+        {FIGURE_MIME, TABLE_MIME} & part.keys() for part in parts
+    )
+
+
+def _readable_cells(
+    cells: Sequence[Cell], heading: str, files: Mapping[str, str]
+) -> tuple[str, list[Cell]]:
+    """Return the page's own title, and the cells that readers see."""
+    shown = [_readable_cell(cell, files) for cell in cells if _is_shown(cell)]
+    declared = _title(cells)
+    if not declared:
+        return "", shown
+    title, facts = declared["title"], declared["facts"]
+    rest = re.sub(r"\A# .*\n?", "", shown[0]["source"]).strip()
+    line = f"*{capitalise(facts)}.*\n\n" if facts else ""
+    shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
+    return title, shown
+
+
+def _is_shown(cell: Cell) -> bool:
+    """Whether readers see a cell; folded code without an output would be a line without a use."""
+    tags = set(cell["metadata"].get("tags", []))
+    if tags & _HIDDEN_TAGS or _title([cell]):
+        return False
+    return "hide-input" not in tags or bool(cell.get("outputs"))
+
+
+def _readable_cell(cell: Cell, files: Mapping[str, str]) -> Cell:
     cell = {**cell, "source": "".join(cell["source"])}
     if cell["cell_type"] == "markdown":
-        return {**cell, "source": _with_links(_with_roles(cell["source"]), files)}
+        return {**cell, "source": _with_links(cell["source"], files)}
     outputs = []
     for output in cell.get("outputs", []):
         data = output.get("data", {})
@@ -194,8 +178,7 @@ def _book_data(data: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]
     """Return the one representation that the book uses, with its links."""
     text = "".join(data.get("text/html", ""))
     if FIGURE_MIME in data:
-        csv = _CSV.search(text)
-        drawn = {"svg": _found(_SVG, text), "csv": unquote(csv[1]) if csv else ""}
+        drawn = {"svg": _found(_SVG, text), "csv": unquote(_found(_CSV, text))}
         return {FIGURE_MIME: {**drawn, **data[FIGURE_MIME]}}
     if TABLE_MIME in data:
         return {TABLE_MIME: {"html": _found(_TABLE, text), **data[TABLE_MIME]}}
@@ -204,32 +187,28 @@ def _book_data(data: dict[str, Any], files: Mapping[str, str]) -> dict[str, Any]
     return data
 
 
-def _with_roles(text: str) -> str:
-    """Replace links to the glossary and to the references by roles of Sphinx.
-
-    ``[(Polyak, 1964)](...)``, with brackets, is a citation in brackets.
-    """
-
-    def term(found: re.Match[str]) -> str:
-        words = " ".join(found[1].split())
-        return f"{{term}}`{words} <{unquote(found[2] or words.lower())}>`"
-
-    def source(found: re.Match[str]) -> str:
-        return f"{{cite:{'p' if found[1].startswith('(') else 't'}}}`{found[2]}`"
-
-    return _SOURCE_LINK.sub(source, _TERM_LINK.sub(term, text))
-
-
 def _found(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
     return match[0] if match else ""
 
 
 def _with_links(text: str, files: Mapping[str, str]) -> str:
-    """Replace links to files by links to pages; without such a page, by their text."""
+    """Replace links to files by links to pages; without such a page, by their text.
+
+    Links to a term of the glossary and to a source become roles of Sphinx, which JupyterLab would
+    show as source. A term that is not the text is the anchor; ``[(Polyak, 1964)](...)``, with
+    brackets, is a citation in brackets.
+    """
 
     def link(found: re.Match[str]) -> str:
-        words, name, anchor = found.groups()
-        return f"[{words}]({files[name]}{anchor or ''})" if name in files else words
+        words, folder, name, anchor = found.groups()
+        if name == "references" and anchor:
+            return f"{{cite:{'p' if words.startswith('(') else 't'}}}`{anchor}`"
+        if name == "glossary" and folder:
+            words = " ".join(words.split())
+            return f"{{term}}`{words} <{unquote(anchor or words.lower())}>`"
+        if name in files:
+            return f"[{words}]({files[name]}{f'#{anchor}' if anchor else ''})"
+        return words
 
-    return _PAGE_LINK.sub(link, text)
+    return _LINK.sub(link, text)

@@ -25,21 +25,10 @@ DISTORTION_LIMIT = 1.25
 
 @dataclass(frozen=True)
 class TracedNumber:
-    """A measured number in a sentence, with its unit.
-
-    Attributes
-    ----------
-    records
-        Names of the records that it was computed from.
-
-    Raises
-    ------
-    ValueError
-        If there are no records.
-    """
+    """A measured number in a sentence, with its unit; without records it is a `ValueError`."""
 
     text: str
-    records: tuple[str, ...]
+    records: tuple[str, ...]  # names of those that it was computed from
 
     def __post_init__(self) -> None:
         if not self.records:
@@ -58,8 +47,8 @@ Pieces = list[str | TracedNumber]
 class TracedSentence:
     """One or more sentences of words and numbers.
 
-    A notebook shows a paragraph whose numbers link to the lists of their records. The metadata of
-    the output have the numbers and their records as data.
+    A notebook shows a paragraph whose numbers link to the lists of their records, collapsed below
+    it. The metadata of the output have the numbers and their records as data.
     """
 
     pieces: tuple[str | TracedNumber, ...]
@@ -76,38 +65,28 @@ class TracedSentence:
         return "".join(p.text if isinstance(p, TracedNumber) else p for p in self.pieces)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
-        words = "".join(
-            _linked_number(piece) if isinstance(piece, TracedNumber) else _escape(piece)
-            for piece in self.pieces
-        )
-        page = f'<p class="hz-sentence">{words}</p>{self._record_lists()}'
+        page = f'<p class="hz-sentence">{"".join(map(_linked, self.pieces))}</p>'
+        if lists := {number.anchor: number.records for number in self.numbers}:
+            count = len(set().union(*lists.values()))
+            summary = f"{count} record{'s' if count > 1 else ''} in {self.records_folder}"
+            page += f'<details class="hz-evidence"><summary>{html.escape(summary)}</summary>'
+            for anchor, names in lists.items():
+                items = "".join(f"<li><code>{html.escape(name)}</code></li>" for name in names)
+                page += f'<ul id="{anchor}">{items}</ul>'
+            page += "</details>"
         numbers = [{"text": each.text, "records": list(each.records)} for each in self.numbers]
         metadata = {"horizont": {"numbers": numbers, "place": self.records_folder}}
         return {"text/html": page, "text/plain": self.text}, metadata
 
-    def _record_lists(self) -> str:
-        """Return the collapsed lists of records, without duplicates."""
-        lists = {number.anchor: number.records for number in self.numbers}
-        if not lists:
-            return ""
-        count = len({name for names in lists.values() for name in names})
-        summary = f"{count} record{'s' if count > 1 else ''} in {self.records_folder}"
-        page = f'<details class="hz-evidence"><summary>{html.escape(summary)}</summary>'
-        for anchor, names in lists.items():
-            items = "".join(f"<li><code>{html.escape(name)}</code></li>" for name in names)
-            page += f'<ul id="{anchor}">{items}</ul>'
-        return f"{page}</details>"
 
-
-def _linked_number(number: TracedNumber) -> str:
-    names = html.escape("\n".join(number.records))
-    link = f'<a class="hz-number" href="#{number.anchor}" title="{names}">'
-    return f"{link}{_escape(number.text)}</a>"
-
-
-def _escape(text: str) -> str:
-    """Escape a text, and put no-break spaces between numbers and units."""
-    return html.escape(text).replace(" ms", "\N{NO-BREAK SPACE}ms")
+def _linked(piece: str | TracedNumber) -> str:
+    """Escape a text or link a number, with no-break spaces between numbers and units."""
+    text = piece if isinstance(piece, str) else piece.text
+    text = html.escape(text).replace(" ms", "\N{NO-BREAK SPACE}ms")
+    if isinstance(piece, str):
+        return text
+    names = html.escape("\n".join(piece.records))
+    return f'<a class="hz-number" href="#{piece.anchor}" title="{names}">{text}</a>'
 
 
 @table("explanations", title="Explanations")
@@ -134,19 +113,20 @@ def explain_verdict(
     """
     a, b = names[row["a"]], names[row["b"]]
     folder = drilldown.pair.records_a[0].location
+    pieces: Pieces
     if row["outcome"] == NOT_COMPARABLE:
-        text = f"{a} and {b} are not compared: {shorten(row['reason'])}."
-        return TracedSentence((text,), folder)
-    if not row["blocks"]:
+        pieces = [f"{a} and {b} are not compared: {shorten(row['reason'])}."]
+    elif not row["blocks"]:
         reason = f" ({shorten(row['reason'])})" if row["reason"] else ""
-        text = f"{a} and {b}: no block has a run of both{reason}. Not settled."
-        return TracedSentence((text,), folder)
-    pieces = _verdict_pieces(row, a, b, margin)
-    if row["outcome"] == "A faster":
-        pieces += _cause_pieces(drilldown, slower=b, faster=a, is_b_slower=True)
-    elif row["outcome"] == "B faster":
-        pieces += _cause_pieces(drilldown, slower=a, faster=b, is_b_slower=False)
-    return TracedSentence((*pieces, *_caveat_pieces(row)), folder)
+        pieces = [f"{a} and {b}: no block has a run of both{reason}. Not settled."]
+    else:
+        pieces = _verdict_pieces(row, a, b, margin)
+        if row["outcome"] == "A faster":
+            pieces += _cause_pieces(drilldown, slower=b, faster=a, is_b_slower=True)
+        elif row["outcome"] == "B faster":
+            pieces += _cause_pieces(drilldown, slower=a, faster=b, is_b_slower=False)
+        pieces += _caveat_pieces(row)
+    return TracedSentence(tuple(pieces), folder)
 
 
 def _fill(template: str, **values: str | TracedNumber | Pieces) -> Pieces:
@@ -193,8 +173,10 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
         return [f" The cause is unknown: {drilldown.stop_reason}."]
     records = drilldown.records
     timed, step, *path = (
-        difference if is_b_slower else _exchange_systems(difference)
-        for difference in (drilldown.timed, drilldown.step, *drilldown.path)
+        part
+        if is_b_slower
+        else replace(part, a_s=part.b_s, b_s=part.a_s, difference_s=-part.difference_s)
+        for part in (drilldown.timed, drilldown.step, *drilldown.path)
     )
     pieces = _fill(
         " A timed step of {slower} is {timed} longer, an instrumented one {step}. Of these, ",
@@ -206,8 +188,7 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     is_trivial = len(drilldown.children("step")) == 1 and len(path) > 1
     parts = [part for part in path if not (is_trivial and part.part == LOCAL)]
     # An operator that only the slower system has is no difference between operators.
-    is_new = [part.level == "operator" and pd.isna(part.a_s) for part in parts]
-    shared = [part for part, new in zip(parts, is_new, strict=True) if not new]
+    shared = [part for part in parts if part.level != "operator" or not pd.isna(part.a_s)]
     for index, part in enumerate(shared):
         own = part.records or records
         fraction = f"{part.difference_s / step.difference_s:.0%}"
@@ -232,10 +213,6 @@ def _cause_pieces(drilldown: Drilldown, slower: str, faster: str, *, is_b_slower
     if not 1 / DISTORTION_LIMIT < step.difference_s / timed.difference_s < DISTORTION_LIMIT:
         pieces += [" Instrumentation changed the difference: fractions are valid, times are not."]
     return pieces
-
-
-def _exchange_systems(part: Difference) -> Difference:
-    return replace(part, a_s=part.b_s, b_s=part.a_s, difference_s=-part.difference_s)
 
 
 def _location_pieces(part: Difference, records: tuple[str, ...]) -> Pieces:

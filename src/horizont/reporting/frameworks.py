@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from horizont.analysis.surveys import read_surveys, run_outcomes
 from horizont.config.system import FRAMEWORKS, SYSTEMS, parse_system
 from horizont.records.record import Record
@@ -36,8 +34,8 @@ def criteria_table(features: Features) -> TableOutput:
     rows = []
     for name, criterion in read_surveys().criteria.items():
         row = {"criterion": criterion.label, "priority": criterion.priority}
-        for framework, answer in criterion.found.items():
-            row[f"{labels.framework_label(framework)}, 2018"] = answer
+        for framework, found in criterion.found.items():
+            row[f"{labels.framework_label(framework)}, 2018"] = found
         for framework in FRAMEWORKS:
             today = _criterion(name, features[framework])
             row[f"{labels.framework_label(framework)}, today"] = today
@@ -62,7 +60,7 @@ def _criterion(name: str, answer: Mapping[str, Any]) -> str:
 @table("synchronisation", title="Synchronisation and architecture")
 def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
     """Build the table of synchronisation and architecture of 2021, today and in this study."""
-    outcomes = run_outcomes(records).set_index("system")
+    outcomes = run_outcomes(records).set_index("system").to_dict("index")
     rows = [
         {
             "framework": labels.framework_label(framework),
@@ -70,7 +68,7 @@ def sync_table(features: Features, records: Sequence[Record]) -> TableOutput:
             "2021": published,
             "today": labels.ARCHITECTURES[parse_system(name).architecture],
             "native": _native_support(features[framework], sync, name),
-            "runs here": _runs_label(outcomes, name),
+            "runs here": _runs_label(outcomes[name]) if name in outcomes else "no runs",
             "mechanism": info.mechanism,
         }
         for framework, entry in read_surveys().entries.items()
@@ -89,12 +87,9 @@ def _native_support(answer: Mapping[str, Any], sync: str, system: str) -> str:
     return "yes" if is_native else "no, built here"
 
 
-def _runs_label(outcomes: pd.DataFrame, system: str) -> str:
-    if system not in outcomes.index:
-        return "no runs"
-    row = outcomes.loc[system]
-    label = f"{row['ok']} of {row['planned']} succeeded"
-    return f"{label}; {shorten(row['reason'])}" if row["reason"] else label
+def _runs_label(outcome: Mapping[Any, Any]) -> str:
+    label = f"{outcome['ok']} of {outcome['planned']} succeeded"
+    return f"{label}; {shorten(outcome['reason'])}" if outcome["reason"] else label
 
 
 @table("backends", title="Libraries")
@@ -139,8 +134,12 @@ def historical_table() -> TableOutput:
     """Build the table of the state of historical frameworks, with sources."""
     surveys = read_surveys()
     heading = f"source, checked on {surveys.checked_on}"
-    rows = []
-    for name, entry in surveys.historical.items():
-        sources = ", ".join(filter(None, [entry.source, entry.also]))
-        rows.append({"framework": name, "state": entry.state, heading: sources})
+    rows = [
+        {
+            "framework": name,
+            "state": entry.state,
+            heading: ", ".join(filter(None, [entry.source, entry.also])),
+        }
+        for name, entry in surveys.historical.items()
+    ]
     return text_table(rows)

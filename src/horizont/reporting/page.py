@@ -23,15 +23,6 @@ class ExperimentPage:
     """The records of an experiment on a workload, and everything that describes them.
 
     A figure or table is called with those of the attributes that its parameters name.
-
-    Attributes
-    ----------
-    certificate
-        Whether the times of each framework may be compared.
-    publish
-        Writes the metrics of the experiment.
-    is_view
-        Whether another page shows the experiment itself.
     """
 
     study: Study
@@ -39,9 +30,9 @@ class ExperimentPage:
     workload: str
     dataset: DatasetDescription
     records: Sequence[Record]
-    certificate: CertificateStatus
-    publish: Callable[[], None]
-    is_view: bool = False
+    certificate: CertificateStatus  # whether the times of each framework may be compared
+    publish: Callable[[], None]  # writes the metrics of the experiment
+    is_view: bool = False  # whether another page shows the experiment itself
 
     @cached_property
     def settings(self) -> Experiment:
@@ -63,8 +54,7 @@ class ExperimentPage:
         show_optional(*names, **self._values())
 
     def _values(self) -> dict[str, Any]:
-        own = ("study", "experiment", "workload", "dataset", "records", "certificate", "settings")
-        return {field: getattr(self, field) for field in own}
+        return {**vars(self), "settings": self.settings}
 
 
 def show(name: str, /, **values: Any) -> None:
@@ -78,8 +68,8 @@ def show_optional(*names: str, records: Sequence[Record], **values: Any) -> None
         entry = find_entry(name)
         if not entry.needs(records):
             continue
-        paragraphs = [f"## {entry.title}" if entry.title else "", entry.text]
-        if section := "\n\n".join(filter(None, paragraphs)):
+        heading = f"## {entry.title}" if entry.title else ""
+        if section := "\n\n".join(filter(None, [heading, entry.text])):
             _display(Prose(section))
         show(name, records=records, **values)
 
@@ -91,31 +81,21 @@ def _display(output: Any) -> None:
 
 
 def workload_title(workload: Workload, source: str) -> PageTitle:
-    """Return the title of a page about a workload.
-
-    Parameters
-    ----------
-    source
-        ``real`` or ``synthetic``, the source of the data set.
-    """
-    text = labels.workload_label(workload.network, workload.dataset) + synthetic_note(source)
-    return PageTitle(text, f"{_optimizer_label(workload.optimizer)}; {_data_note(source)}")
+    """Return the title of a page about a workload; the source is ``real`` or ``synthetic``."""
+    label = labels.workload_label(workload.network, workload.dataset)
+    return _title(label, source, _optimizer_label(workload.optimizer))
 
 
 def dataset_title(name: str, source: str) -> PageTitle:
     """Return the title of a page about a data set."""
-    return PageTitle(labels.dataset_label(name) + synthetic_note(source), _data_note(source))
+    return _title(labels.dataset_label(name), source)
 
 
-def synthetic_note(source: str) -> str:
-    """Return what follows the name of a data set if it is not the real one."""
-    return "" if source == "real" else " (synthetic stand-in)"
-
-
-def _data_note(source: str) -> str:
+def _title(label: str, source: str, *facts: str) -> PageTitle:
     if source == "real":
-        return "the real data set"
-    return "synthetic data of the same shape, not the real data set"
+        return PageTitle(label, "; ".join([*facts, "the real data set"]))
+    data = "synthetic data of the same shape, not the real data set"
+    return PageTitle(f"{label} (synthetic stand-in)", "; ".join([*facts, data]))
 
 
 def _optimizer_label(optimizer: OptimizerConfig) -> str:

@@ -34,12 +34,7 @@ _NUMBER = re.compile(r"^[-−+]?[\d.,]+([eE]-?\d+)?\s?%?$")
 
 
 def build_pdf(html: Path, template: Path, out: Path) -> None:
-    """Convert a book in one HTML file.
-
-    Parameters
-    ----------
-    template
-        Typst code in front of the text.
+    """Convert a book in one HTML file; the template is Typst code in front of the text.
 
     Raises
     ------
@@ -51,16 +46,14 @@ def build_pdf(html: Path, template: Path, out: Path) -> None:
     import typst
 
     with tempfile.TemporaryDirectory(prefix="horizont-pdf-") as name:
-        folder = Path(name)
-        page = _prepare(html.read_text(encoding="utf-8"), folder)
+        source = Path(name, "book.typ")
+        page = _prepare(html.read_text(encoding="utf-8"), source.parent)
         try:
             text = pypandoc.convert_text(
                 page, "typst", format="html-native_divs", extra_args=["--wrap=none"]
             )
-            source = folder / "book.typ"
-            head = template.read_text(encoding="utf-8")
             text = _OLD_SYMBOLS.sub(r"\1.o", text).replace("align(center)[#", "align(left)[#")
-            source.write_text(head + text, encoding="utf-8")
+            source.write_text(template.read_text(encoding="utf-8") + text, encoding="utf-8")
             fonts = Path(mpl.get_data_path(), "fonts", "ttf")
             typst.compile(str(source), output=str(out), root=name, font_paths=[str(fonts)])
         except RuntimeError as error:
@@ -93,7 +86,11 @@ def _prepare(page: str, folder: Path) -> str:
         number.string = f"{number.get_text().strip()}."
         number.insert_after(" ")
     for figure in soup.select("figure.hz-table"):
-        _caption_inside(figure)
+        caption, table = figure.figcaption.extract(), figure.table.extract()
+        caption.name = "caption"
+        table.insert(0, caption)
+        table["id"] = figure.get("id", "")
+        figure.replace_with(table)
     for table in soup.select("table"):
         _set_table(table)
     _keep_used_anchors(soup)
@@ -149,34 +146,21 @@ def _unfold(details: Any) -> None:
         details.string = f"{summary}: listed on the site."
 
 
-def _caption_inside(figure: Any) -> None:
-    """Replace a figure around a table by the table, with its caption and anchor."""
-    caption = figure.figcaption.extract()
-    caption.name = "caption"
-    table = figure.table
-    table["id"] = figure.get("id", "")
-    table.insert(0, caption)
-    figure.replace_with(table.extract())
-
-
 def _set_table(table: Any) -> None:
     """Remove empty columns, align numbers, make long names breakable, and shrink wide tables."""
-    rows = table.select("tr")
-    full = [row.find_all(["td", "th"]) for row in rows if not row.select("[colspan]")]
-    body = [cells for cells in full if cells and cells[0].name == "td"]
-    width = max((len(cells) for cells in full), default=0)
-    for column in range(width - 1, -1, -1):
-        texts = [cells[column].get_text().strip() for cells in body if column < len(cells)]
+    rows = [row for row in table.select("tr") if not row.select("[colspan]")]
+    width = 0
+    for column in zip(*(row.find_all(["td", "th"]) for row in rows), strict=True):
+        texts = [cell.get_text().strip() for cell in column if cell.name == "td"]
         if texts and not any(texts):
-            for cells in full:
-                cells[column].extract()
-                del cells[column]
-            width -= 1
+            for cell in column:
+                cell.extract()
             continue
+        width += 1
         known = [text for text in texts if text not in ("", "–")]
         is_number = bool(known) and all(_NUMBER.match(text) for text in known)
-        for cells in full:
-            cells[column]["style"] = f"text-align: {'right' if is_number else 'left'}"
+        for cell in column:
+            cell["style"] = f"text-align: {'right' if is_number else 'left'}"
     for cell in table.select("[colspan]"):
         cell["colspan"] = width
     for cell in table.select("th"):
@@ -195,18 +179,17 @@ def breakable(text: str) -> str:
 
 def _keep_used_anchors(soup: Any) -> None:
     """Remove anchors that nothing links to, and links to what is not in the PDF."""
-    links: dict[str, list[Any]] = {}
-    for link in soup.select("a[href]"):
-        if not link["href"].startswith(("http:", "https:")):
-            link["href"] = "#" + link["href"].rpartition("#")[2]
-            links.setdefault(link["href"][1:], []).append(link)
+    links = soup.select("a[href]:not([href^='http:'], [href^='https:'])")
+    for link in links:
+        link["href"] = "#" + link["href"].rpartition("#")[2]
+    missing = {link["href"] for link in links}
     for element in soup.select("[id]"):
         name = element.attrs.pop("id")
-        if name in links and (anchor := _anchor(element)) is not None:
+        if f"#{name}" in missing and (anchor := _anchor(element)) is not None:
             anchor["id"] = name
-            del links[name]
-    for dead in links.values():
-        for link in dead:
+            missing.remove(f"#{name}")
+    for link in links:
+        if link["href"] in missing:
             link.unwrap()
 
 

@@ -14,6 +14,9 @@ from horizont.reporting.registry import table
 from horizont.reporting.tables import format_interval, format_number, text_table
 
 NUMBERS = frozenset({"expected", "obtained", "ratio", "interval"})
+NOTHING_COMPARABLE = "The reference has no runs with the settings of this study."
+NO_VERDICT_CHANGES = "No verdict differs from that of the reference."
+MACHINES_TITLE = "What differs between the machines and their software"
 
 
 @table("reproduction", title="Expected and obtained")
@@ -24,34 +27,32 @@ def reproduction_table(comparison: pd.DataFrame) -> TableOutput | Message:
     return text_table(reproduction_rows(comparison), NUMBERS, group_by="work")
 
 
-NOTHING_COMPARABLE = "The reference has no runs with the settings of this study."
-
-
 def reproduction_rows(comparison: pd.DataFrame) -> pd.DataFrame:
     """Format the rows of :func:`horizont.analysis.reproduction.compare_with_reference`."""
-    return pd.DataFrame([_row(row) for row in comparison.to_dict("records")])
-
-
-def _row(row: Mapping[Any, Any]) -> dict[str, str]:
-    is_throughput = row["quantity"] == "examples_per_s"
-    scale = 1.0 if is_throughput else 1e3
-    system, point = labels.system_label(row["system"]), row["point"]
-    return {
-        "work": f"{row['experiment']}, {row['workload']}, {system}: {point}",
-        "quantity": "examples/s" if is_throughput else row["quantity"].removesuffix("_s") + ", ms",
-        "expected": _with_interval(row, "expected", scale),
-        "obtained": _with_interval(row, "obtained", scale),
-        "ratio": format_number(row["ratio"], ".2f"),
-        "interval": format_interval(row["low"], row["high"], ".2f"),
-        "outcome": row["outcome"],
-    }
+    rows = []
+    for row in comparison.to_dict("records"):
+        system, quantity, scale = labels.system_label(row["system"]), "examples/s", 1.0
+        if row["quantity"] != "examples_per_s":
+            quantity, scale = row["quantity"].removesuffix("_s") + ", ms", 1e3
+        rows.append(
+            {
+                "work": f"{row['experiment']}, {row['workload']}, {system}: {row['point']}",
+                "quantity": quantity,
+                "expected": _with_interval(row, "expected", scale),
+                "obtained": _with_interval(row, "obtained", scale),
+                "ratio": format_number(row["ratio"], ".2f"),
+                "interval": format_interval(row["low"], row["high"], ".2f"),
+                "outcome": row["outcome"],
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _with_interval(row: Mapping[Any, Any], name: str, scale: float) -> str:
     value, low, high = (row[f"{name}{end}"] * scale for end in ("", "_low", "_high"))
     form = ",.0f" if value >= 100 else ".2f"
-    interval = format_interval(low, high, form)
-    return format_number(value, form) + ("" if interval == "–" else f" [{interval}]")
+    interval = "" if pd.isna(low) else f" [{format_interval(low, high, form)}]"
+    return format_number(value, form) + interval
 
 
 @table("reproduction_summary")
@@ -68,12 +69,6 @@ def reproduction_summary(comparison: pd.DataFrame) -> Message:
 def changed_verdict_table(changes: pd.DataFrame) -> TableOutput | Message:
     """Build the table of the verdicts that differ from those of the reference."""
     return text_table(changes) if len(changes) else Message(NO_VERDICT_CHANGES)
-
-
-NO_VERDICT_CHANGES = "No verdict differs from that of the reference."
-
-
-MACHINES_TITLE = "What differs between the machines and their software"
 
 
 @table("machine_comparison", title=MACHINES_TITLE)

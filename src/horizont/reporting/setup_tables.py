@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from horizont.config.experiment import Experiment
-from horizont.config.run import StepCounts
 from horizont.config.study import Study
 from horizont.config.system import parse_system
 from horizont.config.topology import DEFAULT_LAUNCHER, Link
@@ -22,14 +21,6 @@ _SHARDING = {
     "static_shards": "each worker has its own part of the data set",
 }
 
-#: Settings that are not listed as fixed where a sweep varies them -> their rows.
-_SWEPT_ROWS = {
-    "workers": "workers",
-    "servers": "servers",
-    "threads": "compute threads per process",
-}
-
-
 #: Where the servers run.
 _PLACEMENTS = {"colocated": "on the workers' hosts", "dedicated": "on dedicated hosts"}
 
@@ -39,18 +30,23 @@ def setup_table(settings: Experiment) -> TableOutput:
     """Build the table of an experiment's settings on a workload."""
     steps, sweep, topology = settings.steps, settings.sweep, settings.topology
     exchange, examples = settings.gradient_exchange, settings.evaluation.examples
+    has_servers = topology.servers > 0 and "servers" not in sweep
     has_workers = topology.workers > 1 or "workers" in sweep
     is_local = topology.launcher == DEFAULT_LAUNCHER
     values: dict[str, object] = {
-        "workers": topology.workers,
-        "servers": topology.servers and f"{topology.servers}, for parameter servers",
+        "workers": "workers" not in sweep and topology.workers,
+        "servers": has_servers and f"{topology.servers}, for parameter servers",
         "addresses": is_local and ", ".join(topology.addresses),
-        "compute threads per process": topology.threads,
+        "compute threads per process": "threads" not in sweep and topology.threads,
         "global batch": _format_batch(settings),
         "distribution of the examples": has_workers and _SHARDING[topology.sharding],
         "weights averaged": exchange.local_steps > 1 and f"every {exchange.local_steps} steps",
         "gradient compression": exchange.compression != "none" and exchange.compression,
-        "steps of each worker": _format_steps(steps),
+        "steps of each worker": ", ".join(
+            f"{count} {labels.SEGMENTS.get(kind, kind)}"
+            for kind, count in steps.segments()
+            if count
+        ),
         "batches of the input pipeline alone": steps.input_batches and f"{steps.input_batches:,}",
         "blocks": f"{settings.blocks}, each with a seed of its own"
         if settings.seed_per_block
@@ -59,19 +55,8 @@ def setup_table(settings: Experiment) -> TableOutput:
         "resource samples": f"{settings.sampler_hz:g} per second",
     }
     for name, swept in sweep.items():
-        values.pop(_SWEPT_ROWS.get(name, ""), None)
         values[f"sweep: {labels.SETTINGS.get(name, name)}"] = _format_values(name, swept)
     return key_value_table({name: value for name, value in values.items() if value})
-
-
-def _format_steps(steps: StepCounts) -> str:
-    counts = {
-        "warm-up": steps.warmup,
-        "timed": steps.timed,
-        "instrumented": steps.instrumented,
-        "profiled": steps.profiled,
-    }
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _format_batch(settings: Experiment) -> str | None:
@@ -109,18 +94,18 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
 def host_table(settings: Experiment) -> TableOutput:
     """Build the table of the hosts of an experiment."""
     topology, sweep = settings.topology, settings.sweep
-    hosts = [f"{topology.hosts}" if topology.hosts else "one per worker"]
+    hosts = [str(topology.hosts or "one per worker")]
     if topology.servers:
         hosts += [f"servers {_PLACEMENTS[topology.placement]}"]
     for pattern, layout in settings.server_layouts.items():
         count = "one for each worker" if layout.servers == "each" else layout.servers
         hosts += [f"servers of {pattern}: {count}, {_PLACEMENTS[layout.placement]}"]
     quota = topology.cpus_per_host
-    values: dict[str, object] = {"launcher": topology.launcher, "hosts": ", ".join(hosts)}
+    pinned = ", on the same CPUs all the time" if topology.pin_hosts else ""
+    values = {"launcher": topology.launcher, "hosts": ", ".join(hosts)}
     if "link" not in sweep:
         values["link of each host"] = labels.link_label(topology.link)
     if "cpus_per_host" not in sweep:
-        pinned = ", on the same CPUs all the time" if topology.pin_hosts else ""
         values["CPUs per host"] = "all" if quota is None else f"{quota:g}{pinned}"
     return key_value_table(values)
 
@@ -128,7 +113,6 @@ def host_table(settings: Experiment) -> TableOutput:
 @table("systems", title="The systems")
 def system_table(settings: Experiment) -> TableOutput:
     """Build the table of the mechanisms of an experiment's systems."""
-    systems = [parse_system(name) for name in settings.systems]
     rows = [
         {
             "system": labels.system_label(system.name),
@@ -136,7 +120,7 @@ def system_table(settings: Experiment) -> TableOutput:
             "measured phases": ", ".join(system.info.phases),
             "note": system.info.caveat,
         }
-        for system in systems
+        for system in map(parse_system, settings.systems)
     ]
     return text_table(rows, measured=False)
 
@@ -156,8 +140,8 @@ def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
                     "workload": labels.workload_label(workload.network, workload.dataset),
                     "data": "real" if source == "real" else "synthetic stand-in",
                     "experiment": study.experiment_title(experiment),
-                    "workers": _format_range(run.topology.workers for run in runs),
-                    "global batch": _format_range(run.global_batch for run in runs),
+                    "workers": _format_range([run.topology.workers for run in runs]),
+                    "global batch": _format_range([run.global_batch for run in runs]),
                     "systems": str(len(settings.systems)),
                     "runs of each": str(settings.blocks),
                 }
@@ -165,17 +149,13 @@ def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
     return text_table(rows, {"workers", "global batch", "systems", "runs of each"})
 
 
-def _format_range(values: Iterable[int]) -> str:
-    ordered = sorted(set(values))
-    return f"{ordered[0]:,}" if len(ordered) == 1 else f"{ordered[0]:,} to {ordered[-1]:,}"
+def _format_range(values: Sequence[int]) -> str:
+    return " to ".join(f"{value:,}" for value in sorted({min(values), max(values)}))
 
 
 @table("machine", title="The machine")
 def machine_table(environment: Mapping[str, Any]) -> TableOutput:
-    """Build the table of the machine and of the versions.
-
-    `environment` is of `horizont.monitoring.environment.describe_environment`.
-    """
+    """Build the table of the machine and the versions that `describe_environment` found."""
     cpu = environment["cpu"]
     cores = [f"{cpu['physical_cores'] or '?'} cores", f"{cpu['logical_cores']} threads"]
     cores += [f"{len(cpu['affinity'])} usable"] if cpu.get("affinity") else []
@@ -202,9 +182,7 @@ def dataset_table(dataset: DatasetDescription, info: DatasetInfo) -> TableOutput
     unit = "words" if is_text else "examples"
     best = dataset.best_accuracy
     values: dict[str, object] = {
-        "source": f"synthetic stand-in for {info.title}"
-        if is_synthetic
-        else f"the real {info.title}",
+        "source": f"{'synthetic stand-in for' if is_synthetic else 'the real'} {info.title}",
         "obtained from": dataset.origin,
         "shape of an example": " x ".join(map(str, dataset.shape)) or None,
         "vocabulary" if is_text else "classes": f"{dataset.classes:,}",

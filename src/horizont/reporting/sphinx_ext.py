@@ -1,23 +1,40 @@
 """Sphinx extension: numbered figures and tables from notebook outputs, MathML, index of terms.
 
+Formulas are converted when the book is built: browsers and Pandoc read MathML, so neither the site
+nor the PDF needs a script or a network.
+
 myst-nb finds `HorizontRenderer` by the entry point ``myst_nb.mime_renderers`` in pyproject.toml.
 """
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
 from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 
-from horizont.reporting import mathml
 from horizont.reporting.output import FIGURE_MIME, TABLE_MIME
 
 #: The folder of the CSV files, in the source folder of a build.
 CSV_FOLDER = "_csv"
+
+#: What the converter writes for a command that it does not know.
+_UNKNOWN = re.compile(r"<m[io]>(\\\w+|&)</m[io]>")
+
+#: A prime stands high enough by itself; as a superscript it would be tiny.
+_PRIME = re.compile(r"<msup>((?:(?!<msup>).)*?)<mi>&#x02032;</mi></msup>")
+_PLAIN_PRIME = r'<mrow>\1<mo lspace="0em" rspace="0em">&#x02032;</mo></mrow>'
+
+#: Environments for inside a formula -> those that the converter knows.
+_ENVIRONMENTS = {"aligned": "align*", "split": "align*"}
 
 
 class DataTable(nodes.General, nodes.Element):  # type: ignore[misc]
@@ -35,13 +52,13 @@ class HorizontRenderer:
     @staticmethod
     def handle_mime(renderer: Any, data: Any, inline: bool) -> list[nodes.Element] | None:
         """Convert an output to a node; None leaves it to myst-nb."""
+        content = data.content
         if not inline and data.mime_type == FIGURE_MIME:
-            return [_figure(renderer.renderer.sphinx_env, data.content)]
+            return [_figure(renderer.renderer.sphinx_env, content)]
         if not inline and data.mime_type == TABLE_MIME:
-            table = nodes.raw("", data.content["html"], format="html")
-            title = data.content.get("title", "")
-            measured = data.content["measured"]
-            return [DataTable("", nodes.caption(), table, measured=measured, title=title)]
+            table = nodes.raw("", content["html"], format="html")
+            attributes = {"measured": content["measured"], "title": content.get("title", "")}
+            return [DataTable("", nodes.caption(), table, **attributes)]
         return None
 
 
@@ -88,16 +105,17 @@ class LabelOutputs(SphinxTransform):  # type: ignore[misc]
                 if source and node["measured"]:
                     node[0] += [nodes.Text(" From "), nodes.literal("", source), nodes.Text(".")]
                 self._label(node, f"table-{nodes.make_id(heading)}")
-            elif _is_local_reference(node):
+            elif (
+                isinstance(node, addnodes.pending_xref)
+                and node["reftype"] == "numref"
+                and node["reftarget"].startswith(("figure-", "table-"))
+            ):
                 node["reftarget"] = _book_label(self.env.docname, node["reftarget"])
 
     def _label(self, node: nodes.Element, name: str) -> None:
-        label = wanted = _book_label(self.env.docname, name)
-        count = 1
-        while label in self.document.nameids:
-            count += 1
-            label = f"{wanted}-{count}"
-        node["names"].append(label)
+        wanted = _book_label(self.env.docname, name)
+        labels = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
+        node["names"].append(next(each for each in labels if each not in self.document.nameids))
         self.document.note_explicit_target(node)
 
 
@@ -114,12 +132,6 @@ class IndexTerms(SphinxTransform):  # type: ignore[misc]
                 entries = [("single", node["reftarget"], anchor, "", None)]
                 target = nodes.target("", "", ids=[anchor])
                 node.replace_self([addnodes.index(entries=entries), target, node])
-
-
-def _is_local_reference(node: nodes.Node) -> bool:
-    if not isinstance(node, addnodes.pending_xref) or node["reftype"] != "numref":
-        return False
-    return str(node["reftarget"]).startswith(("figure-", "table-"))
 
 
 def _heading_above(node: nodes.Element) -> str:
@@ -151,15 +163,42 @@ def _table_caption(node: DataTable) -> str:
     return str(node.children[0].astext())
 
 
+def mathml(formula: str, *, block: bool = False) -> str:
+    """Convert a LaTeX formula to MathML; a command that is not supported is a `ValueError`."""
+    text = " ".join(formula.split())
+    for inner, outer in _ENVIRONMENTS.items():
+        text = text.replace(f"{{{inner}}}", f"{{{outer}}}")
+    try:
+        converted = convert(text, display="block" if block else "inline")
+    except Exception as error:  # noqa: BLE001 - the converter has no common class of errors
+        raise ValueError(f"formula {formula!r}: {type(error).__name__}") from None
+    if unknown := _UNKNOWN.search(converted):
+        raise ValueError(f"formula {formula!r}: {unknown[1]} is not supported")
+    return _PRIME.sub(_PLAIN_PRIME, converted)
+
+
+def _visit_math(writer: Any, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula; warn of one that is not supported, which fails the build."""
+    is_block = isinstance(node, nodes.math_block)
+    try:
+        formula = mathml(node.astext(), block=is_block)
+    except ValueError as error:
+        logging.getLogger(__name__).warning(str(error), location=node)
+        formula = f"<code>{html.escape(node.astext())}</code>"
+    if is_block:
+        identifiers = "".join(f' id="{name}"' for name in node["ids"][:1])
+        number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
+        writer.body.append(f'<div class="hz-math-block"{identifiers}>{formula}{number}</div>\n')
+    else:
+        writer.body.append(f'<span class="hz-math">{formula}</span>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Register the extension."""
     app.add_config_value("horizont_table_sources", {}, "env", dict)
     app.add_enumerable_node(DataTable, "table", _table_caption, html=(_visit_table, None))
     app.add_transform(LabelOutputs)
     app.add_transform(IndexTerms)
-    app.add_html_math_renderer(
-        "mathml",
-        inline_renderers=(mathml.visit_inline, None),
-        block_renderers=(mathml.visit_block, None),
-    )
+    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

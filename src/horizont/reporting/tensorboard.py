@@ -6,9 +6,8 @@ import shutil
 import sys
 import types
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -35,12 +34,7 @@ def write_event_files(records: Path, logdir: Path) -> Counter[str]:
     A finished run is written once. A running one has its resources only, since its losses are
     written to disk at its end; each call appends the samples since the last.
 
-    Parameters
-    ----------
-    records
-        The folder of all records.
-    logdir
-        The folder for TensorBoard, with the same structure.
+    `logdir` has the structure of the folder of all records.
 
     Returns
     -------
@@ -67,14 +61,10 @@ def write_event_files(records: Path, logdir: Path) -> Counter[str]:
 def run_scalars(record: Record) -> pd.DataFrame:
     """Collect the scalars of a finished run.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``tag``, ``step``, ``time_s`` (on the clock of the run) and ``value``, ordered by tag and
-        step. The tags: ``loss``, the mean over the workers that recorded it;
-        ``throughput/examples_per_s`` of the timed steps, summed over workers; ``accuracy`` or
-        ``perplexity`` on test examples, if evaluated. The time of a step is that at which its
-        last worker ended it.
+    ``tag``, ``step``, ``time_s`` (on the clock of the run) and ``value``, ordered by tag and step.
+    The tags: ``loss``, the mean over the workers that recorded it; ``throughput/examples_per_s`` of
+    the timed steps, summed over workers; ``accuracy`` or ``perplexity`` on test examples, if
+    evaluated. The time of a step is that at which its last worker ended it.
     """
     steps = steps_of(record)
     if steps.empty:
@@ -101,14 +91,13 @@ def _evaluations(record: Record, ends: pd.DataFrame) -> pd.DataFrame:
     """Collect the evaluation metrics during training and at its end."""
     evaluation = record.evaluation()
     table = pd.DataFrame() if evaluation is None else evaluation.to_pandas()
-    rows: list[dict[Hashable, Any]] = []
+    trained = ends[ends["kind"] != "profiled"]
+    rows: list[dict[Hashable, object]] = []
     for tag, column in EVALUATION_METRICS.items():
         if column in table:
             values = table.rename(columns={column: "value"}).assign(tag=tag)
             rows += values[_COLUMNS].to_dict("records")
-        final = getattr(record.result, column)
-        if final is not None:
-            trained = ends[ends["kind"] != "profiled"]
+        if (final := getattr(record.result, column)) is not None:
             step, time_s = int(trained["step"].max()) + 1, float(trained["time_s"].max())
             rows.append({"tag": tag, "step": step, "time_s": time_s, "value": final})
     return pd.DataFrame(rows)
@@ -129,41 +118,42 @@ def _resource_scalars(folder: Path, after_s: float) -> pd.DataFrame:
 def _export(run: Path, out: Path) -> str:
     """Write the new scalars of a run; return what it counts as."""
     located = locate_run(run)
-    written = read_json(out / STATE_FILE) if (out / STATE_FILE).exists() else {}
+    is_running = located.state == "running"
     events = read_events(located.folder / "events.jsonl")
     # The first event on the monotonic and on the wall clock.
     started = [float(events[0][clock]) for clock in ("time_s", "time_unix_s")] if events else []
-    state: dict[str, Any] = {"format": FORMAT, "started": started}
-    if {name: written.get(name) for name in state} != state:  # never written, or of another run
+    state = {
+        "format": FORMAT,
+        "started": started,
+        "files": None if is_running else _file_states(run),
+    }
+    written = read_json(out / STATE_FILE) if (out / STATE_FILE).exists() else {}
+    after_s = float(written.pop("sampled_until_s", 0.0))
+    if written == state and not is_running:
+        return "unchanged"
+    if written != {**state, "files": None}:  # never written, of another run, or of another record
         shutil.rmtree(out, ignore_errors=True)
-        written = {}
-    after_s = float(written.get("sampled_until_s", 0.0))
-    if located.state == "running":
-        tables = [_resource_scalars(located.folder, after_s)]
-    elif located.state == "finished":
-        state["files"] = _file_states(run)
-        if written.get("files") == state["files"]:
-            return "unchanged"
-        if "files" in written:  # the record has changed since
-            shutil.rmtree(out, ignore_errors=True)
-            after_s = 0.0
+        after_s = 0.0
+    tables = []
+    if located.state == "finished":
         try:
             record = read_record(run)
         except UserError:  # damaged or of an unknown format, which the book reports
             return "without_scalars"
         if not record.ok:
             return "without_scalars"
-        tables = [run_scalars(record), _resource_scalars(run, after_s)]
-    else:
+        tables = [run_scalars(record)]
+    elif not is_running:
         return "without_scalars"
-    sampled_until_s = tables[-1]["time_s"].max() if len(tables[-1]) else after_s
+    resources = _resource_scalars(located.folder, after_s)
     offset_s = started[1] - started[0] if started else 0.0
-    _write(out, pd.concat([table for table in tables if len(table)] or tables), offset_s)
-    write_json(out / STATE_FILE, {**state, "sampled_until_s": float(sampled_until_s)})
-    return "running" if located.state == "running" else "written"
+    _write(out, [*tables, resources], offset_s)
+    sampled_until_s = float(max(resources["time_s"], default=after_s))
+    write_json(out / STATE_FILE, {**state, "sampled_until_s": sampled_until_s})
+    return "running" if is_running else "written"
 
 
-def _write(out: Path, scalars: pd.DataFrame, offset_s: float) -> None:
+def _write(out: Path, tables: Sequence[pd.DataFrame], offset_s: float) -> None:
     """Append scalars as a new event file.
 
     TensorBoard's writer would load TensorFlow for its file system where that is installed. The
@@ -173,11 +163,12 @@ def _write(out: Path, scalars: pd.DataFrame, offset_s: float) -> None:
     from tensorboard.summary import Writer
 
     out.mkdir(parents=True, exist_ok=True)
-    if scalars.empty:
+    rows = [row for table in tables for row in table[_COLUMNS].to_numpy().tolist()]
+    if not rows:
         return
     writer = Writer(str(out))
     try:
-        for tag, step, time_s, value in scalars[_COLUMNS].to_numpy().tolist():
+        for tag, step, time_s, value in rows:
             writer.add_scalar(tag, value, step, wall_time=time_s + offset_s)
     finally:
         writer.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -30,25 +30,27 @@ _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 def verdict_table(verdicts: pd.DataFrame) -> TableOutput:
     """Build the table of pairwise verdicts, without columns that have no value."""
     names = labels.short_labels([*verdicts["a"], *verdicts["b"]]) if len(verdicts) else {}
-    frame = pd.DataFrame([_verdict_row(row, names) for _, row in verdicts.iterrows()])
-    columns = [name for name in frame if not frame[name].isin(["", "–"]).all()]
+    rows = []
+    for row in verdicts.to_dict("records"):
+        disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
+        rows.append(
+            {
+                "A": names[row["a"]],
+                "B": names[row["b"]],
+                "verdict": row["outcome"],
+                "A / B": format_number(row["ratio"], ".3f"),
+                "interval": format_interval(
+                    row["ratio_low"], row["ratio_high"], ".3f", row["level"]
+                ),
+                "blocks": f"{row['blocks']} of {row['planned']}",
+                "detectable ratio": format_number(row["minimum_detectable_ratio"], ".2f"),
+                "more blocks": format_number(row["additional_blocks"], ".0f"),
+                "note": "; ".join(filter(None, [shorten(row["reason"]), disturbed])),
+            }
+        )
+    frame = pd.DataFrame(rows)
     numbers = {"A / B", "interval", "blocks", "detectable ratio", "more blocks"}
-    return text_table(frame[columns], numbers & set(columns))
-
-
-def _verdict_row(row: pd.Series, names: Mapping[str, str]) -> dict[str, str]:
-    disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
-    return {
-        "A": names[row["a"]],
-        "B": names[row["b"]],
-        "verdict": row["outcome"],
-        "A / B": format_number(row["ratio"], ".3f"),
-        "interval": format_interval(row["ratio_low"], row["ratio_high"], ".3f", row["level"]),
-        "blocks": f"{row['blocks']} of {row['planned']}",
-        "detectable ratio": format_number(row["minimum_detectable_ratio"], ".2f"),
-        "more blocks": format_number(row["additional_blocks"], ".0f"),
-        "note": "; ".join(filter(None, [shorten(row["reason"]), disturbed])),
-    }
+    return text_table(frame.loc[:, ~frame.isin(["", "–"]).all()], numbers)
 
 
 @table("stability", title="Stability of the runs")
@@ -67,14 +69,14 @@ def self_comparison_sentence(
     if not found.pairs:
         least = 2 * MIN_BLOCKS
         return Message(f"No system has {least} successful runs, so none is compared with itself.")
-    sizes = sorted({size for size in found.group_sizes if size})
+    sizes = [size for size in found.group_sizes if size]
     share = found.share
     interval = format_interval(share.low, share.high, ".1%", share.level)
     return Verdict(
         f"{found.false_verdicts} of {found.pairs} verdicts on a system and itself are false: "
         f"{share.value:.1%}, interval {interval}; the tests allow {ALPHA:.0%}. "
-        f"Systems with enough runs: {sum(map(bool, found.group_sizes))} of "
-        f"{len(found.group_sizes)}, in groups of {' or '.join(map(str, sizes))} runs.",
+        f"Systems with enough runs: {len(sizes)} of {len(found.group_sizes)}, "
+        f"in groups of {' or '.join(map(str, sorted(set(sizes))))} runs.",
         not found.exceeds_alpha,
     )
 
@@ -82,35 +84,28 @@ def self_comparison_sentence(
 @table("drilldowns", title="All differences")
 def drilldown_table(drilldowns: Sequence[Drilldown]) -> TableOutput:
     """Build the table of the parts of each difference, grouped by pair."""
-    rows = [row for drilldown in drilldowns for row in _drilldown_rows(drilldown)]
+    rows = []
+    for drilldown in drilldowns:
+        a, b = map(labels.system_label, (drilldown.pair.a, drilldown.pair.b))
+        reason = drilldown.stop_reason and f" {labels.capitalise(drilldown.stop_reason)}."
+        pair = {"pair": f"A: {a}. B: {b}.{reason}"}
+        rows += [pair | part for part in _drilldown_rows(drilldown)] or [{**pair, "part": "–"}]
     numbers = {"A, ms", "B, ms", "B - A, ms", "interval", "fraction"}
     return text_table(pd.DataFrame(rows).fillna("–"), numbers, group_by="pair")
 
 
-def _drilldown_rows(drilldown: Drilldown) -> list[dict[str, str]]:
-    pair = (
-        f"A: {labels.system_label(drilldown.pair.a)}. B: {labels.system_label(drilldown.pair.b)}."
-    )
-    if drilldown.stop_reason:
-        pair += f" {labels.capitalise(drilldown.stop_reason)}."
-    if not drilldown.parts:
-        return [{"pair": pair, "part": "–"}]
-    rows = []
-    for _, row in drilldown.table().iterrows():
+def _drilldown_rows(drilldown: Drilldown) -> Iterator[dict[str, str]]:
+    for row in drilldown.table().to_dict("records"):
         fraction = format_number(row["fraction"] if drilldown.is_explained else None, ".0%")
-        rows.append(
-            {
-                "pair": pair,
-                "part": "\N{NO-BREAK SPACE}" * 4 * _INDENT[row["level"]] + row["part"],
-                "A, ms": format_number(row["a_s"] * 1e3, ".2f"),
-                "B, ms": format_number(row["b_s"] * 1e3, ".2f"),
-                "B - A, ms": format_number(row["difference_s"] * 1e3, "+.2f"),
-                "interval": format_interval(row["low_s"] * 1e3, row["high_s"] * 1e3, "+.2f"),
-                "fraction": "0%" if fraction == "−0%" else fraction,
-                "dominant": "yes" if row["is_dominant"] else "",
-            }
-        )
-    return rows
+        yield {
+            "part": "\N{NO-BREAK SPACE}" * 4 * _INDENT[row["level"]] + row["part"],
+            "A, ms": format_number(row["a_s"] * 1e3, ".2f"),
+            "B, ms": format_number(row["b_s"] * 1e3, ".2f"),
+            "B - A, ms": format_number(row["difference_s"] * 1e3, "+.2f"),
+            "interval": format_interval(row["low_s"] * 1e3, row["high_s"] * 1e3, "+.2f"),
+            "fraction": "0%" if fraction == "−0%" else fraction,
+            "dominant": "yes" if row["is_dominant"] else "",
+        }
 
 
 @table("recommendation", title="Recommendation")

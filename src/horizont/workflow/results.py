@@ -21,8 +21,7 @@ from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.records.files import read_json, write_json
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
-from horizont.reporting.claim_check import check_page
-from horizont.reporting.claims import FOLDER, REFERENCE, claim_summary
+from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
 from horizont.reporting.tables import shorten
 from horizont.reporting.verdicts import recommendation_rows
 from horizont.workflow.measure import find_planned_records
@@ -153,7 +152,7 @@ def show_claims(paths: Paths) -> None:
         columns |= {"evidence": "evidence", "reason": "note"}
         cells = pd.DataFrame(tested)[list(columns)].rename(columns=columns)
         print_table(console, cells, wrapped=("statement", "note"))
-    console.print(claim_summary(claims), soft_wrap=True)
+    console.print(claim_counts(claims).text, soft_wrap=True)
     for name, text in EVIDENCE_LEVELS.items():
         console.print(f"Evidence {name}: {text}.", soft_wrap=True)
 
