@@ -12,10 +12,10 @@ from horizont.modeldiff.recording import Array
 def assert_same_training(
     a: str,
     b: str,
-    batch: str | Array,
+    batch: str | Array = "",
     *,
     accept: Collection[str] = (),
-    options: Options = Options(),  # noqa: B008 - it is immutable
+    options: Options | None = None,
 ) -> Report:
     """Assert that two models train the same, within bounds that follow from their rounding.
 
@@ -31,6 +31,7 @@ def assert_same_training(
     AssertionError
         With the report, if they differ or if there is no verdict.
     """
+    options = options or Options()
     report = diff(a, b, batch, replace(options, accept=(*options.accept, *accept)))
     if report.status:
         raise AssertionError(f"\n{report}")

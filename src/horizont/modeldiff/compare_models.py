@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.pairing import Pairing, pair_layers, read_pairs, write_pairs
-from horizont.modeldiff.process import Limits, SideFailed, working_folder
+from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
 from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.report import Agreement, Report
@@ -46,7 +47,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
 
-def diff(a: str, b: str, batch: str | Array, options: Options = Options()) -> Report:
+def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None) -> Report:
     """Compare two models.
 
     Parameters
@@ -61,12 +62,14 @@ def diff(a: str, b: str, batch: str | Array, options: Options = Options()) -> Re
     UserError
         If an argument is not possible. A model that fails is no error: the report says why.
     """
+    options = options or Options()
     spec_a = parse_side("A", a, options.args_a, options.python_a)
     spec_b = parse_side("B", b, options.args_b, options.python_b)
     if isinstance(batch, str):
         has_own = (spec_a.is_dump or spec_b.is_dump) and not batch
         batch = np.empty(0) if has_own else make_batch(batch)
     start_s = time.monotonic()
+    report = Report(a, b, accepted=options.accept)
     with working_folder() as folder, contextlib.ExitStack() as stack:
         sides: list[Side] = []
         try:
@@ -75,15 +78,18 @@ def diff(a: str, b: str, batch: str | Array, options: Options = Options()) -> Re
                 stack.callback(sides[-1].close)
             for side in sides:
                 batch = side.batch if isinstance(side, DumpSide) else batch
-            report = _compare(sides[0], sides[1], batch, options)
+            report = _compare(report, sides[0], sides[1], batch, options)
         except SideFailed as error:
-            report = {"unknown": str(error)}
+            report = replace(report, unknown=str(error))
         peak = sum(each.process.peak_bytes for each in sides if isinstance(each, ModelSide))
         versions = [each.versions for each in sides] + [{}, {}]
-    return Report(
-        a, b, (versions[0], versions[1]), "x".join(map(str, batch.shape)),
-        seconds=time.monotonic() - start_s, peak_bytes=peak, accepted=options.accept, **report,
-    )  # type: ignore[arg-type]  # fmt: skip
+    return replace(
+        report,
+        versions=(versions[0], versions[1]),
+        batch="x".join(map(str, batch.shape)),
+        seconds=time.monotonic() - start_s,
+        peak_bytes=peak,
+    )
 
 
 def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
@@ -100,43 +106,56 @@ def _pair(a: Sequence[Layer], b: Sequence[Layer], path: Path | None) -> Pairing:
     return pairing
 
 
-def _compare(a: Side, b: Side, batch: Array, options: Options) -> dict[str, object]:
+def _open(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
+    """Build both models at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda side: side.open(batch, dtype), (a, b)))
+
+
+def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -> Report:
     """Compare two sides; the one that can be changed is repaired to be as the other."""
-    layers_a, layers_b = a.open(batch, "float64"), b.open(batch, "float64")
+    layers_a, layers_b = _open(a, b, batch, "float64")
     pairing = _pair(layers_a, layers_b, options.pairs)
-    about: dict[str, object] = {
-        "pairs": len(pairing.pairs),
-        "ties": len(pairing.ties),
-        "only_a": tuple(layer.name for layer in pairing.only_a),
-        "only_b": tuple(layer.name for layer in pairing.only_b),
-    }
+    report = replace(
+        report,
+        pairs=len(pairing.pairs),
+        ties=len(pairing.ties),
+        only_a=tuple(layer.name for layer in pairing.only_a),
+        only_b=tuple(layer.name for layer in pairing.only_b),
+    )
     if not pairing.pairs:
-        return {**about, "unknown": "no layer of A has the kind and shape of one of B"}
+        return replace(report, unknown="no layer of A has the kind and shape of one of B")
     if not (a.can_run or b.can_run):
         raise UserError("side B", b.name, "a model, as side A is a recording already")
-    changed = "A"
     if not a.can_run:  # recorded files cannot be changed
-        a, b, pairing, changed = b, a, pairing.swapped(), "B"
+        a, b, pairing = b, a, pairing.swapped()
+        report = replace(report, changed="B")
     comparison = Comparison(a, b, pairing)
     if pairing.only_a or pairing.only_b:
         first = next((each for each in comparison.evaluate() if each.exceeds), None)
-        return {**about, "first": first, "changed": changed}
-    return {**about, "changed": changed, **_explained(comparison, a, b, batch)}
+        return replace(report, first=first)
+    return _explained(report, comparison, batch)
 
 
-def _explained(comparison: Comparison, a: Side, b: Side, batch: Array) -> dict[str, object]:
+def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     """Find the first divergence, causes, and what agrees with all repairs."""
+    a, b = comparison.a, comparison.b
     plain = comparison.evaluate()
     shapes = [each["result"].shape for each in (comparison.plain_a, comparison.evaluation_b)]
     if shapes[0] != shapes[1]:
         text = " and ".join("x".join(map(str, shape)) for shape in shapes)
-        return {"unknown": f"the results have different shapes, {text}"}
+        return replace(report, unknown=f"the results have different shapes, {text}")
     candidates = comparison.candidates(comparison.run_fed())
 
     def trial(chosen: Sequence[Candidate]) -> list[Difference]:
         repairs = repairs_of(chosen)
-        fed = comparison.compare_fed(comparison.run_fed(repairs))
-        return fed + (comparison.train(repairs) if b.can_run else [])
+        try:
+            fed = comparison.compare_fed(comparison.run_fed(repairs))
+            return fed + (comparison.train(repairs) if b.can_run else [])
+        except RunFailed:
+            if chosen == candidates:
+                raise
+            return []
 
     found = explain(candidates, trial)
     repairs = repairs_of([cause.candidate for cause in found.causes])
@@ -145,23 +164,23 @@ def _explained(comparison: Comparison, a: Side, b: Side, batch: Array) -> dict[s
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
-        for side in (a, b):
-            side.open(batch, "float32")
+        _open(a, b, batch, "float32")
         single = comparison.in_float32()
         every = [*single.evaluate(repairs), *single.train(repairs)]
         agreements.append(Agreement("both in float32", tuple(every)))
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
     unexplained = tuple(by_key.values())[::-1]
-    return {
-        "first": next((each for each in plain if each.exceeds), None),
-        "repairs": found.causes,
-        "unexplained": unexplained,
-        "without_effect": found.without_effect,
-        "agreements": tuple(agreements),
-        "unknown": _mute([*evaluation, *training]) if not unexplained else "",
-        "notes": () if b.can_run else (NO_TRAINING,),
-    }
+    return replace(
+        report,
+        first=next((each for each in plain if each.exceeds), None),
+        repairs=found.causes,
+        unexplained=unexplained,
+        without_effect=found.without_effect,
+        agreements=tuple(agreements),
+        unknown="" if unexplained else _mute([*evaluation, *training]),
+        notes=() if b.can_run else (NO_TRAINING,),
+    )
 
 
 def _mute(found: Sequence[Difference]) -> str:

@@ -38,6 +38,10 @@ class SideFailed(Exception):
     """A side that gave no answer, with the reason in a sentence."""
 
 
+class RunFailed(SideFailed):
+    """A run that raised an error, in a process that continues."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a side may use: seconds for one request, and bytes of memory in all its processes."""
@@ -101,7 +105,8 @@ class SideProcess:
             raise UserError(f"side {self.spec.label}", self.spec.text, f"not this: {message}")
         if answer["kind"] == "missing":
             message = f"{self.spec.python} lacks what it imports: {message}"
-        raise SideFailed(f"{self.name}: {message}")
+            raise SideFailed(f"{self.name}: {message}")
+        raise RunFailed(f"{self.name}: {message}")
 
     def _read_line(self) -> bytes:
         """Wait for a line, while time and memory last."""

@@ -126,6 +126,8 @@ def shown(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
         pairs = [f"({', '.join(map(str, pair))})" for pair in value]
         return pairs[0] if len(set(pairs)) == 1 else " ".join(pairs)
+    if isinstance(value, list) and value and isinstance(value[0], int):
+        return str(tuple(value))
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

@@ -7,13 +7,15 @@ same tensors one remains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.repairs import Candidate
 
-#: Runs side A with repairs, and returns all distances to side B in order.
+#: Runs side A with repairs, and returns all distances to side B in order; nothing if the model
+#: cannot run so, because shapes do not fit.
 Trial = Callable[[Sequence[Candidate]], list[Difference]]
 
 
@@ -52,7 +54,7 @@ def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
     effects: dict[int, list[Difference]] = {}
     for candidate in candidates:
         others = [each for each in needed if each is not candidate]
-        differences = trial(others)
+        differences = trial(others) or _failed(candidate, final)
         if _exceeding(differences) <= _exceeding(final):
             needed, final = others, differences
             without_effect.append(candidate)
@@ -64,17 +66,26 @@ def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
         explained = tuple(
             each
             for each in effects[id(candidate)]
-            if each.exceeds and not final_by_key[each.key].exceeds
+            if each.exceeds and each.key not in _exceeding(final)
         )
-        causes.append(Cause(candidate, explained, final_by_key[explained[0].key]))
+        first = explained[0]
+        # A tensor that is not trained has no update with the repair.
+        repaired = final_by_key.get(first.key, replace(first, distance=0.0))
+        causes.append(Cause(candidate, explained, repaired))
     order = {each.key: number for number, each in enumerate(final)}
-    causes.sort(key=lambda cause: order[cause.explained[0].key])
+    causes.sort(key=lambda cause: order.get(cause.explained[0].key, len(order)))
     return Explanation(
         tuple(causes),
         tuple(each for each in final if each.exceeds),
         tuple(without_effect),
         tuple(final),
     )
+
+
+def _failed(candidate: Candidate, final: Sequence[Difference]) -> list[Difference]:
+    """Return what a trial that cannot run would have shown: differences of its own layers."""
+    own = [each for each in final if each.layer in candidate.layers]
+    return [replace(each, distance=math.inf) for each in own or final]
 
 
 def _exceeding(differences: Sequence[Difference]) -> set[str]:

@@ -94,8 +94,8 @@ def set_correction(module: Any, value: int) -> Undo:
         if module.training and value == 0:
             count = inputs[0].numel() // inputs[0].shape[1]
             rest = before[0] * (1 - module.momentum)
-            with torch.no_grad():
-                module.running_var.sub_(rest).mul_((count - 1) / count).add_(rest)
+            # The gradient of the batch statistics does not depend on it: no new version.
+            module.running_var.data.sub_(rest).mul_((count - 1) / count).add_(rest)
 
     hooks = [module.register_forward_pre_hook(remember), module.register_forward_hook(correct)]
     return lambda: [hook.remove() for hook in hooks] and None
