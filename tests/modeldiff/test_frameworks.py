@@ -146,9 +146,11 @@ def test_a_recording_is_compared_in_evaluation(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it has"):
         dump.layer("other", "dense", {"gamma": x})
     dump.save(left + np.sin(right), language="none")
-    report = diff(f"{TORCH}:Branches", f"dump:{tmp_path}")
-    assert report.status == 0
-    assert report.notes
+    for swapped, ties in ((False, 0), (True, 2)):
+        options = Options(args_a=f"swapped={swapped}")
+        report = diff(f"{TORCH}:Branches", f"dump:{tmp_path}", options=options)
+        assert (report.status, report.ties) == (0, ties)
+        assert report.notes
     relu = FUNCTIONS["ReLU"](NumPyNamespace, right)
     dump.save(left + relu)
     other = diff(f"dump:{tmp_path}", f"{TORCH}:Branches")

@@ -22,8 +22,12 @@ from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.report import Agreement, Report
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import SideSpec, parse_side
+from horizont.modeldiff.ties import better_pairing
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
+
+#: How often pairs of layers of equal shape are exchanged.
+MOST_EXCHANGES = 8
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def _open(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
 def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -> Report:
     """Compare two sides; the one that can be changed is repaired to be as the other."""
     layers_a, layers_b = _open(a, b, batch, "float64")
+    is_chosen = options.pairs is not None and options.pairs.exists()
     pairing = _pair(layers_a, layers_b, options.pairs)
     report = replace(
         report,
@@ -134,7 +139,17 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     if pairing.only_a or pairing.only_b:
         first = next((each for each in comparison.evaluate() if each.exceeds), None)
         return replace(report, first=first)
-    return _explained(report, comparison, batch)
+    explained = _explained(report, comparison, batch)
+    for _ in range(0 if is_chosen else MOST_EXCHANGES):
+        repairs = repairs_of([cause.candidate for cause in explained.repairs])
+        better = better_pairing(comparison, explained.unexplained, repairs)
+        if better is None:
+            break
+        comparison = Comparison(a, b, better)
+        explained = _explained(replace(report, ties=len(better.ties)), comparison, batch)
+        if options.pairs is not None:
+            write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
+    return explained
 
 
 def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
@@ -147,13 +162,21 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         return replace(report, unknown=f"the results have different shapes, {text}")
     candidates = comparison.candidates(comparison.run_fed())
 
+    comparison.noise_repairs = repairs_of(candidates)
+    explained: set[str] = set()
+
     def trial(chosen: Sequence[Candidate]) -> list[Difference]:
         repairs = repairs_of(chosen)
+        is_first = len(chosen) == len(candidates)
         try:
             fed = comparison.compare_fed(comparison.run_fed(repairs))
+            if is_first:
+                explained.update(each.key for each in fed if not each.exceeds)
+            elif any(each.exceeds and each.key in explained for each in fed):
+                return fed  # training cannot say more
             return fed + (comparison.train(repairs) if b.can_run else [])
         except RunFailed:
-            if chosen == candidates:
+            if is_first:
                 raise
             return []
 
@@ -165,7 +188,7 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
         _open(a, b, batch, "float32")
-        single = comparison.in_float32()
+        single = comparison.in_float32(repairs)
         every = [*single.evaluate(repairs), *single.train(repairs)]
         agreements.append(Agreement("both in float32", tuple(every)))
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]

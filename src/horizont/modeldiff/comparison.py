@@ -13,6 +13,7 @@ batch: random ones make a network chaotic, and a right port look wrong.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -41,6 +42,9 @@ from horizont.modeldiff.repairs import (
 #: How many layers before an input may have computed it.
 _REACH = 4
 
+#: How many recordings of side A are stored.
+_STORED = 4
+
 
 class Comparison:
     """Two opened sides with their pairs of layers."""
@@ -49,12 +53,21 @@ class Comparison:
         self.a, self.b, self.pairing, self.dtype = a, b, pairing, "float64"
         self.pairs: Sequence[Pair] = pairing.pairs
         self.exact: Comparison | None = None
+        #: Repairs with which the noise of side A is measured; any are as good.
+        self.noise_repairs: Sequence[Repair] = ()
+        self._runs: dict[str, Recording] = {}
 
-    def in_float32(self) -> Comparison:
+    def in_float32(self, repairs: Sequence[Repair]) -> Comparison:
         """Return the same comparison in float32, whose bounds follow from this one, too."""
         other = Comparison(self.a, self.b, self.pairing)
-        other.dtype, other.exact = "float32", self
+        other.dtype, other.exact, other.noise_repairs = "float32", self, repairs
         other.weights, other.projection = self.weights, self.projection
+        return other
+
+    def with_pairing(self, pairing: Pairing) -> Comparison:
+        """Return a comparison with other pairs, and the same runs of side B in evaluation."""
+        other = Comparison(self.a, self.b, pairing)
+        other.weights, other.evaluation_b = self.weights, self.evaluation_b
         return other
 
     @cached_property
@@ -87,18 +100,27 @@ class Comparison:
         return self.b.run(Request(self.weights, self.dtype))
 
     @cached_property
+    def weights_a(self) -> dict[str, Array]:
+        """Weights of side B as those of side A."""
+        return transfer(self.pairing, self.weights)
+
+    @cached_property
+    def training_weights_a(self) -> dict[str, Array]:
+        """Weights of side B with displaced statistics as those of side A."""
+        return transfer(self.pairing, self.training_weights)
+
+    @cached_property
     def noise(self) -> list[Values]:
         """Distances of each side in evaluation to itself, by rounding alone."""
         found = []
-        for side, names in ((self.b, "b"), (self.a, "a")):
-            if side.can_run:
-                own = self._own_pairs(names)
-                weights = self.weights if names == "b" else transfer(self.pairing, self.weights)
-                base = self.evaluation_b if names == "b" else side.run(Request(weights, self.dtype))
-                changed = Request(rounded(weights, self.dtype), self.dtype, seed=1)
-                values = forward_values(own, side.run(changed), base)
-                found.append(self._in_names_of_a(values, names))
-        return found
+        if self.b.can_run:
+            changed = Request(rounded(self.weights, self.dtype), self.dtype, seed=1)
+            values = forward_values(self._own_pairs("b"), self.b.run(changed), self.evaluation_b)
+            found.append(self._in_names_of_a(values, "b"))
+        repairs = self.noise_repairs
+        changed = Request(rounded(self.weights_a, self.dtype), self.dtype, repairs=repairs, seed=1)
+        values = forward_values(self._own_pairs("a"), self.a.run(changed), self.run_a(repairs))
+        return [*found, values]
 
     def evaluate(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
         """Compare both sides in evaluation, from the batch to the result."""
@@ -120,13 +142,25 @@ class Comparison:
 
     def run_a(self, repairs: Sequence[Repair] = ()) -> Recording:
         """Run side A in evaluation with the weights of side B."""
-        weights = transfer(self.pairing, self.weights)
-        return self.a.run(Request(weights, self.dtype, repairs=repairs))
+        return self._stored(Request(self.weights_a, self.dtype, repairs=repairs))
+
+    def train_a(self, repairs: Sequence[Repair] = ()) -> Recording:
+        """Run side A in training with the weights of side B."""
+        return self._stored(self._training(self.training_weights_a, repairs))
+
+    def _stored(self, request: Request) -> Recording:
+        """Run side A, or return what the same run has recorded."""
+        key = json.dumps([request.training, [each.as_request() for each in request.repairs]])
+        if key not in self._runs:
+            while len(self._runs) >= _STORED:
+                del self._runs[next(iter(self._runs))]
+            self._runs[key] = self.a.run(request)
+        return self._runs[key]
 
     def run_fed(self, repairs: Sequence[Repair] = ()) -> Recording:
         """Run side A with each layer fed the input of side B, and its output what follows."""
-        weights = transfer(self.pairing, self.weights)
-        return self.a.run(Request(weights, self.dtype, repairs=repairs, feed=self._feed))
+        request = Request(self.weights_a, self.dtype, repairs=repairs, feed=self._feed)
+        return self.a.run(request)
 
     def compare_fed(self, recording: Recording) -> list[Difference]:
         """Compare inputs and outputs of each layer alone."""
@@ -196,18 +230,17 @@ class Comparison:
     @cached_property
     def training_noise(self) -> list[Values]:
         """Distances of each side in training to itself, by rounding and another seed alone."""
-        found = []
-        for side, names in ((self.b, "b"), (self.a, "a")):
-            weights = self.training_weights
-            if names == "a":
-                weights = transfer(self.pairing, weights)
-            base = self.training_b if names == "b" else side.run(self._training(weights))
-            changed = rounded(weights, self.dtype)
-            values = training_values(
-                self._own_pairs(names), side.run(self._training(changed, seed=1)), base, weights
-            )
-            found.append(self._in_names_of_a(values, names))
-        return found
+        changed = self._training(rounded(self.training_weights, self.dtype), seed=1)
+        values = training_values(
+            self._own_pairs("b"), self.b.run(changed), self.training_b, self.training_weights
+        )
+        repairs = self.noise_repairs
+        weights = self.training_weights_a
+        changed = self._training(rounded(weights, self.dtype), repairs, seed=1)
+        own = training_values(
+            self._own_pairs("a"), self.a.run(changed), self.train_a(repairs), weights
+        )
+        return [self._in_names_of_a(values, "b"), own]
 
     def train(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
         """Compare loss, gradients, one update and running statistics."""
@@ -217,9 +250,8 @@ class Comparison:
         values = training_values(self.pairs, recorded, self.training_b, self.training_weights)
         errors = []
         if self.exact is not None:
-            weights = transfer(self.pairing, self.training_weights)
             exact = self.exact.train_a(repairs)
-            own = training_values(self._own_pairs("a"), recorded, exact, weights)
+            own = training_values(self._own_pairs("a"), recorded, exact, self.training_weights_a)
             theirs = training_values(
                 self._own_pairs("b"), self.training_b, self.exact.training_b, self.training_weights
             )
@@ -229,11 +261,6 @@ class Comparison:
             replace(each, quantity="training result") if each.quantity == "result" else each
             for each in found
         ]
-
-    def train_a(self, repairs: Sequence[Repair] = ()) -> Recording:
-        """Run side A in training with the weights of side B."""
-        weights = transfer(self.pairing, self.training_weights)
-        return self.a.run(self._training(weights, repairs))
 
     def _training(
         self, weights: Mapping[str, Array], repairs: Sequence[Repair] = (), seed: int = 0

@@ -121,7 +121,7 @@ class ModelSide:
         self.can_run = True
         self.versions: Mapping[str, str] = {}
         self._weights: dict[str, Array] = {}
-        self._number = 0
+        self._written: dict[str, Mapping[str, Array]] = {}
 
     def open(self, batch: Array, dtype: str) -> list[Layer]:
         """Build the model, and return its layers in the order of execution."""
@@ -132,6 +132,8 @@ class ModelSide:
         )  # fmt: skip
         weights = self._read("weights.npz")
         self._weights = self._weights or weights
+        if self._weights.keys() != weights.keys():
+            raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
         self.versions = answer["versions"]
         return [
             Layer(
@@ -148,9 +150,10 @@ class ModelSide:
 
     def run(self, request: Request) -> Recording:
         """Run it once."""
-        names = {"weights": self._write("w.npz", request.weights), "feed": "", "projection": ""}
+        names = {"weights": self._write_once("weights", request.weights), "feed": ""}
+        names["projection"] = ""
         if request.feed:
-            names["feed"] = self._write("feed.npz", request.feed)
+            names["feed"] = self._write_once("feed", request.feed)
         if request.projection is not None:
             names["projection"] = self._write("p.npz", {"projection": request.projection})
         self.process.request(
@@ -163,6 +166,13 @@ class ModelSide:
     def close(self) -> None:
         """End its process."""
         self.process.close()
+
+    def _write_once(self, kind: str, arrays: Mapping[str, Array]) -> str:
+        """Write arrays unless the last run had the same ones."""
+        if self._written.get(kind) is not arrays:
+            self._write(f"{kind}-of-run.npz", arrays)
+            self._written[kind] = arrays
+        return f"{kind}-of-run.npz"
 
     def _write(self, name: str, arrays: Mapping[str, Array]) -> str:
         np.savez(self.process.folder / name, **dict(arrays))  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ class Recorder:
         seed: int,
     ) -> Arrays:
         """Run the model once, and return what was recorded."""
-        del training, seed  # a pure function has neither a mode nor a state
+        del seed  # a pure function has no state
         leaves = jax.tree.leaves(self.parameters)
         for entry in self.entries:
             for role, (number, axes) in entry.leaves.items():
@@ -181,7 +181,7 @@ class Recorder:
             leaves = [
                 value - rate * each for value, each in zip(leaves, gradients[0], strict=False)
             ]
-        for key, value in self._read(leaves).items():
+        for key, value in self._read(leaves).items() if training else ():
             recorded[f"after|{key}"] = value
         if recorded["result"].ndim == 4:
             recorded["result"] = jnp.moveaxis(recorded["result"], -1, 1)

@@ -65,6 +65,7 @@ class Recorder:
     ) -> None:
         self.dtype, self.functions = dtype, functions
         self._set_type()
+        keras.backend.clear_session()  # so that the names of layers are those of the first model
         keras.utils.set_random_seed(0)
         self.is_image = batch.ndim > 3 and keras.config.image_data_format() == "channels_last"
         self.batch = self._own_layout(batch)
@@ -181,7 +182,7 @@ class Recorder:
             if projection is not None:
                 recorded["loss"] = loss.numpy()
                 self._train(tape, loss, rate, recorded)
-            for entry in self.entries:
+            for entry in self.entries if training else ():
                 for role, value in entry.read().items():
                     recorded[f"after|{entry.name}|{role}"] = value
         return recorded

@@ -152,7 +152,7 @@ class Recorder:
                 recorded["result"] = to_array(result)
                 if projection is not None:
                     self._train(result, projection, rate, recorded)
-            for entry in self.entries:
+            for entry in self.entries if training else ():
                 for role, value in entry.read().items():
                     recorded[f"after|{entry.name}|{role}"] = value
         return recorded
