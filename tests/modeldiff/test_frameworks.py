@@ -74,7 +74,7 @@ def test_an_accepted_difference_does_not_count() -> None:
     report = assert_same_training(model, model, "4x7:20", accept=accepted, options=options)
     assert report.verdict == "the same, apart from 1 accepted difference"
     assert replace(report, accepted=()).verdict == "not the same: 1 difference, all explained"
-    with pytest.raises(AssertionError, match="cannot tell: side A"):
+    with pytest.raises(AssertionError, match="no verdict: side A"):
         assert_same_training("torch:no.such.module:build", model, "4x7:20")
 
 
@@ -84,7 +84,7 @@ def test_what_frameworks_choose_otherwise_by_default() -> None:
     assert set(whats(report)) == {
         "padding of a convolution",
         "epsilon of a norm",
-        "order of flattened features",
+        "activation and order of flattened features",
         "momentum of running statistics",
         "correction of the running variance",
     }
@@ -184,7 +184,7 @@ def test_wrong_use_is_a_status_of_its_own() -> None:
 def test_a_model_that_fails_allows_no_verdict() -> None:
     done = command("torch:no.such.module:build", f"{TORCH}:Gates", "--input", "2x3x5")
     assert done.returncode == 2
-    assert "verdict: cannot tell: side A (torch:no.such.module:build): " in done.stdout
+    assert "verdict: no verdict: side A (torch:no.such.module:build): " in done.stdout
     assert "No module named 'no'" in done.stdout
 
 

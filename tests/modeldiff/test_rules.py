@@ -63,8 +63,10 @@ def test_functions_are_those_of_their_names(x: float) -> None:
     values = {name: function(NumPyNamespace, np.array(x)) for name, function in FUNCTIONS.items()}
     sigmoid = 1 / (1 + math.exp(-x))
     assert values["SiLU"] == pytest.approx(x * sigmoid)
-    assert values["GELU, erf"] == pytest.approx(x * 0.5 * math.erfc(-x / math.sqrt(2)))
-    assert values["GELU, erf, single"] == pytest.approx(float(values["GELU, erf"]), rel=1e-6)
+    assert values["GELU by erf"] == pytest.approx(x * 0.5 * math.erfc(-x / math.sqrt(2)))
+    assert values["GELU by erf, constants in single"] == pytest.approx(
+        float(values["GELU by erf"]), rel=1e-6
+    )
     assert values["softplus"] == pytest.approx(math.log1p(math.exp(x)))
     assert values["ReLU6"] == min(max(x, 0), 6)
     assert values["ELU"] == pytest.approx(x if x > 0 else math.expm1(x))
@@ -75,7 +77,7 @@ def test_functions_are_those_of_their_names(x: float) -> None:
     "change",
     [
         {"function": "ReLU", "pool": "max", "size": 2, "flatten": "last"},
-        {"function": "GELU, tanh", "pool": "mean", "size": 3},
+        {"function": "GELU by tanh", "pool": "mean", "size": 3},
         {"function": "SiLU", "pool": "mean", "size": 0},
         {"function": "tanh", "flatten": "first"},
     ],

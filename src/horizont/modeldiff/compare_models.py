@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -163,13 +164,21 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     candidates = comparison.candidates(comparison.run_fed())
 
     comparison.noise_repairs = repairs_of(candidates)
+
+    training_only = {id(each) for each in candidates if each.is_training_only}
+
+    @cache
+    def evaluated(chosen: frozenset[int]) -> list[Difference]:
+        repairs = repairs_of([each for each in candidates if id(each) in chosen])
+        return comparison.compare_fed(comparison.run_fed(repairs))
+
     explained: set[str] = set()
 
     def trial(chosen: Sequence[Candidate]) -> list[Difference]:
         repairs = repairs_of(chosen)
         is_first = len(chosen) == len(candidates)
         try:
-            fed = comparison.compare_fed(comparison.run_fed(repairs))
+            fed = evaluated(frozenset(map(id, chosen)) - training_only)
             if is_first:
                 explained.update(each.key for each in fed if not each.exceeds)
             elif any(each.exceeds and each.key in explained for each in fed):

@@ -62,9 +62,16 @@ class SideProcess:
         self._mark = uuid.uuid4().hex
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        environment = {**os.environ, MARK: self._mark, "PYTHONFAULTHANDLER": "1"}
+        # Threads that wait actively take the time of the other side.
+        environment = {
+            "OMP_WAIT_POLICY": "PASSIVE",
+            **os.environ,
+            MARK: self._mark,
+            "PYTHONFAULTHANDLER": "1",
+        }
         environment.pop("PYTHONSTARTUP", None)
-        command = [spec.python, "-u", RUNNER, spec.recorder, folder, str(requests), str(answers)]
+        paths = (str(path) for path in (RUNNER, spec.recorder, folder))
+        command = [spec.python, "-u", *paths, str(requests), str(answers)]
         try:
             with self.log.open("wb") as output:
                 self._process = subprocess.Popen(
@@ -157,7 +164,7 @@ class SideProcess:
         return total
 
     def close(self) -> None:
-        """End the process and all its descendants, also those in other process groups."""
+        """Terminate the process and all its descendants, also those in other process groups."""
         with defer_interrupts():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -108,7 +108,7 @@ class Side(Protocol):
         """Run it once."""
 
     def close(self) -> None:
-        """End what it started."""
+        """Terminate what it started."""
 
 
 class ModelSide:
@@ -164,7 +164,7 @@ class ModelSide:
         return self._read("out.npz")
 
     def close(self) -> None:
-        """End its process."""
+        """Terminate its process."""
         self.process.close()
 
     def _write_once(self, kind: str, arrays: Mapping[str, Array]) -> str:

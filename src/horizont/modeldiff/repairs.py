@@ -10,13 +10,13 @@ Differences of settings have a line in `SETTINGS`; those between layers a functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from horizont.modeldiff.distances import unpadded
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, identify
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, SINGLE, identify
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 
@@ -36,6 +36,8 @@ class Candidate:
         Names of layers on side A.
     of_framework
         Whether a framework defines it, and no model chose it.
+    is_training_only
+        Whether it has no effect in evaluation.
     """
 
     what: str
@@ -44,6 +46,7 @@ class Candidate:
     layers: tuple[str, ...]
     repairs: tuple[Repair, ...]
     of_framework: bool = False
+    is_training_only: bool = False
 
     def __str__(self) -> str:
         first = self.layers[0] if self.layers else ""
@@ -59,6 +62,7 @@ class Setting:
     key: str
     what: str
     of_framework: bool = False
+    is_training_only: bool = False
 
 
 SETTINGS = (
@@ -66,11 +70,11 @@ SETTINGS = (
     Setting("stride", "stride of a convolution"),
     Setting("dilation", "dilation of a convolution"),
     Setting("epsilon", "epsilon of a norm"),
-    Setting("momentum", "momentum of running statistics"),
-    Setting("variance correction", "correction of the running variance", of_framework=True),
-    Setting("biases", "biases of a recurrent layer"),
-    Setting("padding index", "row of an embedding without a gradient"),
-    Setting("frozen", "tensors that are not trained"),
+    Setting("momentum", "momentum of running statistics", is_training_only=True),
+    Setting("variance correction", "correction of the running variance", True, True),
+    Setting("biases", "biases of a recurrent layer", is_training_only=True),
+    Setting("padding index", "row of an embedding without a gradient", is_training_only=True),
+    Setting("frozen", "tensors that are not trained", is_training_only=True),
 )
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 
@@ -107,6 +111,7 @@ def setting_candidates(pairs: Sequence[Pair], a: Recording, b: Recording) -> lis
                 for pair, _, other in found
             ),
             _BY_KEY[key].of_framework,
+            _BY_KEY[key].is_training_only,
         )
         for (key, _), found in groups.items()
     ]
@@ -201,7 +206,11 @@ def chain(glue: Glue) -> Candidate | None:
         what = " and ".join(_PARTS[key] for key in parts)
         mine = ", ".join(str(own.get(key)) for key in parts) if own else "another"
         value = ", ".join(str(theirs[key]) for key in parts)
-        return _candidate(glue, what, mine, value, {"from": name, **theirs})
+        found = _candidate(glue, what, mine, value, {"from": name, **theirs})
+        is_rounded = parts == ["function"] and mine.removesuffix(SINGLE) == value.removesuffix(
+            SINGLE
+        )
+        return replace(found, of_framework=is_rounded)
     return None
 
 

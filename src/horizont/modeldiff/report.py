@@ -101,7 +101,7 @@ class Report:
     def verdict(self) -> str:
         """The answer in a line."""
         if self.unknown:
-            return f"cannot tell: {self.unknown}"
+            return f"no verdict: {self.unknown}"
         if self.status == SAME:
             accepted = len(self.repairs)
             apart = f", apart from {_count(accepted, 'accepted difference')}" if accepted else ""
@@ -111,8 +111,8 @@ class Report:
             return f"not the same: {_count(missing, 'layer')} of one side without a partner"
         if self.unexplained:
             explained = _count(len(self.causes), "difference")
-            number = _count(len(self.unexplained), "tensor")
-            return f"not the same: {explained} explained, {number} unexplained"
+            tensors = _count(len(self.unexplained), "tensor")
+            return f"not the same: {explained} explained, {tensors} unexplained"
         number = len(self.causes)
         framework = sum(each.candidate.of_framework for each in self.causes)
         text = f"not the same: {_count(number, 'difference')}, all explained"

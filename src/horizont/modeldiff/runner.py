@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 
+#: The package whose modules are the files beside a recorder.
+RECORDERS = "_recorders"
+
 
 class Mistake(Exception):
     """A mistake of the user, in a sentence."""
@@ -35,6 +38,15 @@ def load_file(path: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def load_recorder(path: str) -> ModuleType:
+    """Import a recorder, which may import other files of its folder, and nothing else there."""
+    folder, name = os.path.split(os.path.abspath(path))
+    package = ModuleType(RECORDERS)
+    package.__path__ = [folder]
+    sys.modules[RECORDERS] = package
+    return importlib.import_module(f"{RECORDERS}.{os.path.splitext(name)[0]}")
 
 
 def load_target(target: str) -> Callable[..., Any]:
@@ -62,7 +74,7 @@ class Runner:
     def __init__(self, recorder: str, folder: str) -> None:
         here = os.path.dirname(os.path.abspath(__file__))
         self.functions = load_file(os.path.join(here, "functions.py"))
-        self.module = load_file(recorder)
+        self.module = load_recorder(recorder)
         self.folder = folder
         self.recorders: dict[str, Any] = {}
         self.target: tuple[Any, dict[str, Any]] = (None, {})
@@ -121,7 +133,7 @@ def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Handle requests until there are no more."""
     parser = argparse.ArgumentParser()
     parser.add_argument("recorder")
     parser.add_argument("folder")

@@ -155,7 +155,7 @@ class Finder:
     def _vector(self, number: int, operation: Operation, place: int, leaf: int) -> None:
         """Add a bias or an offset to a layer, or start one with a scale."""
         if operation.kind == "mul":
-            scale = {"scale": (leaf, (0,))}
+            scale: dict[str, tuple[int, tuple[int, ...]]] = {"scale": (leaf, (0,))}
             entry = Entry(self.leaves[leaf][0], "layer norm", scale, number, number)
             self._add(entry, operation)
         elif operation.kind == "add":

@@ -8,9 +8,7 @@ Horizont, and runs wherever JAX does.
 from __future__ import annotations
 
 import inspect
-import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
+from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
 
 jax.config.update("jax_enable_x64", True)
 

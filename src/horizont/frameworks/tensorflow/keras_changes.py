@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 _ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
 
@@ -53,7 +53,7 @@ def set_attribute(layer: Any, name: str, value: Any) -> Undo:
 
 
 def wrap_call(layer: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]) -> Undo:
-    """Put a function around a method or an activation of a layer."""
+    """Wrap a function around a method or an activation of a layer."""
     own = layer.__dict__.get(name)
     setattr(layer, name, wrap(getattr(layer, name)))
 
@@ -77,7 +77,7 @@ def set_padding(layer: Any, value: list[list[int]]) -> Undo:
         return lambda x, *args, **kwargs: call(ops.pad(x, around), *args, **kwargs)
 
     undo = [set_attribute(layer, "padding", "valid"), wrap_call(layer, "call", wrap)]
-    return lambda: [each() for each in reversed(undo)] and None
+    return lambda: [each() for each in reversed(undo)]
 
 
 def set_correction(layer: Any, value: int) -> Undo:
@@ -114,7 +114,12 @@ def change(entry: Any, key: str, value: Any) -> Undo:
         for role, variable in entry.variables.items():
             if role not in ("mean", "variance"):
                 variable.trainable = role not in value
-        return lambda: [setattr(each, "trainable", was) for each, was in before] and None
+
+        def thaw() -> None:
+            for variable, was in before:
+                variable.trainable = was
+
+        return thaw
     if key in _ATTRIBUTES:
         return set_attribute(layer, _ATTRIBUTES[key], value)
     raise NotImplementedError(f"no way to change {key} here")

@@ -42,7 +42,7 @@ def kind_of(layer: Any) -> str:
 
 
 def _swap_gates(value: Array) -> Array:
-    """Exchange the first two of three gates on the last axis."""
+    """Reorder the first two of three gates on the last axis."""
     update, reset, new = np.split(value, 3, axis=-1)
     return np.concatenate([reset, update, new], axis=-1)
 

@@ -9,7 +9,6 @@ import contextlib
 import inspect
 import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +19,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import keras_changes as changes
-from keras_layers import Entry, entries_of
+from . import keras_changes as changes
+from .keras_layers import Entry, entries_of
 
 Arrays = dict[str, Any]
 
@@ -48,7 +46,7 @@ def channels_first(value: Any) -> Any:
 
 
 def channels_last(value: Any) -> Any:
-    """Undo `channels_first`."""
+    """Move the channels back after the axes of space."""
     return np.moveaxis(value, 1, -1) if value.ndim > 2 else value
 
 
@@ -100,13 +98,13 @@ class Recorder:
             for entry in entries:
 
                 def wrap(call: Any, name: str = entry.name) -> Any:
-                    def noted(*args: Any, **kwargs: Any) -> Any:
+                    def recorded(*args: Any, **kwargs: Any) -> Any:
                         order.setdefault(name, len(order))
                         if args and tf.is_tensor(args[0]):
                             self.shapes.setdefault(name, tuple(args[0].shape))
                         return call(*args, **kwargs)
 
-                    return noted
+                    return recorded
 
                 stack.callback(changes.wrap_call(entry.layer, "call", wrap))
             self._call(self.batch, training=False)
@@ -152,7 +150,8 @@ class Recorder:
             start = f"{entry.name}|"
             entry.write({k[len(start) :]: v for k, v in weights.items() if k.startswith(start)})
         recorded: Arrays = {}
-        self._feed, self._live = feed, {}
+        self._feed = feed
+        self._live: dict[str, Any] = {}
         batch = self._own_layout(weights["batch"]) if "batch" in weights else self.batch
         with contextlib.ExitStack() as stack:
             for undo in changes.no_dropout(self.model):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 #: Attributes of modules for settings that are a number or a tuple.
 _ATTRIBUTES = {
@@ -80,7 +80,7 @@ def set_padding(module: Any, value: list[list[int]]) -> Undo:
 
     undo = set_attribute(module, "padding", tuple(0 for _ in module.kernel_size))
     hook = module.register_forward_pre_hook(pad)
-    return lambda: (hook.remove(), undo())[0]  # type: ignore[func-returns-value]
+    return lambda: (hook.remove(), undo())
 
 
 def set_correction(module: Any, value: int) -> Undo:
@@ -98,24 +98,24 @@ def set_correction(module: Any, value: int) -> Undo:
             module.running_var.data.sub_(rest).mul_((count - 1) / count).add_(rest)
 
     hooks = [module.register_forward_pre_hook(remember), module.register_forward_hook(correct)]
-    return lambda: [hook.remove() for hook in hooks] and None
+    return lambda: [hook.remove() for hook in hooks]
 
 
 def set_biases(module: nn.Module, part: str) -> Undo:
     """Train only one of the two biases of a recurrent layer."""
     tensor = getattr(module, f"bias_hh{part}")
     tensor.requires_grad_(False)
-    return lambda: tensor.requires_grad_(True) and None
+    return lambda: tensor.requires_grad_(True)
 
 
 def set_frozen(tensors: dict[str, Any], value: list[str]) -> Undo:
-    """Freeze the tensors of some roles, and train the others."""
+    """Disable the training of some roles, and enable that of the others."""
     every = [(role, tensor) for role, each in tensors.items() for tensor in each]
     before = [(tensor, tensor.requires_grad) for _, tensor in every]
     for role, tensor in every:
         if role not in ("mean", "variance"):
             tensor.requires_grad_(role not in value)
-    return lambda: [tensor.requires_grad_(was) for tensor, was in before] and None
+    return lambda: [tensor.requires_grad_(was) for tensor, was in before]
 
 
 def change(entry: Any, key: str, value: Any) -> Undo:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import torch_changes as changes
-from torch_layers import Entry, entries_of, to_array
+from . import torch_changes as changes
+from .torch_layers import Entry, entries_of, to_array
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -122,7 +119,8 @@ class Recorder:
             roles = {role: f"{entry.name}|{role}" for role in entry.tensors}
             entry.write({r: weights[key] for r, key in roles.items() if key in weights})
         recorded: Arrays = {}
-        self._feed, self._live = feed, {}
+        self._feed = feed
+        self._live: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
         with contextlib.ExitStack() as stack:
             for undo in changes.no_dropout(self.model):
