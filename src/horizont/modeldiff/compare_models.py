@@ -126,8 +126,8 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         report,
         pairs=len(pairing.pairs),
         ties=len(pairing.ties),
-        only_a=tuple(layer.name for layer in pairing.only_a),
-        only_b=tuple(layer.name for layer in pairing.only_b),
+        only_a=pairing.alone_a,
+        only_b=pairing.alone_b,
     )
     if not pairing.pairs:
         return replace(report, unknown="no layer of A has the kind and shape of one of B")
@@ -161,7 +161,8 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     if shapes[0] != shapes[1]:
         text = " and ".join("x".join(map(str, shape)) for shape in shapes)
         return replace(report, unknown=f"the results have different shapes, {text}")
-    candidates = comparison.candidates(comparison.run_fed())
+    every = comparison.candidates(comparison.run_fed())
+    candidates = [each for each in every if each.repairs]
 
     comparison.noise_repairs = repairs_of(candidates)
 
@@ -198,8 +199,8 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         agreements.append(Agreement("training in float64", tuple(training)))
         _open(a, b, batch, "float32")
         single = comparison.in_float32(repairs)
-        every = [*single.evaluate(repairs), *single.train(repairs)]
-        agreements.append(Agreement("both in float32", tuple(every)))
+        both = [*single.evaluate(repairs), *single.train(repairs)]
+        agreements.append(Agreement("both in float32", tuple(both)))
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
     unexplained = tuple(by_key.values())[::-1]
@@ -211,7 +212,10 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         without_effect=found.without_effect,
         agreements=tuple(agreements),
         unknown="" if unexplained else _mute([*evaluation, *training]),
-        notes=() if b.can_run else (NO_TRAINING,),
+        notes=tuple(
+            [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
+            + ([] if b.can_run else [NO_TRAINING])
+        ),
     )
 
 

@@ -60,6 +60,20 @@ class Pairing:
         """Pairs that another choice could replace."""
         return [pair for pair in self.pairs if pair.is_tie]
 
+    @property
+    def alone_a(self) -> tuple[str, ...]:
+        """Layers, and tensors of paired layers, that only side A has."""
+        names = [layer.name for layer in self.only_a]
+        for pair in self.pairs:
+            shared = {role for role, _ in pair.shared_roles}
+            names += [f"{pair.a.name} ({role})" for role in pair.a.shapes if role not in shared]
+        return tuple(names)
+
+    @property
+    def alone_b(self) -> tuple[str, ...]:
+        """Layers, and tensors of paired layers, that only side B has."""
+        return self.swapped().alone_a
+
     def swapped(self) -> Pairing:
         """Return the pairs with the sides exchanged."""
         pairs = tuple(Pair(pair.b, pair.a, pair.is_tie) for pair in self.pairs)

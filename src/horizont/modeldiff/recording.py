@@ -34,6 +34,8 @@ class Layer:
         Values that another implementation may have chosen otherwise, by name.
     code
         File and line of its class.
+    fixed
+        Settings that its recorder cannot change.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Layer:
     shapes: Mapping[str, tuple[int, ...]]
     settings: Mapping[str, Any] = field(default_factory=dict)
     code: str = ""
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class ModelSide:
             Layer(
                 each["name"], each["kind"],
                 {role: weights[f"{each['name']}|{role}"].shape for role in each["roles"]},
-                each["settings"], each["code"],
+                each["settings"], each["code"], tuple(each.get("fixed", ())),
             )
             for each in answer["layers"]
         ]  # fmt: skip

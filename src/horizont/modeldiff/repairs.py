@@ -38,6 +38,8 @@ class Candidate:
         Whether a framework defines it, and no model chose it.
     is_training_only
         Whether it has no effect in evaluation.
+
+    Without repairs, side A cannot be changed so.
     """
 
     what: str
@@ -109,6 +111,7 @@ def setting_candidates(pairs: Sequence[Pair], a: Recording, b: Recording) -> lis
                     _own_padding(pair, other, a, b) if key == "padding" else other,
                 )
                 for pair, _, other in found
+                if key not in pair.a.fixed
             ),
             _BY_KEY[key].of_framework,
             _BY_KEY[key].is_training_only,

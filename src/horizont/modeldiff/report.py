@@ -106,17 +106,19 @@ class Report:
             accepted = len(self.repairs)
             apart = f", apart from {_count(accepted, 'accepted difference')}" if accepted else ""
             return f"the same{apart}"
-        missing = len(self.only_a) + len(self.only_b)
-        if missing:
-            return f"not the same: {_count(missing, 'layer')} of one side without a partner"
+        parts = []
+        if alone := len(self.only_a) + len(self.only_b):
+            parts.append(
+                f"{_count(alone, 'layer or tensor', 'layers or tensors')} of one side alone"
+            )
+        if number := len(self.causes):
+            framework = sum(each.candidate.of_framework for each in self.causes)
+            by = f" ({framework} by definition of the frameworks)" if framework else ""
+            every = ", all" if number > 1 and not self.unexplained else ""
+            parts.append(f"{_count(number, 'difference')}{every} explained{by}")
         if self.unexplained:
-            explained = _count(len(self.causes), "difference")
-            tensors = _count(len(self.unexplained), "tensor")
-            return f"not the same: {explained} explained, {tensors} unexplained"
-        number = len(self.causes)
-        framework = sum(each.candidate.of_framework for each in self.causes)
-        text = f"not the same: {_count(number, 'difference')}, all explained"
-        return f"{text} ({framework} by definition of the frameworks)" if framework else text
+            parts.append(f"{_count(len(self.unexplained), 'tensor')} unexplained")
+        return f"not the same: {', '.join(parts)}"
 
     def lines(self) -> list[str]:
         """Return the report for a terminal, in at most 25 lines."""

@@ -26,6 +26,13 @@ def images(activation: str = "relu", scale: bool = True) -> Any:
     )
 
 
-def gates(kind: str = "LSTM") -> Any:
-    """Return one recurrent layer and a dense one."""
-    return keras.Sequential([keras.Input((6, 5)), getattr(layers, kind)(4), layers.Dense(3)])
+def gates() -> Any:
+    """Return the network `Gates` of the models of PyTorch."""
+    return keras.Sequential(
+        [
+            keras.Input((6, 5)),
+            layers.LSTM(4, return_sequences=True),
+            layers.GRU(6),
+            layers.Dense(3),
+        ]
+    )

@@ -87,15 +87,16 @@ class Branches(nn.Module):
 
 
 class Gates(nn.Module):
-    """One recurrent layer whose last output is the result."""
+    """Two kinds of recurrent layers, and a dense one for the last step."""
 
-    def __init__(self, kind: str = "LSTM") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.rnn = getattr(nn, kind)(5, 4, batch_first=True)
-        self.head = nn.Linear(4, 3)
+        self.lstm = nn.LSTM(5, 4, batch_first=True)
+        self.gru = nn.GRU(4, 6, batch_first=True)
+        self.head = nn.Linear(6, 3)
 
     def forward(self, x: Any) -> Any:
-        return self.head(self.rnn(x)[0][:, -1])
+        return self.head(self.gru(self.lstm(x)[0])[0][:, -1])
 
 
 class Random(nn.Module):
@@ -113,9 +114,7 @@ class Random(nn.Module):
 def plain() -> nn.Module:
     """Return a network without a norm, for comparisons with functions and recordings."""
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, stride=2, padding=1),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(8, 6, 3, padding=1),
+        nn.Conv2d(3, 6, 3, stride=2, padding=1),
         nn.GELU(),
         nn.MaxPool2d(2),
         nn.Flatten(),

@@ -20,6 +20,8 @@ from jax.extend.core import Literal
 from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
 
 jax.config.update("jax_enable_x64", True)
+# Each operation is compiled alone, once for every shape.
+jax.config.update("jax_disable_most_optimizations", True)
 
 Arrays = dict[str, Any]
 

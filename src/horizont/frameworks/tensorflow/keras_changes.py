@@ -13,6 +13,9 @@ from keras import ops
 
 Undo = Callable[[], object]
 
+#: Settings that a layer shows and that cannot be changed here.
+FIXED = ("padding index", "biases", "activation")
+
 _ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
 
 
@@ -120,9 +123,7 @@ def change(entry: Any, key: str, value: Any) -> Undo:
                 variable.trainable = was
 
         return thaw
-    if key in _ATTRIBUTES:
-        return set_attribute(layer, _ATTRIBUTES[key], value)
-    raise NotImplementedError(f"no way to change {key} here")
+    return set_attribute(layer, _ATTRIBUTES[key], value)
 
 
 def no_dropout(model: Any) -> list[Undo]:

@@ -120,6 +120,7 @@ class Recorder:
                 "code": _code_of(type(entry.layer)),
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name)),
+                "fixed": changes.FIXED,
             }
             for entry in self.entries
         ]
