@@ -56,15 +56,24 @@ def test_every_planted_fault_is_found_with_its_repair() -> None:
 
 
 @pytest.mark.framework("pytorch")
-def test_the_same_model_is_the_same_and_attention_raises_no_alarm() -> None:
-    model = f"{TORCH}:Tokens"
-    report = assert_same_training(model, model, "4x7:20")
-    assert report.verdict == "the same"
-    assert [agreement.what for agreement in report.agreements] == [
+def test_the_same_model_is_the_same_and_attention_raises_no_alarm(tmp_path: Path) -> None:
+    out, pairs = tmp_path / "report.json", tmp_path / "diff.yaml"
+    done = command(
+        f"{TORCH}:Tokens", f"{TORCH}:Tokens", "--input", "4x7:20",
+        "--json", str(out), "--pairs", str(pairs),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[2] == "7 pairs of layers; batch 4x7"
+    assert "verdict: the same" in lines
+    report = json.loads(out.read_text())
+    assert report["verdict"] == "the same"
+    assert [agreement["what"] for agreement in report["agreements"]] == [
         "evaluation in float64",
         "training in float64",
         "both in float32",
     ]
+    assert "rnn_l0" in pairs.read_text()
 
 
 @pytest.mark.framework("pytorch")
@@ -158,21 +167,6 @@ def test_a_recording_is_compared_in_evaluation(tmp_path: Path) -> None:
     other = diff(f"dump:{tmp_path}", f"{TORCH}:Branches")
     assert other.status == 1
     assert [each.quantity for each in other.unexplained] == ["result"]
-
-
-@pytest.mark.framework("pytorch")
-def test_the_command_prints_a_report_and_exits_with_the_verdict(tmp_path: Path) -> None:
-    out, pairs = tmp_path / "report.json", tmp_path / "diff.yaml"
-    done = command(
-        f"{TORCH}:Gates", f"{TORCH}:Gates", "--input", "2x3x5",
-        "--json", str(out), "--pairs", str(pairs),
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert lines[2] == "3 pairs of layers; batch 2x3x5"
-    assert "verdict: the same" in lines
-    assert json.loads(out.read_text())["verdict"] == "the same"
-    assert "lstm_l0" in pairs.read_text()
 
 
 def test_wrong_use_is_a_status_of_its_own() -> None:

@@ -47,9 +47,11 @@ def displaced(weights: Mapping[str, Array], seed: int = 1) -> dict[str, Array]:
         if value.size and np.all(value == value.flat[0]):
             noise = generator.normal(0.0, _DISPLACEMENT, value.shape)
             role = key.rpartition("|")[2]
-            if role == "scale":
+            if role in ("scale", "offset"):
                 # Some channels reach where ReLU6 and other functions saturate.
-                noise = noise + _WIDE * (generator.random(value.shape) < _WIDE_SHARE)
+                is_wide = generator.random(value.shape) < _WIDE_SHARE
+                is_wide.flat[0] = True
+                noise = noise + _WIDE * is_wide
             found[key] = value * np.exp(noise) if role == "variance" else value + noise
         else:
             found[key] = value

@@ -91,6 +91,7 @@ class SideProcess:
             os.close(requests)
             os.close(answers)
         self._pending = b""
+        self._has_answered = False
 
     def request(self, do: str, **values: Any) -> dict[str, Any]:
         """Send a request and return its answer.
@@ -138,6 +139,7 @@ class SideProcess:
                 limit = f"{self.limits.memory_bytes / 2**30:.3g} GiB"
                 raise SideFailed(f"{self.name} used more than {limit} of memory; it was stopped")
         line, _, self._pending = self._pending.partition(b"\n")
+        self._has_answered = True
         return line
 
     def _ending(self) -> str:
@@ -151,6 +153,8 @@ class SideProcess:
             return f"was killed by {signal.Signals(-status).name}"
         last = [line.strip() for line in lines if line.strip()][-1:]
         text = f"; its last line: {last[0][:200]}" if last else ""
+        if not self._has_answered:
+            text += f" (with {self.spec.python}, which has to be Python 3.10 or newer with NumPy)"
         return f"ended its process with status {status}{text}"
 
     def _memory(self) -> int:
