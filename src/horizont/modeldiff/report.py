@@ -108,9 +108,8 @@ class Report:
             return f"the same{apart}"
         parts = []
         if alone := len(self.only_a) + len(self.only_b):
-            parts.append(
-                f"{_count(alone, 'layer or tensor', 'layers or tensors')} of one side alone"
-            )
+            what = "layer or tensor" if alone == 1 else "layers or tensors"
+            parts.append(f"{alone} {what} of one side alone")
         if number := len(self.causes):
             framework = sum(each.candidate.of_framework for each in self.causes)
             by = f" ({framework} by definition of the frameworks)" if framework else ""
