@@ -33,7 +33,7 @@ def whats(report: Report) -> list[str]:
 @pytest.mark.framework("pytorch")
 def test_every_planted_fault_is_found_with_its_repair() -> None:
     faults = (
-        "dilation=2,epsilon=1e-3,momentum=0.3,frozen=True,activation=relu6,gelu=tanh,"
+        "dilation=2,epsilon=1e-3,momentum=0.3,frozen=True,activation=elu,gelu=tanh,"
         "pooling=mean,order=last,scale=0.5,result=softmax"
     )
     report = diff(f"{TORCH}:Images", f"{TORCH}:Images", IMAGES, Options(args_b=faults))

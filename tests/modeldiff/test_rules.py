@@ -201,13 +201,13 @@ def test_weights_that_would_hide_something_are_displaced() -> None:
 def test_zeros_that_a_layer_before_has_added_are_removed() -> None:
     kernel = {"kernel": (4, 4, 3, 3)}
     pair = Pair(Layer("a", "convolution", kernel), Layer("b", "convolution", kernel))
-    padded = np.pad(IMAGES, [(0, 0), (0, 0), (0, 1), (1, 1)])
+    padded = np.pad(IMAGES, [(0, 0), (0, 0), (2, 0), (1, 1)])
     one, other, zeros = unpadded(pair, IMAGES, padded)
     assert np.array_equal(one, other)
-    assert zeros == [[[0, 0], [0, 0]], [[0, 1], [1, 1]]]
+    assert zeros == [[[0, 0], [0, 0]], [[2, 0], [1, 1]]]
     one, other, zeros = unpadded(pair, padded, IMAGES)
     assert np.array_equal(one, other)
-    assert zeros == [[[0, 1], [1, 1]], [[0, 0], [0, 0]]]
+    assert zeros == [[[2, 0], [1, 1]], [[0, 0], [0, 0]]]
     assert unpadded(pair, IMAGES, padded + 1)[2] == [[[0, 0], [0, 0]]] * 2
 
 
