@@ -30,6 +30,9 @@ NO_TRAINING = "training was not compared: a recording has evaluation only"
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
 
+#: Models with more layers without a partner, for each pair, are not the same architecture.
+MOST_ALONE = 0.2
+
 
 @dataclass(frozen=True)
 class Options:
@@ -137,7 +140,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         a, b, pairing = b, a, pairing.swapped()
         report = replace(report, changed="B")
     comparison = Comparison(a, b, pairing)
-    if pairing.only_a or pairing.only_b:
+    if len(pairing.only_a) + len(pairing.only_b) > MOST_ALONE * len(pairing.pairs):
         first = next((each for each in comparison.evaluate() if each.exceeds), None)
         return replace(report, first=first)
     explained = _explained(report, comparison, batch)

@@ -74,7 +74,12 @@ class Comparison:
     def initial(self) -> dict[str, Array]:
         """Weights of side B, displaced where it can be run with them."""
         weights = self.b.weights()
-        return neutral_weights(self.pairing, displaced(weights)) if self.b.can_run else weights
+        if not self.b.can_run:
+            return weights
+        # A layer without a partner remains what it is.
+        paired = {f"{pair.b.name}|{role}" for pair in self.pairs for role in pair.b.shapes}
+        moved = displaced({key: value for key, value in weights.items() if key in paired})
+        return neutral_weights(self.pairing, {**weights, **moved})
 
     @cached_property
     def weights(self) -> dict[str, Array]:
