@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from horizont.modeldiff.process import MARK, Limits, SideFailed, SideProcess
 from horizont.modeldiff.sides import SideSpec
 
 MODELS = Path(__file__).parent / "models"
-LIMITS = Limits(request_s=2.0, memory_bytes=300 * 2**20)
+
+#: Seconds that only a model that never ends takes, however busy the machine is.
+LIMITS = Limits(request_s=120.0, memory_bytes=300 * 2**20)
 
 
 @pytest.fixture
@@ -29,7 +31,8 @@ def start(tmp_path: Path) -> Iterator[Any]:
         spec = SideSpec(
             "A", f"plain:{name}", "plain", MODELS / "plain_recorder.py", target, python, arguments
         )
-        started.append(SideProcess(spec, tmp_path / "a", LIMITS))
+        limits = replace(LIMITS, request_s=1.0) if name == "endless" else LIMITS
+        started.append(SideProcess(spec, tmp_path / "a", limits))
         (tmp_path / "a" / "batch.npz").write_bytes(_batch())
         return started[-1]
 
@@ -70,7 +73,7 @@ def open_model(process: SideProcess) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("endless", r"did not end within 2 s; it was stopped"),
+        ("endless", r"did not end within 1 s; it was stopped"),
         ("leaves", r"ended its process with status 7; its last line: the last words"),
         ("greedy", r"used more than 0\.293 GiB of memory; it was stopped"),
         ("crashing", r"was killed by SIGSEGV"),
@@ -82,14 +85,12 @@ def open_model(process: SideProcess) -> dict[str, Any]:
 )
 def test_a_hostile_model_is_one_sentence(start: Any, name: str, sentence: str) -> None:
     process = start(name)
-    begin_s = time.monotonic()
     with pytest.raises(SideFailed) as caught:
         open_model(process)
     text = str(caught.value)
     assert re.search(sentence, text)
     assert text.startswith("side A (plain:")
     assert "\n" not in text
-    assert time.monotonic() - begin_s < 60
 
 
 def test_output_of_a_model_disturbs_nothing(start: Any) -> None:
@@ -98,7 +99,7 @@ def test_output_of_a_model_disturbs_nothing(start: Any) -> None:
 
 def test_children_in_other_sessions_end_with_the_side(start: Any, tmp_path: Path) -> None:
     process = start("forking", path=str(tmp_path / "pid"))
-    with pytest.raises(SideFailed, match="did not end"):
+    with pytest.raises(SideFailed, match="status 3"):
         open_model(process)
     child = int((tmp_path / "pid").read_text())
     assert child not in [each.pid for each in processes_of(process._mark)]
