@@ -41,6 +41,7 @@ from horizont.modeldiff.repairs import (
     chain,
     channel_order,
     flatten_order,
+    merged,
     result_candidate,
     scaled_input,
 )
@@ -101,6 +102,20 @@ def test_an_activation_is_named_on_both_sides() -> None:
     assert str(found) == "activation: ReLU against ReLU6 in layer"
     assert found.repairs == (Repair("layer", "input", {"from": "before", "function": "ReLU6"}),)
     assert chain(glue(relu, np.sin(IMAGES), before=IMAGES)) is None
+
+
+def test_the_same_difference_of_many_layers_is_one_candidate() -> None:
+    relu, relu6 = np.maximum(IMAGES, 0), np.clip(IMAGES, 0, 6)
+    found = [
+        chain(Glue(name, {"before": IMAGES}, relu, other))
+        for name, other in (("a", relu6), ("b", np.tanh(IMAGES)), ("c", relu6))
+    ]
+    both = merged([each for each in found if each])
+    assert [(each.value_b, each.layers) for each in both] == [
+        ("ReLU6", ("a", "c")),
+        ("tanh", ("b",)),
+    ]
+    assert [repair.layer for repair in both[0].repairs] == ["a", "c"]
 
 
 def test_flattened_features_are_reordered() -> None:

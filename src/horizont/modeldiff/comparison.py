@@ -35,6 +35,7 @@ from horizont.modeldiff.repairs import (
     GLUE,
     Candidate,
     Glue,
+    merged,
     result_candidate,
     setting_candidates,
 )
@@ -196,16 +197,17 @@ class Comparison:
 
     def candidates(self, fed: Recording) -> list[Candidate]:
         """List what may have caused divergences: settings, and functions between layers."""
-        found = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
+        between: list[Candidate] = []
         diverging = {each.key for each in self.compare_fed(fed) if each.exceeds}
         for number, pair in enumerate(self.pairs):
             if f"input|{pair.a.name}" in diverging:
                 glue = self._glue(pair, number, fed, "input")
-                found += [each for rule in GLUE if (each := rule(glue))][:1]
+                between += [each for rule in GLUE if (each := rule(glue))][:1]
         if "result" in diverging and self.pairs:
             glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
-            found += [each] if (each := result_candidate(glue)) else []
-        return found
+            between += [each] if (each := result_candidate(glue)) else []
+        settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
+        return settings + merged(between)
 
     def _glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
         """Return what both sides compute before a layer, from the same outputs."""

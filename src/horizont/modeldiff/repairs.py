@@ -280,6 +280,21 @@ def result_candidate(glue: Glue) -> Candidate | None:
     return None
 
 
+def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return one candidate for all layers with the same difference."""
+    groups: dict[tuple[str, str, str], list[Candidate]] = {}
+    for each in candidates:
+        groups.setdefault((each.what, each.value_a, each.value_b), []).append(each)
+    return [
+        replace(
+            found[0],
+            layers=tuple(layer for each in found for layer in each.layers),
+            repairs=tuple(repair for each in found for repair in each.repairs),
+        )
+        for found in groups.values()
+    ]
+
+
 def _candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:
     return Candidate(what, a, b, (glue.layer,), (Repair(glue.layer, "input", value),))
 
