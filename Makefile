@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
 TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help env repro book test chaos networks check lab bench format lock clean
+.PHONY: help env repro book test pairs chaos networks check lab bench format lock clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -23,6 +23,10 @@ book: env       ## build the book from the executed notebooks, without measuring
 test: env       ## lint, types, and the test suite; TESTS=path for some tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest $(TESTS)
+
+pairs: env      ## compare models of published packages, in environments of their own
+	@$(BIN)/python tools/pairs.py
+	@$(BIN)/python -m pytest tests/modeldiff/test_published_pairs.py
 
 chaos: env      ## all tests that kill or pause processes; the suite has eight of them
 	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py

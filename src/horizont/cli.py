@@ -17,6 +17,9 @@ from horizont.workflow.paths import study_paths
 #: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
 FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
 
+#: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
+WRONG_USE = 3
+
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -51,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USER_ERROR if failure.error == "UserError" else FAILED
     except _UsageError as error:
         error.show()
-        return USER_ERROR
+        context = getattr(error, "ctx", None)
+        return WRONG_USE if context and context.info_name == "diff" else USER_ERROR
     except (KeyboardInterrupt, typer.Abort):
         message = "interrupted; finished runs are preserved, the same command resumes"
         print(f"\n{message}", file=sys.stderr)
@@ -266,6 +270,45 @@ def compare(
     from horizont.workflow.compare import compare_records
 
     return compare_records(before, after, fail_above)
+
+
+@app.command()
+def diff(  # noqa: PLR0917 - typer calls it by keyword
+    a: Annotated[str, typer.Argument(help="PREFIX:module:callable, PREFIX:file.py:callable")],
+    b: Annotated[str, typer.Argument(help="likewise, or dump:FOLDER")],
+    batch: Annotated[
+        str, typer.Option("--input", help="2x3x96x96, integers 2x16:1000, or a file .npy")
+    ] = "",
+    args_a: Annotated[str, typer.Option(metavar="NAME=VALUE,...", help="of A's callable")] = "",
+    args_b: Annotated[str, typer.Option(metavar="NAME=VALUE,...", help="of B's callable")] = "",
+    python_a: Annotated[str, typer.Option(metavar="PATH", help="interpreter of A")] = "",
+    python_b: Annotated[str, typer.Option(metavar="PATH", help="interpreter of B")] = "",
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="pairs of layers; written if missing")
+    ] = None,
+    accept: Annotated[
+        list[str] | None, typer.Option(help="a difference by its name, which does not count")
+    ] = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="of one run")] = 300.0,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="of each side")] = 8.0,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the whole report")
+    ] = None,
+) -> int:
+    """Compare two models: what differs, and what repairs it.
+
+    Exit 0: the same, 1: not the same, 2: cannot be said, 3: wrong use.
+    """
+    from horizont.modeldiff.command import compare_and_print
+
+    try:
+        return compare_and_print(
+            a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
+            pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, out=json,
+        )  # fmt: skip
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USE
 
 
 @app.command()

@@ -1,0 +1,284 @@
+"""The recorder of JAX: records the layers of a function, gradients, and one update.
+
+What builds the model returns two functions, ``init(key)`` or ``init(key, batch)``, which returns
+the parameters, and ``apply(parameters, batch)``, which returns the result. It imports nothing of
+Horizont, and runs wherever JAX does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal
+
+from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
+
+jax.config.update("jax_enable_x64", True)
+# Each operation is compiled alone, once for every shape.
+jax.config.update("jax_disable_most_optimizations", True)
+
+Arrays = dict[str, Any]
+
+
+class Namespace:
+    """The operations of `functions.py` for arrays of JAX."""
+
+    exp, log1p, tanh, erf, abs = jnp.exp, jnp.log1p, jnp.tanh, jax.scipy.special.erf, jnp.abs
+    maximum, minimum = jnp.maximum, jnp.minimum
+    softmax, log_softmax = jax.nn.softmax, jax.nn.log_softmax
+
+    @staticmethod
+    def pool(x: Any, kind: str, size: int) -> Any:
+        """Reduce windows of an image that do not overlap; all of it if size is 0."""
+        reduce = jnp.max if kind == "max" else jnp.mean
+        if not size:
+            return reduce(x, axis=tuple(range(1, x.ndim - 1)))
+        count, height, width, channels = x.shape
+        cut = x[:, : height // size * size, : width // size * size]
+        windows = cut.reshape(count, height // size, size, width // size, size, channels)
+        return reduce(windows, axis=(2, 4))
+
+    @staticmethod
+    def flatten(x: Any, layout: str) -> Any:
+        """Flatten images with channels first or last."""
+        return (jnp.moveaxis(x, -1, 1) if layout == "first" else x).reshape(len(x), -1)
+
+    @staticmethod
+    def take(x: Any, order: list[int], axis: int) -> Any:
+        """Return the slices of an axis in an order."""
+        return jnp.take(x, jnp.asarray(order), axis=axis)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that the results depend on."""
+    return {"python": platform.python_version(), "jax": jax.__version__}
+
+
+def _moved(value: Any, axes: tuple[int, ...] | None) -> Any:
+    """Return an array in the canonical layout."""
+    return value if axes is None else value.transpose(axes)
+
+
+def _back(value: Any, axes: tuple[int, ...] | None) -> Any:
+    """Return an array in its own layout."""
+    return value if axes is None else value.transpose(np.argsort(axes))
+
+
+class Recorder:
+    """A model in one floating-point type, and the runs of it."""
+
+    def __init__(
+        self,
+        build: Callable[..., Any],
+        arguments: dict[str, Any],
+        batch: Any,
+        dtype: str,
+        functions: Any,
+    ) -> None:
+        self.dtype, self.functions = dtype, functions
+        made = build(**arguments)
+        if not (isinstance(made, tuple) and len(made) == 2 and all(map(callable, made))):
+            raise TypeError("the callable has to return two functions, init and apply")
+        init, self.apply = made
+        self.is_image = batch.ndim == 4
+        self.batch = self._own_layout(batch)
+        key = jax.random.key(0)
+        has_batch = len(inspect.signature(init).parameters) > 1
+        parameters = init(key, self.batch) if has_batch else init(key)
+        self.parameters = jax.tree.map(self._cast, parameters)
+        self.tree = jax.tree.structure(self.parameters)
+        traced = jax.make_jaxpr(self.apply)(self.parameters, self.batch)
+        self.operations, self.inputs, self.outputs = inlined(traced)
+        self.leaves = leaf_names(self.parameters)
+        self.entries = find_layers(self.operations, self.inputs, self.leaves)
+
+    def _cast(self, value: Any) -> Any:
+        value = jnp.asarray(value)
+        return value.astype(self.dtype) if jnp.issubdtype(value.dtype, jnp.floating) else value
+
+    def _own_layout(self, batch: Any) -> Any:
+        """Return a batch with the layout and type of the model: images with channels last."""
+        return self._cast(np.moveaxis(batch, 1, -1) if self.is_image else batch)
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Describe the layers in the order of execution."""
+        return [
+            {
+                "name": entry.name,
+                "kind": entry.kind,
+                "class": entry.kind,
+                "code": "",
+                "roles": list(entry.leaves),
+                "settings": entry.settings,
+            }
+            for entry in self.entries
+        ]
+
+    def _read(self, leaves: list[Any]) -> Arrays:
+        """Return parameters, or their gradients, by layer and role."""
+        return {
+            f"{entry.name}|{role}": np.asarray(leaves[number]).transpose(axes)
+            for entry in self.entries
+            for role, (number, axes) in entry.leaves.items()
+        }
+
+    def weights(self) -> Arrays:
+        """Return all weights by the name of their layer and their role."""
+        return self._read(jax.tree.leaves(self.parameters))
+
+    def run(
+        self,
+        *,
+        weights: Arrays,
+        feed: Arrays,
+        projection: Any,
+        repairs: list[dict[str, Any]],
+        training: bool,
+        rate: float,
+        seed: int,
+    ) -> Arrays:
+        """Run the model once, and return what was recorded."""
+        del seed  # a pure function has no state
+        leaves = jax.tree.leaves(self.parameters)
+        for entry in self.entries:
+            for role, (number, axes) in entry.leaves.items():
+                if (value := weights.get(f"{entry.name}|{role}")) is not None:
+                    leaves[number] = self._cast(_back(value, axes))
+
+        def loss_of(values: list[Any], moved: dict[str, Any]) -> tuple[Any, Arrays]:
+            recorded: Arrays = {}
+            result = self._evaluate(values, moved, feed=feed, repairs=repairs, recorded=recorded)
+            recorded["result"] = result
+            if projection is None:
+                return jnp.zeros(()), recorded
+            factors = np.moveaxis(projection, 1, -1) if result.ndim == 4 else projection
+            return (result * self._cast(factors)).sum() / len(result), recorded
+
+        if projection is None:
+            recorded = loss_of(leaves, {})[1]
+        else:
+            _, seen = jax.eval_shape(loss_of, leaves, {})
+            moved = {
+                key.partition("|")[2]: jnp.zeros(value.shape, value.dtype)
+                for key, value in seen.items()
+                if key.startswith("output|")
+            }
+            (loss, recorded), gradients = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
+                leaves, moved
+            )
+            for key, value in self._read(gradients[0]).items():
+                recorded[f"gradient|{key}"] = value
+            for name, value in gradients[1].items():
+                recorded[f"outer|{name}"] = jnp.linalg.norm(value)
+            recorded["loss"] = loss
+            leaves = [
+                value - rate * each for value, each in zip(leaves, gradients[0], strict=False)
+            ]
+        for key, value in self._read(leaves).items() if training else ():
+            recorded[f"after|{key}"] = value
+        if recorded["result"].ndim == 4:
+            recorded["result"] = jnp.moveaxis(recorded["result"], -1, 1)
+        return {key: np.asarray(value) for key, value in recorded.items()}
+
+    def _evaluate(
+        self,
+        leaves: list[Any],
+        moved: dict[str, Any],
+        *,
+        feed: Arrays,
+        repairs: list[dict[str, Any]],
+        recorded: Arrays,
+    ) -> Any:
+        """Execute the operations one by one; record, change and feed what layers see."""
+        values: dict[Any, Any] = dict(zip(self.inputs, [*leaves, self.batch], strict=False))
+        starts = {entry.start: entry for entry in self.entries if entry.lhs is not None}
+        ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
+        live: dict[str, Any] = {}
+
+        def read(operand: Any) -> Any:
+            if isinstance(operand, Literal):
+                return operand.val
+            return operand.value if isinstance(operand, Constant) else values[operand]
+
+        for number, operation in enumerate(self.operations):
+            operands = [read(each) for each in operation.operands]
+            params: dict[str, Any] = {}
+            if entry := starts.get(number):
+                self._see_input(
+                    entry, operands, feed=feed, repairs=repairs, live=live, recorded=recorded
+                )
+                params = _changed(entry, repairs)
+            results = _execute(operation, operands, params)
+            if entry := ends.get(number):
+                output = (
+                    results[0] + _back(moved[entry.name], entry.output_axes)
+                    if moved
+                    else results[0]
+                )
+                canonical = _moved(output, entry.output_axes)
+                recorded[f"output|{entry.name}"] = canonical
+                other = feed.get(f"output|{entry.name}")
+                if other is not None and other.shape == canonical.shape:
+                    output = _back(self._cast(other), entry.output_axes)
+                live[entry.name] = output
+                results = [output, *results[1:]]
+            values.update(zip(operation.results, results, strict=False))
+        result = read(self.outputs[0])
+        for repair in repairs:
+            if repair["key"] == "result":
+                result = self.functions.repaired(Namespace, result, repair["value"], live)
+        return result
+
+    def _see_input(
+        self,
+        entry: Entry,
+        operands: list[Any],
+        *,
+        feed: Arrays,
+        repairs: list[dict[str, Any]],
+        live: dict[str, Any],
+        recorded: Arrays,
+    ) -> None:
+        """Record the input of a layer, repair it and feed another one."""
+        assert entry.lhs is not None
+        value = operands[entry.lhs]
+        for repair in repairs:
+            if (repair["layer"], repair["key"]) == (entry.name, "input"):
+                change = dict(repair["value"])
+                if change.get("axis") == 1 and entry.input_axes is not None:
+                    change["axis"] = entry.input_axes[1]
+                value = self.functions.repaired(Namespace, value, change, live)
+        canonical = _moved(value, entry.input_axes)
+        recorded[f"input|{entry.name}"] = canonical
+        other = feed.get(f"input|{entry.name}")
+        if other is not None and other.shape == canonical.shape:
+            value = _back(self._cast(other), entry.input_axes)
+        operands[entry.lhs] = value
+
+
+def _changed(entry: Entry, repairs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the parameters of a convolution that repairs change."""
+    names = {"padding": "padding", "stride": "window_strides", "dilation": "rhs_dilation"}
+    return {
+        names[repair["key"]]: tuple(
+            tuple(each) if isinstance(each, list) else each for each in repair["value"]
+        )
+        for repair in repairs
+        if repair["layer"] == entry.name and repair["key"] in names
+    }
+
+
+def _execute(operation: Operation, operands: list[Any], params: dict[str, Any]) -> list[Any]:
+    """Execute one operation."""
+    primitive = operation.equation.primitive
+    bound = primitive.get_bind_params(operation.equation.params)
+    # Until JAX 0.9, functions among the parameters were returned beside them.
+    functions, bound = bound if isinstance(bound, tuple) else ((), bound)
+    results = primitive.bind(*functions, *operands, **{**bound, **params})
+    return list(results) if primitive.multiple_results else [results]

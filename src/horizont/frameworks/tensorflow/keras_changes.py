@@ -1,0 +1,144 @@
+"""Changes of a model of Keras for one run: settings of layers, their inputs, its output.
+
+Each returns a function that undoes it. It imports nothing of Horizont.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+Undo = Callable[[], object]
+
+#: Settings that a layer shows and that cannot be changed here.
+FIXED = ("padding index", "biases", "activation")
+
+_ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
+
+
+class Namespace:
+    """The operations of `functions.py` for tensors of Keras."""
+
+    exp, log1p, tanh, erf, abs = ops.exp, ops.log1p, ops.tanh, ops.erf, ops.abs
+    maximum, minimum, softmax, log_softmax = ops.maximum, ops.minimum, ops.softmax, ops.log_softmax
+
+    @staticmethod
+    def pool(x: Any, kind: str, size: int) -> Any:
+        """Reduce windows of an image that do not overlap; all of it if size is 0."""
+        is_last = keras.config.image_data_format() == "channels_last"
+        if not size:
+            axes = list(range(1, x.ndim - 1) if is_last else range(2, x.ndim))
+            return (ops.max if kind == "max" else ops.mean)(x, axis=axes)
+        return (ops.max_pool if kind == "max" else ops.average_pool)(x, size, size)
+
+    @staticmethod
+    def flatten(x: Any, layout: str) -> Any:
+        """Flatten images with channels first or last."""
+        own = "last" if keras.config.image_data_format() == "channels_last" else "first"
+        if layout != own:
+            x = ops.moveaxis(x, *((-1, 1) if own == "last" else (1, -1)))
+        return ops.reshape(x, (x.shape[0], -1))
+
+    @staticmethod
+    def take(x: Any, order: list[int], axis: int) -> Any:
+        """Return the slices of an axis in an order."""
+        return ops.take(x, ops.convert_to_tensor(order, "int32"), axis=axis)
+
+
+def set_attribute(layer: Any, name: str, value: Any) -> Undo:
+    """Set an attribute of a layer."""
+    before = getattr(layer, name)
+    setattr(layer, name, tuple(value) if isinstance(value, list) else value)
+    return lambda: setattr(layer, name, before)
+
+
+def wrap_call(layer: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]) -> Undo:
+    """Wrap a function around a method or an activation of a layer."""
+    own = layer.__dict__.get(name)
+    setattr(layer, name, wrap(getattr(layer, name)))
+
+    def undo() -> None:
+        if own is None:
+            del layer.__dict__[name]
+        else:
+            setattr(layer, name, own)
+
+    return undo
+
+
+def set_padding(layer: Any, value: list[list[int]]) -> Undo:
+    """Pad the input of a convolution with zeros, in the place of its own padding."""
+    is_last = layer.data_format == "channels_last"
+    around = [(0, 0), *map(tuple, value), (0, 0)]
+    if not is_last:
+        around = [(0, 0), (0, 0), *map(tuple, value)]
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, *args, **kwargs: call(ops.pad(x, around), *args, **kwargs)
+
+    undo = [set_attribute(layer, "padding", "valid"), wrap_call(layer, "call", wrap)]
+    return lambda: [each() for each in reversed(undo)]
+
+
+def set_correction(layer: Any, value: int) -> Undo:
+    """Divide the running variance by the number of elements, minus a correction of 0 or 1."""
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        def corrected(x: Any, *args: Any, **kwargs: Any) -> Any:
+            variance = layer.moving_variance
+            rest = ops.copy(variance.value) * layer.momentum
+            result = call(x, *args, **kwargs)
+            if kwargs.get("training") and value == 1:
+                count = 1
+                for axis in layer._reduction_axes:
+                    count *= x.shape[axis]
+                variance.assign(rest + (variance.value - rest) * (count / (count - 1)))
+            return result
+
+        return corrected
+
+    return wrap_call(layer, "call", wrap)
+
+
+def change(entry: Any, key: str, value: Any) -> Undo:
+    """Change a setting of a layer."""
+    layer = entry.layer
+    if key == "padding":
+        return set_padding(layer, value)
+    if key == "variance correction":
+        return set_correction(layer, value)
+    if key == "momentum":
+        return set_attribute(layer, "momentum", 1.0 - value)
+    if key == "frozen":
+        before = [(variable, variable.trainable) for variable in entry.variables.values()]
+        for role, variable in entry.variables.items():
+            if role not in ("mean", "variance"):
+                variable.trainable = role not in value
+
+        def thaw() -> None:
+            for variable, was in before:
+                variable.trainable = was
+
+        return thaw
+    return set_attribute(layer, _ATTRIBUTES[key], value)
+
+
+def no_dropout(model: Any) -> list[Undo]:
+    """Disable dropout, whose random numbers no other framework draws."""
+    undo = []
+    for layer in model._flatten_layers():
+        for name in ("rate", "dropout", "recurrent_dropout"):
+            is_number = isinstance(getattr(layer, name, None), float)
+            if is_number and isinstance(layer, _WITH_DROPOUT):
+                undo.append(set_attribute(layer, name, 0.0))
+    return undo
+
+
+_WITH_DROPOUT = (
+    keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.SpatialDropout2D,
+    keras.layers.GaussianDropout, keras.layers.LSTMCell, keras.layers.GRUCell,
+    keras.layers.SimpleRNNCell, keras.layers.MultiHeadAttention,
+)  # fmt: skip

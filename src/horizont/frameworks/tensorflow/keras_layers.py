@@ -1,0 +1,212 @@
+"""Layers of Keras as a recorder sees them: kinds, weights in a canonical form, settings.
+
+It imports nothing of Horizont, and runs wherever Keras does. The canonical form is that of the
+layouts ``OIHW`` for kernels and ``NCHW`` for images; gates of a GRU are in the order reset, update,
+new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+Array = Any
+Transform = Callable[[Array], Array]
+
+_KINDS = {
+    "Conv1D": "convolution", "Conv2D": "convolution", "Conv3D": "convolution",
+    "DepthwiseConv1D": "convolution", "DepthwiseConv2D": "convolution",
+    "Conv1DTranspose": "transposed convolution", "Conv2DTranspose": "transposed convolution",
+    "Conv3DTranspose": "transposed convolution", "Dense": "dense",
+    "BatchNormalization": "batch norm", "LayerNormalization": "layer norm",
+    "GroupNormalization": "group norm", "Embedding": "embedding", "LSTM": "LSTM", "GRU": "GRU",
+    "SimpleRNN": "RNN",
+}  # fmt: skip
+
+_ROLES = {
+    "gamma": "scale", "beta": "offset", "moving_mean": "mean", "moving_variance": "variance",
+    "embeddings": "kernel", "depthwise_kernel": "kernel", "recurrent_kernel": "recurrent",
+}  # fmt: skip
+
+
+def kind_of(layer: Any) -> str:
+    """Return the kind of a layer; ``other`` for one that only its author knows."""
+    for cls in type(layer).__mro__:
+        if cls.__name__ in _KINDS and cls.__module__.startswith("keras"):
+            return _KINDS[cls.__name__]
+    return "other"
+
+
+def _swap_gates(value: Array) -> Array:
+    """Reorder the first two of three gates on the last axis."""
+    update, reset, new = np.split(value, 3, axis=-1)
+    return np.concatenate([reset, update, new], axis=-1)
+
+
+def _depthwise(value: Array) -> tuple[Transform, Transform]:
+    """Return how to convert the kernel of a depthwise convolution, and back."""
+    shape = value.shape
+    spatial, channels, multiplier = shape[:-2], shape[-2], shape[-1]
+    axes = (len(shape) - 2, len(shape) - 1, *range(len(spatial)))
+
+    def forward(x: Array) -> Array:
+        return x.transpose(axes).reshape(channels * multiplier, 1, *spatial)
+
+    def back(x: Array) -> Array:
+        return x.reshape(channels, multiplier, *spatial).transpose(np.argsort(axes))
+
+    return forward, back
+
+
+def transforms(
+    kind: str, role: str, value: Array, is_depthwise: bool
+) -> tuple[Transform, Transform]:
+    """Return how to convert a weight to the canonical form, and back."""
+    if is_depthwise and role == "kernel":
+        return _depthwise(value)
+    if kind in ("convolution", "transposed convolution") and role == "kernel":
+        # Both have the axis of `O` last; PyTorch has that of the input first if transposed.
+        axes = (value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
+        return (lambda x: x.transpose(axes)), (lambda x: x.transpose(np.argsort(axes)))
+    if kind in ("dense", "LSTM", "RNN") and value.ndim == 2:
+        return (lambda x: x.T), (lambda x: x.T)
+    if kind == "GRU":
+        swap = _swap_gates
+        return (lambda x: swap(x).T, lambda x: swap(x.T)) if value.ndim == 2 else (swap, swap)
+    return (lambda x: x), (lambda x: x)
+
+
+class Entry:
+    """A layer that owns weights, with its weights in the canonical form."""
+
+    def __init__(self, name: str, layer: Any) -> None:
+        self.name = name
+        self.layer = layer
+        self.kind = kind_of(layer)
+        self.is_container = self.kind == "other" and bool(_children(layer))
+        owner = layer.cell if self.kind in ("LSTM", "GRU", "RNN") else layer
+        self.variables: dict[str, Any] = {}
+        for variable in [*owner._trainable_variables, *owner._non_trainable_variables]:
+            short = variable.name.rpartition("/")[2]
+            role = short if self.kind == "other" else _ROLES.get(short, short)
+            if "float" in keras.backend.standardize_dtype(variable.dtype):
+                self.variables[role] = variable
+        self.is_depthwise = "Depthwise" in type(layer).__name__
+        self.paired_bias = self.kind == "GRU" and getattr(layer, "reset_after", False)
+
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether the canonical layout has the channels of its input elsewhere."""
+        if self.kind == "batch norm":
+            return self.layer.axis in (-1, len(self.layer.input_spec.axes or {}) + 2)
+        return "convolution" in self.kind and self.layer.data_format == "channels_last"
+
+    def canonical(self, role: str, value: Array) -> dict[str, Array]:
+        """Return a weight, or its gradient, in the canonical form."""
+        forward, _ = transforms(self.kind, role, value, self.is_depthwise)
+        if role == "bias" and self.paired_bias:
+            first, second = _swap_gates(value)
+            return {"bias": first, "recurrent bias": second}
+        return {role: forward(value)}
+
+    def read(self) -> dict[str, Array]:
+        """Return the weights by role."""
+        found: dict[str, Array] = {}
+        for role, variable in self.variables.items():
+            value = np.array(keras.ops.convert_to_numpy(variable.value))
+            found.update(self.canonical(role, value))
+        return found
+
+    def write(self, weights: dict[str, Array]) -> None:
+        """Set the weights of some roles."""
+        if self.paired_bias and "bias" in weights:
+            both = [weights["bias"], weights.get("recurrent bias", 0 * weights["bias"])]
+            weights = {**weights, "bias": _swap_gates(np.stack(both))}
+        for role, value in weights.items():
+            if role in self.variables:
+                variable = self.variables[role]
+                _, back = transforms(self.kind, role, np.empty(variable.shape), self.is_depthwise)
+                is_stacked = self.paired_bias and role == "bias"
+                variable.assign(value if is_stacked else back(value))
+
+    def settings(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
+        """Return the settings that another implementation may have chosen otherwise."""
+        layer = self.layer
+        found: dict[str, Any] = {}
+        if self.kind == "convolution":
+            found = {
+                "padding": self._padding(shape),
+                "stride": list(layer.strides),
+                "dilation": list(layer.dilation_rate),
+                "groups": self._groups(),
+                "padding mode": "zeros",
+            }
+        elif self.kind.endswith("norm"):
+            found["epsilon"] = layer.epsilon
+            if self.kind == "batch norm":
+                found["momentum"] = 1.0 - layer.momentum
+                found["variance correction"] = 0
+            if self.kind == "group norm":
+                found["groups"] = layer.groups
+        elif self.kind == "embedding":
+            found["padding index"] = None
+        elif self.kind == "LSTM":
+            found["biases"] = 1 if layer.use_bias else 0
+        elif self.kind == "RNN":
+            found["activation"] = layer.activation.__name__
+        found["frozen"] = sorted(
+            role
+            for role, variable in self.variables.items()
+            if not variable.trainable and role not in ("mean", "variance")
+        )
+        return found
+
+    def _groups(self) -> int:
+        if self.is_depthwise:
+            return int(self.variables["kernel"].shape[-2])
+        return int(self.layer.groups)
+
+    def _padding(self, shape: tuple[int, ...] | None) -> list[list[int]]:
+        """Return the zeros before and after each axis of space."""
+        layer = self.layer
+        rank = len(layer.kernel_size)
+        if layer.padding == "causal":
+            return [[layer.dilation_rate[0] * (layer.kernel_size[0] - 1), 0]]
+        if layer.padding != "same" or shape is None:
+            return [[0, 0]] * rank
+        sizes = shape[1:-1] if self.is_channels_last else shape[2:]
+        found = []
+        for size, kernel, stride, dilation in zip(
+            sizes, layer.kernel_size, layer.strides, layer.dilation_rate, strict=False
+        ):
+            reach = (math.ceil(size / stride) - 1) * stride + (kernel - 1) * dilation + 1
+            total = max(reach - size, 0)
+            found.append([total // 2, total - total // 2])
+        return found
+
+
+def _children(layer: Any) -> list[Any]:
+    """List the layers inside a layer."""
+    return [each for each in layer._flatten_layers(include_self=False) if each is not layer]
+
+
+def entries_of(model: Any) -> list[Entry]:
+    """List the layers with variables of their own, in the order of their definition."""
+    found: list[Entry] = []
+    inside: set[int] = set()
+    names: dict[str, int] = {}
+    for layer in model._flatten_layers():
+        if id(layer) in inside or isinstance(layer, keras.layers.Dropout):
+            continue
+        if kind_of(layer) != "other":
+            inside.update(id(each) for each in _children(layer))
+        name = getattr(layer, "path", None) or layer.name
+        names[name] = names.get(name, 0) + 1
+        entry = Entry(name if names[name] == 1 else f"{name}#{names[name]}", layer)
+        if entry.variables:
+            found.append(entry)
+    return found

@@ -1,0 +1,162 @@
+"""Layers of PyTorch as a recorder sees them: kinds, weights in a canonical form, settings.
+
+It imports nothing of Horizont, and runs wherever PyTorch does. The canonical form of most weights
+is PyTorch's own. An LSTM or GRU has an entry for each layer and direction; the two biases of an
+LSTM are one, their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+Undo = Callable[[], object]
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
+
+#: Names of tensors in a canonical layer, by kind and name in PyTorch.
+_NORM_ROLES = {
+    "weight": "scale", "bias": "offset", "running_mean": "mean", "running_var": "variance",
+}  # fmt: skip
+
+
+def kind_of(module: nn.Module) -> str:
+    """Return the kind of a layer; ``other`` for one that only its author knows."""
+    kinds: list[tuple[Any, str]] = [
+        (_CONVOLUTIONS, "convolution"), (_TRANSPOSED, "transposed convolution"),
+        (nn.Linear, "dense"), (_BATCH_NORMS, "batch norm"), (nn.LayerNorm, "layer norm"),
+        (nn.GroupNorm, "group norm"), (nn.Embedding, "embedding"), (nn.LSTM, "LSTM"),
+        (nn.GRU, "GRU"), (nn.RNN, "RNN"),
+    ]  # fmt: skip
+    return next((kind for types, kind in kinds if isinstance(module, types)), "other")
+
+
+def to_array(tensor: Any) -> np.ndarray[Any, Any]:
+    """Copy a tensor: an operation in place may overwrite it later."""
+    return np.array(tensor.detach().cpu().numpy(), copy=True)
+
+
+class Entry:
+    """A layer that owns weights, or one layer and direction of a recurrent module."""
+
+    def __init__(self, name: str, module: nn.Module, part: str = "", is_last: bool = True) -> None:
+        self.name = name
+        self.module = module
+        self.kind = kind_of(module)
+        self.part = part
+        self.has_input = not part or (part == "_l0" and not getattr(module, "bidirectional", False))
+        self.has_output = not part or (is_last and not getattr(module, "bidirectional", False))
+        self.is_container = bool(list(module.children()))
+        self.tensors = self._tensors()
+
+    def _tensors(self) -> dict[str, tuple[Any, ...]]:
+        """Return the tensors of each role; several are summed."""
+        own: dict[str, Any] = {**self.module._parameters, **self.module._buffers}
+        own = {key: value for key, value in own.items() if value is not None}
+        if self.part:
+            pairs = {
+                "kernel": ("weight_ih",),
+                "recurrent": ("weight_hh",),
+                "bias": ("bias_ih",) if self.kind == "GRU" else ("bias_ih", "bias_hh"),
+                "recurrent bias": ("bias_hh",) if self.kind == "GRU" else (),
+            }
+            found = {
+                role: tuple(own[key + self.part] for key in keys if key + self.part in own)
+                for role, keys in pairs.items()
+            }
+            return {role: tensors for role, tensors in found.items() if tensors}
+        own.pop("num_batches_tracked", None)
+        if self.kind.endswith("norm"):
+            return {_NORM_ROLES[key]: (value,) for key, value in own.items()}
+        if self.kind == "other":
+            return {key: (value,) for key, value in own.items() if value.is_floating_point()}
+        return {"kernel" if key == "weight" else key: (value,) for key, value in own.items()}
+
+    def read(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the weights by role."""
+        return {role: sum(map(to_array, each)) for role, each in self.tensors.items()}  # type: ignore[misc]
+
+    def gradients(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the gradients by role; of a sum, the gradient is that of each part."""
+        return {
+            role: to_array(tensors[0].grad)
+            for role, tensors in self.tensors.items()
+            if tensors[0].grad is not None
+        }
+
+    def write(self, weights: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Set the weights of some roles; of a sum, the first part has all of it."""
+        with torch.no_grad():
+            for role, value in weights.items():
+                first, *rest = self.tensors[role]
+                first.copy_(torch.as_tensor(value))
+                for tensor in rest:
+                    tensor.zero_()
+
+    def trainable(self) -> list[str]:
+        """List the roles that training changes."""
+        return [role for role, tensors in self.tensors.items() if tensors[0].requires_grad]
+
+    def settings(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
+        """Return the settings that another implementation may have chosen otherwise."""
+        module: Any = self.module
+        found: dict[str, Any] = {}
+        if self.kind == "convolution":
+            found = {
+                "padding": _padding(module, shape),
+                "stride": list(module.stride),
+                "dilation": list(module.dilation),
+                "groups": module.groups,
+                "padding mode": module.padding_mode,
+            }
+        elif self.kind.endswith("norm"):
+            found["epsilon"] = module.eps
+            if self.kind == "batch norm":
+                found["momentum"] = module.momentum
+                found["variance correction"] = 1
+            if self.kind == "group norm":
+                found["groups"] = module.num_groups
+        elif self.kind == "embedding":
+            found["padding index"] = module.padding_idx
+        elif self.part and self.kind == "LSTM":
+            found["biases"] = 2 if module.bias else 0
+        elif self.part and self.kind == "RNN":
+            found["activation"] = module.nonlinearity
+        found["frozen"] = sorted(set(self.tensors) - set(self.trainable()) - {"mean", "variance"})
+        return found
+
+
+def _padding(module: Any, shape: tuple[int, ...] | None) -> list[list[int]]:
+    """Return the zeros before and after each axis of space."""
+    del shape  # the padding of PyTorch does not depend on the size of the input
+    if module.padding == "valid":
+        return [[0, 0] for _ in module.kernel_size]
+    if module.padding == "same":
+        totals = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=False)]
+        return [[total // 2, total - total // 2] for total in totals]
+    return [[size, size] for size in module.padding]
+
+
+def entries_of(model: nn.Module) -> list[Entry]:
+    """List the layers with tensors of their own, in the order of their definition."""
+    found: list[Entry] = []
+    for name, module in model.named_modules():
+        if isinstance(module, _RECURRENT):
+            ways = ("", "_reverse") if module.bidirectional else ("",)
+            for number in range(module.num_layers):
+                for way in ways:
+                    part = f"_l{number}{way}"
+                    is_last = number == module.num_layers - 1
+                    found.append(Entry(f"{name}{part}", module, part, is_last))
+            continue
+        tensors = [*module._parameters.values(), *module._buffers.values()]
+        if any(tensor is not None and tensor.is_floating_point() for tensor in tensors):
+            found.append(Entry(name or "model", module))
+    return [entry for entry in found if entry.tensors]

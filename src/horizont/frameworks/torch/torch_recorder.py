@@ -1,0 +1,227 @@
+"""The recorder of PyTorch: builds a model, and records its layers, gradients and one update.
+
+It imports nothing of Horizont, and runs wherever PyTorch does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from . import torch_changes as changes
+from .torch_layers import Entry, entries_of, to_array
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that the results depend on."""
+    return {"python": platform.python_version(), "torch": torch.__version__}
+
+
+def first_tensor(value: Any) -> Any | None:
+    """Return the first floating-point tensor in what a layer or model returned."""
+    if isinstance(value, torch.Tensor):
+        return value if value.is_floating_point() else None
+    values = value.values() if isinstance(value, dict) else value
+    if isinstance(values, (list, tuple)) or hasattr(values, "__iter__"):
+        for each in values:
+            if (found := first_tensor(each)) is not None:
+                return found
+    return None
+
+
+class Recorder:
+    """A model in one floating-point type, and the runs of it."""
+
+    def __init__(
+        self,
+        build: Callable[..., Any],
+        arguments: dict[str, Any],
+        batch: np.ndarray[Any, Any],
+        dtype: str,
+        functions: Any,
+    ) -> None:
+        torch.manual_seed(0)
+        self.functions = functions
+        self.dtype: torch.dtype = getattr(torch, dtype)
+        model = build(**arguments)
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"the callable returned {type(model).__name__}, not a Module")
+        self.model = model.to(self.dtype)
+        tensor = torch.as_tensor(np.array(batch))
+        self.batch = tensor.to(self.dtype) if tensor.is_floating_point() else tensor.long()
+        self.entries = self._in_order(entries_of(self.model))
+
+    def _in_order(self, entries: list[Entry]) -> list[Entry]:
+        """Return the layers in the order of execution, and note the shapes of their inputs."""
+        order: dict[str, int] = {}
+        self.shapes: dict[str, Any] = {}
+        hooks = []
+        for entry in entries:
+
+            def hook(_: Any, inputs: Any, name: str = entry.name) -> None:
+                order.setdefault(name, len(order))
+                if inputs and isinstance(inputs[0], torch.Tensor):
+                    self.shapes.setdefault(name, tuple(inputs[0].shape))
+
+            hooks.append(entry.module.register_forward_pre_hook(hook))
+        self.model.eval()
+        with torch.no_grad():
+            self.model(self.batch)
+        for each in hooks:
+            each.remove()
+        return sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Describe the layers in the order of execution."""
+        return [
+            {
+                "name": entry.name,
+                "kind": entry.kind,
+                "class": type(entry.module).__name__,
+                "code": _code_of(type(entry.module)),
+                "roles": list(entry.tensors),
+                "settings": entry.settings(self.shapes.get(entry.name)),
+            }
+            for entry in self.entries
+        ]
+
+    def weights(self) -> Arrays:
+        """Return all weights by the name of their layer and their role."""
+        return {
+            f"{entry.name}|{role}": value
+            for entry in self.entries
+            for role, value in entry.read().items()
+        }
+
+    def run(
+        self,
+        *,
+        weights: Arrays,
+        feed: Arrays,
+        projection: np.ndarray[Any, Any] | None,
+        repairs: list[dict[str, Any]],
+        training: bool,
+        rate: float,
+        seed: int,
+    ) -> Arrays:
+        """Run the model once, and return what was recorded; all changes are undone."""
+        torch.manual_seed(seed)
+        for entry in self.entries:
+            roles = {role: f"{entry.name}|{role}" for role in entry.tensors}
+            entry.write({r: weights[key] for r, key in roles.items() if key in weights})
+        recorded: Arrays = {}
+        self._feed = feed
+        self._live: dict[str, Any] = {}
+        self._outputs: dict[str, Any] = {}
+        with contextlib.ExitStack() as stack:
+            for undo in changes.no_dropout(self.model):
+                stack.callback(undo)
+            by_name = {entry.name: entry for entry in self.entries}
+            inputs = {r["layer"]: r for r in repairs if r["key"] == "input"}
+            for entry in self.entries:  # hooks of an entry run in the order of their registration
+                self._hook_input(entry, inputs.get(entry.name), recorded, stack)
+            for repair in repairs:
+                if repair["key"] not in ("input", "result"):
+                    entry = by_name[repair["layer"]]
+                    stack.callback(changes.change(entry, repair["key"], repair["value"]))
+            for entry in self.entries:
+                self._hook_output(entry, recorded, stack)
+            self.model.train(training)
+            batch = self.batch
+            if "batch" in weights:
+                batch = torch.as_tensor(weights["batch"]).to(self.dtype)
+            with torch.set_grad_enabled(projection is not None):
+                result = first_tensor(self.model(batch))
+                for repair in repairs:
+                    if repair["key"] == "result":
+                        result = self.functions.repaired(
+                            changes.Namespace, result, repair["value"], self._live
+                        )
+                assert result is not None, "the model returned no floating-point tensor"
+                recorded["result"] = to_array(result)
+                if projection is not None:
+                    self._train(result, projection, rate, recorded)
+            for entry in self.entries if training else ():
+                for role, value in entry.read().items():
+                    recorded[f"after|{entry.name}|{role}"] = value
+        return recorded
+
+    def _train(self, result: Any, projection: Any, rate: float, recorded: Arrays) -> None:
+        """Compute a loss, gradients and one update with the optimizer of PyTorch."""
+        self.model.zero_grad()
+        loss = (result * torch.as_tensor(projection).to(result.dtype)).sum() / len(result)
+        loss.backward()
+        recorded["loss"] = to_array(loss)
+        for entry in self.entries:
+            for role, value in entry.gradients().items():
+                recorded[f"gradient|{entry.name}|{role}"] = value
+        for name, tensor in self._outputs.items():
+            if tensor.grad is not None:
+                recorded[f"outer|{name}"] = to_array(torch.linalg.vector_norm(tensor.grad))
+        parameters = [each for each in self.model.parameters() if each.requires_grad]
+        torch.optim.SGD(parameters, lr=rate).step()
+
+    def _hook_input(
+        self, entry: Entry, repair: dict[str, Any] | None, recorded: Arrays, stack: Any
+    ) -> None:
+        """Record the input of a layer, repair it and feed another one."""
+
+        def before(_: Any, inputs: Any) -> Any:
+            key = f"input|{entry.name}"
+            if not inputs or key in recorded or not isinstance(inputs[0], torch.Tensor):
+                return None
+            value = inputs[0]
+            if repair is not None:
+                value = self.functions.repaired(
+                    changes.Namespace, value, repair["value"], self._live
+                )
+            recorded[key] = to_array(value)
+            fed = self._feed.get(key)
+            if fed is not None and fed.shape == tuple(value.shape):
+                value = torch.as_tensor(fed).to(value.dtype)
+            return (value, *inputs[1:])
+
+        if entry.has_input and not entry.is_container:
+            stack.callback(entry.module.register_forward_pre_hook(before).remove)
+
+    def _hook_output(self, entry: Entry, recorded: Arrays, stack: Any) -> None:
+        """Record the output of a layer, and feed another one to what follows."""
+
+        def after(_: Any, __: Any, output: Any) -> Any:
+            key = f"output|{entry.name}"
+            tensor = first_tensor(output)
+            if tensor is None or key in recorded:
+                return None
+            recorded[key] = to_array(tensor)
+            fed = self._feed.get(key)
+            if fed is not None and fed.shape == tuple(tensor.shape):
+                tensor = torch.as_tensor(fed).to(tensor.dtype)
+            if tensor.requires_grad:
+                tensor.retain_grad()
+                self._outputs[entry.name] = tensor
+            # What follows in place changes a copy, and gradients of this tensor remain right.
+            passed = tensor.clone()
+            self._live[entry.name] = tensor
+            if isinstance(output, tuple):
+                return (passed, *output[1:])
+            return passed if isinstance(output, torch.Tensor) else None
+
+        if entry.has_output and not entry.is_container:
+            stack.callback(entry.module.register_forward_hook(after).remove)
+
+
+def _code_of(cls: type) -> str:
+    """Return file and line of a class."""
+    try:
+        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        return ""

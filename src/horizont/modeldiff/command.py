@@ -1,0 +1,40 @@
+"""What `horizont diff` does: compares, prints the report, and writes it if asked to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from horizont.errors import UserError
+from horizont.modeldiff.compare_models import Options, diff
+from horizont.modeldiff.process import Limits
+
+
+def compare_and_print(
+    a: str,
+    b: str,
+    batch: str,
+    *,
+    args_a: str,
+    args_b: str,
+    python_a: str,
+    python_b: str,
+    pairs: Path | None,
+    accept: Sequence[str],
+    request_s: float,
+    memory_gib: float,
+    out: Path | None,
+) -> int:
+    """Compare two models, print the report, and return the exit status."""
+    if not request_s > 0:
+        raise UserError("--timeout", request_s, "seconds above 0")
+    if not memory_gib > 0:
+        raise UserError("--memory", memory_gib, "GiB above 0")
+    limits = Limits(request_s, int(memory_gib * 2**30))
+    options = Options(python_a, python_b, args_a, args_b, pairs, tuple(accept), limits)
+    report = diff(a, b, batch, options)
+    print(report)
+    if out is not None:
+        out.write_text(json.dumps(report.to_json(), indent=1, default=str), encoding="utf-8")
+    return report.status

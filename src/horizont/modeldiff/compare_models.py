@@ -1,0 +1,233 @@
+"""The whole comparison of two models, from what the user wrote to a report."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from horizont.errors import UserError
+from horizont.modeldiff.comparison import Comparison, repairs_of
+from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.inputs import make_batch
+from horizont.modeldiff.pairing import Pairing, pair_layers, read_pairs, write_pairs
+from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
+from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
+from horizont.modeldiff.repairs import Candidate
+from horizont.modeldiff.report import Agreement, Report
+from horizont.modeldiff.search import explain
+from horizont.modeldiff.sides import SideSpec, parse_side
+from horizont.modeldiff.ties import better_pairing
+
+NO_TRAINING = "training was not compared: a recording has evaluation only"
+
+#: How often pairs of layers of equal shape are exchanged.
+MOST_EXCHANGES = 8
+
+#: Models with more layers without a partner, for each pair, are not the same architecture.
+MOST_ALONE = 0.2
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compare.
+
+    Attributes
+    ----------
+    pairs
+        A file with the pairs of layers, which is written if it does not exist.
+    accept
+        Causes that do not count, by name.
+    """
+
+    python_a: str = ""
+    python_b: str = ""
+    args_a: str = ""
+    args_b: str = ""
+    pairs: Path | None = None
+    accept: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None) -> Report:
+    """Compare two models.
+
+    Parameters
+    ----------
+    a, b
+        ``prefix:package.module:callable``, ``prefix:file.py:callable`` or ``dump:FOLDER``.
+    batch
+        An array, images as ``NCHW``; or sizes, ``2x3x96x96``, or a file. A recording has its own.
+
+    Raises
+    ------
+    UserError
+        If an argument is not possible. A model that fails is no error: the report says why.
+    """
+    options = options or Options()
+    spec_a = parse_side("A", a, options.args_a, options.python_a)
+    spec_b = parse_side("B", b, options.args_b, options.python_b)
+    if isinstance(batch, str):
+        has_own = (spec_a.is_dump or spec_b.is_dump) and not batch
+        batch = np.empty(0) if has_own else make_batch(batch)
+    start_s = time.monotonic()
+    report = Report(a, b, accepted=options.accept)
+    with working_folder() as folder, contextlib.ExitStack() as stack:
+        sides: list[Side] = []
+        try:
+            for spec in (spec_a, spec_b):
+                sides.append(_start(spec, folder, options.limits))
+                stack.callback(sides[-1].close)
+            for side in sides:
+                batch = side.batch if isinstance(side, DumpSide) else batch
+            report = _compare(report, sides[0], sides[1], batch, options)
+        except SideFailed as error:
+            report = replace(report, unknown=str(error))
+        peak = sum(each.process.peak_bytes for each in sides if isinstance(each, ModelSide))
+        versions = [each.versions for each in sides] + [{}, {}]
+    return replace(
+        report,
+        versions=(versions[0], versions[1]),
+        batch="x".join(map(str, batch.shape)),
+        seconds=time.monotonic() - start_s,
+        peak_bytes=peak,
+    )
+
+
+def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
+    return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
+
+
+def _pair(a: Sequence[Layer], b: Sequence[Layer], path: Path | None) -> Pairing:
+    """Pair layers as a file says, or write such a file."""
+    if path is not None and path.exists():
+        return read_pairs(path, a, b)
+    pairing = pair_layers(a, b)
+    if path is not None:
+        write_pairs(pairing, path)
+    return pairing
+
+
+def _open(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
+    """Build both models at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda side: side.open(batch, dtype), (a, b)))
+
+
+def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -> Report:
+    """Compare two sides; the one that can be changed is repaired to be as the other."""
+    layers_a, layers_b = _open(a, b, batch, "float64")
+    is_chosen = options.pairs is not None and options.pairs.exists()
+    pairing = _pair(layers_a, layers_b, options.pairs)
+    report = replace(
+        report,
+        pairs=len(pairing.pairs),
+        ties=len(pairing.ties),
+        only_a=pairing.alone_a,
+        only_b=pairing.alone_b,
+    )
+    if not pairing.pairs:
+        return replace(report, unknown="no layer of A has the kind and shape of one of B")
+    if not (a.can_run or b.can_run):
+        raise UserError("side B", b.name, "a model, as side A is a recording already")
+    if not a.can_run:  # recorded files cannot be changed
+        a, b, pairing = b, a, pairing.swapped()
+        report = replace(report, changed="B")
+    comparison = Comparison(a, b, pairing)
+    if len(pairing.only_a) + len(pairing.only_b) > MOST_ALONE * len(pairing.pairs):
+        first = next((each for each in comparison.evaluate() if each.exceeds), None)
+        return replace(report, first=first)
+    explained = _explained(report, comparison, batch)
+    for _ in range(0 if is_chosen else MOST_EXCHANGES):
+        repairs = repairs_of([cause.candidate for cause in explained.repairs])
+        better = better_pairing(comparison, explained.unexplained, repairs)
+        if better is None:
+            break
+        comparison = Comparison(a, b, better)
+        explained = _explained(replace(report, ties=len(better.ties)), comparison, batch)
+        if options.pairs is not None:
+            write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
+    return explained
+
+
+def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
+    """Find the first divergence, causes, and what agrees with all repairs."""
+    a, b = comparison.a, comparison.b
+    plain = comparison.evaluate()
+    shapes = [each["result"].shape for each in (comparison.plain_a, comparison.evaluation_b)]
+    if shapes[0] != shapes[1]:
+        text = " and ".join("x".join(map(str, shape)) for shape in shapes)
+        return replace(report, unknown=f"the results have different shapes, {text}")
+    every = comparison.candidates(comparison.run_fed())
+    candidates = [each for each in every if each.repairs]
+
+    comparison.noise_repairs = repairs_of(candidates)
+
+    training_only = {id(each) for each in candidates if each.is_training_only}
+
+    @cache
+    def evaluated(chosen: frozenset[int]) -> list[Difference]:
+        repairs = repairs_of([each for each in candidates if id(each) in chosen])
+        return comparison.compare_fed(comparison.run_fed(repairs))
+
+    explained: set[str] = set()
+
+    def trial(chosen: Sequence[Candidate]) -> list[Difference]:
+        repairs = repairs_of(chosen)
+        is_first = len(chosen) == len(candidates)
+        try:
+            fed = evaluated(frozenset(map(id, chosen)) - training_only)
+            if is_first:
+                explained.update(each.key for each in fed if not each.exceeds)
+            elif any(each.exceeds and each.key in explained for each in fed):
+                return fed  # training cannot say more
+            return fed + (comparison.train(repairs) if b.can_run else [])
+        except RunFailed:
+            if is_first:
+                raise
+            return []
+
+    found = explain(candidates, trial)
+    repairs = repairs_of([cause.candidate for cause in found.causes])
+    evaluation = comparison.evaluate(repairs)
+    training = [each for each in found.remaining if each.quantity not in ("input", "output")]
+    agreements = [Agreement("evaluation in float64", tuple(evaluation))]
+    if b.can_run:
+        agreements.append(Agreement("training in float64", tuple(training)))
+        _open(a, b, batch, "float32")
+        single = comparison.in_float32(repairs)
+        both = [*single.evaluate(repairs), *single.train(repairs)]
+        agreements.append(Agreement("both in float32", tuple(both)))
+    exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
+    by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
+    unexplained = tuple(by_key.values())[::-1]
+    return replace(
+        report,
+        first=next((each for each in plain if each.exceeds), None),
+        repairs=found.causes,
+        unexplained=unexplained,
+        without_effect=found.without_effect,
+        agreements=tuple(agreements),
+        unknown="" if unexplained else _mute([*evaluation, *training]),
+        notes=tuple(
+            [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
+            + ([] if b.can_run else [NO_TRAINING])
+        ),
+    )
+
+
+def _mute(found: Sequence[Difference]) -> str:
+    """Return why nothing can be said, if rounding or random numbers move a tensor too far."""
+    mute = [each for each in found if each.is_mute]
+    if not mute:
+        return ""
+    return (
+        f"rounding or random numbers alone move {len(mute)} of {len(found)} tensors, "
+        f"the {mute[0].quantity} of {mute[0].layer or 'the model'} first"
+    )

@@ -1,0 +1,315 @@
+"""One comparison of two models: the same weights and batch, runs of both, and distances.
+
+Side A is changed and fed, side B is the reference. The weights are those of side B, with constant
+tensors displaced, as zeros hide what a tensor is used for. The running statistics are those of one
+batch: random ones make a network chaotic, and a right port look wrong.
+
+- **As they are**: both in evaluation, which shows the first layer that diverges.
+- **Fed**: each layer of side A gets the input that the layer of side B had, and what follows gets
+  the output of side B. So every layer is compared alone, and so is what lies between layers: all
+  divergences are found in one run.
+- **Training**: loss, gradients, one update and running statistics, which start displaced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from horizont.modeldiff.distances import (
+    Difference,
+    Values,
+    differences,
+    forward_values,
+    training_values,
+    unpadded,
+)
+from horizont.modeldiff.inputs import displaced, moved_statistics, rounded
+from horizont.modeldiff.pairing import Pair, Pairing, neutral_weights, transfer
+from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
+from horizont.modeldiff.repairs import (
+    GLUE,
+    Candidate,
+    Glue,
+    merged,
+    result_candidate,
+    setting_candidates,
+)
+
+#: How many layers before an input may have computed it.
+_REACH = 4
+
+#: How many recordings of side A are stored.
+_STORED = 4
+
+
+class Comparison:
+    """Two opened sides with their pairs of layers."""
+
+    def __init__(self, a: Side, b: Side, pairing: Pairing) -> None:
+        self.a, self.b, self.pairing, self.dtype = a, b, pairing, "float64"
+        self.pairs: Sequence[Pair] = pairing.pairs
+        self.exact: Comparison | None = None
+        #: Repairs with which the noise of side A is measured; any are as good.
+        self.noise_repairs: Sequence[Repair] = ()
+        self._runs: dict[str, Recording] = {}
+
+    def in_float32(self, repairs: Sequence[Repair]) -> Comparison:
+        """Return the same comparison in float32, whose bounds follow from this one, too."""
+        other = Comparison(self.a, self.b, self.pairing)
+        other.dtype, other.exact, other.noise_repairs = "float32", self, repairs
+        other.weights, other.projection = self.weights, self.projection
+        return other
+
+    def with_pairing(self, pairing: Pairing) -> Comparison:
+        """Return a comparison with other pairs, and the same runs of side B in evaluation."""
+        other = Comparison(self.a, self.b, pairing)
+        other.weights, other.evaluation_b = self.weights, self.evaluation_b
+        return other
+
+    @cached_property
+    def initial(self) -> dict[str, Array]:
+        """Weights of side B, displaced where it can be run with them."""
+        weights = self.b.weights()
+        if not self.b.can_run:
+            return weights
+        # A layer without a partner remains what it is.
+        paired = {f"{pair.b.name}|{role}" for pair in self.pairs for role in pair.b.shapes}
+        moved = displaced({key: value for key, value in weights.items() if key in paired})
+        return neutral_weights(self.pairing, {**weights, **moved})
+
+    @cached_property
+    def weights(self) -> dict[str, Array]:
+        """Weights of side B with running statistics of one batch."""
+        momentum = [
+            Repair(pair.b.name, "momentum", 1.0)
+            for pair in self.pairs
+            if pair.b.kind == "batch norm"
+        ]
+        if not momentum or not self.b.can_run:
+            return self.initial
+        request = Request(self.initial, self.dtype, training=True, repairs=momentum)
+        return {**self.initial, **_statistics(self.b.run(request))}
+
+    @cached_property
+    def training_weights(self) -> dict[str, Array]:
+        """Weights of side B with displaced running statistics."""
+        return moved_statistics(self.weights)
+
+    @cached_property
+    def evaluation_b(self) -> Recording:
+        """Side B in evaluation."""
+        return self.b.run(Request(self.weights, self.dtype))
+
+    @cached_property
+    def weights_a(self) -> dict[str, Array]:
+        """Weights of side B as those of side A."""
+        return transfer(self.pairing, self.weights)
+
+    @cached_property
+    def training_weights_a(self) -> dict[str, Array]:
+        """Weights of side B with displaced statistics as those of side A."""
+        return transfer(self.pairing, self.training_weights)
+
+    @cached_property
+    def noise(self) -> list[Values]:
+        """Distances of each side in evaluation to itself, by rounding alone."""
+        found = []
+        if self.b.can_run:
+            changed = Request(rounded(self.weights, self.dtype), self.dtype, seed=1)
+            values = forward_values(self._own_pairs("b"), self.b.run(changed), self.evaluation_b)
+            found.append(self._in_names_of_a(values, "b"))
+        repairs = self.noise_repairs
+        changed = Request(rounded(self.weights_a, self.dtype), self.dtype, repairs=repairs, seed=1)
+        values = forward_values(self._own_pairs("a"), self.a.run(changed), self.run_a(repairs))
+        return [*found, values]
+
+    def evaluate(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
+        """Compare both sides in evaluation, from the batch to the result."""
+        recorded = self.run_a(repairs)
+        values = forward_values(self.pairs, recorded, self.evaluation_b)
+        errors = []
+        if self.exact is not None:
+            exact = self.exact.run_a(repairs)
+            errors = [
+                forward_values(self._own_pairs("a"), recorded, exact),
+                self._in_names_of_a(
+                    forward_values(
+                        self._own_pairs("b"), self.evaluation_b, self.exact.evaluation_b
+                    ),
+                    "b",
+                ),
+            ]
+        return differences(values, self.noise, errors, self.dtype)
+
+    def run_a(self, repairs: Sequence[Repair] = ()) -> Recording:
+        """Run side A in evaluation with the weights of side B."""
+        return self._stored(Request(self.weights_a, self.dtype, repairs=repairs))
+
+    def train_a(self, repairs: Sequence[Repair] = ()) -> Recording:
+        """Run side A in training with the weights of side B."""
+        return self._stored(self._training(self.training_weights_a, repairs))
+
+    def _stored(self, request: Request) -> Recording:
+        """Run side A, or return what the same run has recorded."""
+        key = json.dumps([request.training, [each.as_request() for each in request.repairs]])
+        if key not in self._runs:
+            while len(self._runs) >= _STORED:
+                del self._runs[next(iter(self._runs))]
+            self._runs[key] = self.a.run(request)
+        return self._runs[key]
+
+    def run_fed(self, repairs: Sequence[Repair] = ()) -> Recording:
+        """Run side A with each layer fed the input of side B, and its output what follows."""
+        request = Request(self.weights_a, self.dtype, repairs=repairs, feed=self._feed)
+        return self.a.run(request)
+
+    def compare_fed(self, recording: Recording) -> list[Difference]:
+        """Compare inputs and outputs of each layer alone."""
+        values = forward_values(self.pairs, recording, self.evaluation_b, with_inputs=True)
+        return differences(values, ())
+
+    @cached_property
+    def plain_a(self) -> Recording:
+        """Side A in evaluation, without repairs."""
+        return self.run_a()
+
+    @cached_property
+    def _feed(self) -> dict[str, Array]:
+        """Inputs and outputs of side B under the names of side A."""
+        found = {}
+        for pair in self.pairs:
+            for quantity in ("input", "output"):
+                name, own = f"{quantity}|{pair.b.name}", f"{quantity}|{pair.a.name}"
+                if name in self.evaluation_b and own in self.plain_a:
+                    theirs, mine = self.evaluation_b[name], self.plain_a[own]
+                    if quantity == "input":
+                        mine, theirs, zeros = unpadded(pair, mine, theirs)
+                        if np.any(zeros[0]):  # side A expects the zeros in its input
+                            around = [(0, 0), (0, 0), *map(tuple, zeros[0])]
+                            theirs = np.pad(theirs, around)
+                    found[own] = theirs
+        return found
+
+    def candidates(self, fed: Recording) -> list[Candidate]:
+        """List what may have caused divergences: settings, and functions between layers."""
+        between: list[Candidate] = []
+        diverging = {each.key for each in self.compare_fed(fed) if each.exceeds}
+        for number, pair in enumerate(self.pairs):
+            if f"input|{pair.a.name}" in diverging:
+                glue = self._glue(pair, number, fed, "input")
+                between += [each for rule in GLUE if (each := rule(glue))][:1]
+        if "result" in diverging and self.pairs:
+            glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
+            between += [each] if (each := result_candidate(glue)) else []
+        settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
+        return settings + merged(between)
+
+    def _glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
+        """Return what both sides compute before a layer, from the same outputs."""
+        outputs = {}
+        for before in reversed(self.pairs[max(number - _REACH, 0) : number]):
+            name = f"output|{before.b.name}"
+            if name in self.evaluation_b and f"output|{before.a.name}" in fed:
+                outputs[before.a.name] = self.evaluation_b[name]
+        if quantity == "result":
+            return Glue("", outputs, fed["result"], self.evaluation_b["result"])
+        one = fed[f"input|{pair.a.name}"]
+        other = self.evaluation_b[f"input|{pair.b.name}"]
+        one, other, _ = unpadded(pair, one, other)
+        return Glue(pair.a.name, outputs, one, other)
+
+    @cached_property
+    def projection(self) -> Array:
+        """Fixed random numbers: the loss is the sum of their products with the result."""
+        shape = self.evaluation_b["result"].shape
+        return np.random.default_rng(4).normal(size=shape)
+
+    @cached_property
+    def training_b(self) -> Recording:
+        """Side B in training."""
+        return self.b.run(self._training(self.training_weights))
+
+    @cached_property
+    def training_noise(self) -> list[Values]:
+        """Distances of each side in training to itself, by rounding and another seed alone."""
+        changed = self._training(rounded(self.training_weights, self.dtype), seed=1)
+        values = training_values(
+            self._own_pairs("b"), self.b.run(changed), self.training_b, self.training_weights
+        )
+        repairs = self.noise_repairs
+        weights = self.training_weights_a
+        changed = self._training(rounded(weights, self.dtype), repairs, seed=1)
+        own = training_values(
+            self._own_pairs("a"), self.a.run(changed), self.train_a(repairs), weights
+        )
+        return [self._in_names_of_a(values, "b"), own]
+
+    def train(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
+        """Compare loss, gradients, one update and running statistics."""
+        recorded = self.train_a(repairs)
+        if recorded["result"].shape != self.training_b["result"].shape:
+            return []
+        values = training_values(self.pairs, recorded, self.training_b, self.training_weights)
+        errors = []
+        if self.exact is not None:
+            exact = self.exact.train_a(repairs)
+            own = training_values(self._own_pairs("a"), recorded, exact, self.training_weights_a)
+            theirs = training_values(
+                self._own_pairs("b"), self.training_b, self.exact.training_b, self.training_weights
+            )
+            errors = [own, self._in_names_of_a(theirs, "b")]
+        found = differences(values, self.training_noise, errors, self.dtype)
+        return [
+            replace(each, quantity="training result") if each.quantity == "result" else each
+            for each in found
+        ]
+
+    def _training(
+        self, weights: Mapping[str, Array], repairs: Sequence[Repair] = (), seed: int = 0
+    ) -> Request:
+        return Request(
+            weights, self.dtype, training=True, projection=self.projection, repairs=repairs,
+            seed=seed,
+        )  # fmt: skip
+
+    def _own_pairs(self, side: str) -> list[Pair]:
+        """Pair each layer of a side with itself."""
+        layers = [pair.a if side == "a" else pair.b for pair in self.pairs]
+        return [Pair(layer, layer) for layer in layers]
+
+    def _in_names_of_a(self, values: Values, side: str) -> Values:
+        """Return values by the names of side A."""
+        if side == "a":
+            return values
+        names = {pair.b.name: pair.a.name for pair in self.pairs}
+        roles = {
+            f"{pair.b.name}|{b}": f"{pair.a.name}|{a}"
+            for pair in self.pairs
+            for a, b in pair.shared_roles
+        }
+        found = {}
+        for key, value in values.items():
+            quantity, _, rest = key.partition("|")
+            found["|".join(filter(None, (quantity, roles.get(rest, names.get(rest, rest)))))] = (
+                value
+            )
+        return found
+
+
+def _statistics(recording: Recording) -> dict[str, Array]:
+    """Return the running statistics after a run, as weights."""
+    return {
+        key.removeprefix("after|"): value
+        for key, value in recording.items()
+        if key.startswith("after|") and key.endswith(("|mean", "|variance"))
+    }
+
+
+def repairs_of(candidates: Sequence[Candidate]) -> list[Repair]:
+    """Return the repairs of some candidates."""
+    return [repair for candidate in candidates for repair in candidate.repairs]

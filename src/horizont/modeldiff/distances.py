@@ -1,0 +1,212 @@
+"""Distances between recordings of two sides, beside what rounding can explain.
+
+A gradient may be zero mathematically: that of a bias before batch norm, or of the keys' bias of
+attention. All its digits are rounding, and relative to itself it differs by 100 per cent. So the
+scale of a gradient is at least what its summands are: the norm of the gradient with respect to the
+output of the layer, times that of its input for a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from horizont.equivalence.bounds import (
+    EVIDENCE_BOUND,
+    MAX_BOUND,
+    float32_bound,
+    float64_bound,
+    norm,
+)
+from horizont.modeldiff.pairing import STATISTICS, Pair
+from horizont.modeldiff.recording import UPDATE_RATE, Array, Recording
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The distance of one tensor between the sides.
+
+    Attributes
+    ----------
+    quantity
+        ``input``, ``output``, ``result``, ``loss``, ``gradient``, ``update`` or ``statistics``.
+    layer
+        The name of the layer on side A; empty for the result and the loss.
+    """
+
+    quantity: str
+    layer: str
+    role: str
+    distance: float
+    bound: float
+
+    @property
+    def key(self) -> str:
+        """Quantity, layer and role."""
+        return "|".join(filter(None, (self.quantity, self.layer, self.role)))
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether rounding cannot explain the distance."""
+        return not self.distance <= self.bound
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether the bound is so large that it could hide a defect."""
+        return self.bound > EVIDENCE_BOUND
+
+
+Values = dict[str, float]
+
+
+def distance(a: Array, b: Array, scale: float = 0.0) -> float:
+    """Return the norm of a difference, relative to the norm of B or a larger scale."""
+    a, b = same_steps(a, b)
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return float("inf")
+    difference = norm(a.astype(np.float64) - b)
+    if difference == 0:
+        return 0.0
+    scale = max(scale, norm(b))
+    return difference / scale if scale > 0 else float("inf")
+
+
+def same_steps(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return two outputs of a recurrent layer, of which one side may return only the last step."""
+    if a.ndim == b.ndim + 1 and a.ndim == 3:
+        return a[:, -1], b
+    if b.ndim == a.ndim + 1 and b.ndim == 3:
+        return a, b[:, -1]
+    return a, b
+
+
+def unpadded(pair: Pair, a: Array, b: Array) -> tuple[Array, Array, list[list[list[int]]]]:
+    """Return inputs of a convolution without zeros that a layer before it has added.
+
+    Returns
+    -------
+    tuple
+        Both inputs, and the zeros of each side before and after each axis of space.
+    """
+    none = [[[0, 0] for _ in range(2, each.ndim)] for each in (a, b)]
+    if pair.a.kind != "convolution" or a.ndim != b.ndim or a.shape == b.shape:
+        return a, b, none
+    is_a = a.size > b.size
+    smaller, larger = (b, a) if is_a else (a, b)
+    cuts = explicit_padding(smaller.shape, larger)
+    if cuts is None:
+        return a, b, none
+    inner = larger[(slice(None), slice(None), *(slice(i, n - j) for (i, j), n in cuts))]
+    none[0 if is_a else 1] = [list(zeros) for zeros, _ in cuts]
+    return (inner, smaller, none) if is_a else (smaller, inner, none)
+
+
+def explicit_padding(
+    shape: Sequence[int], padded: Array
+) -> list[tuple[tuple[int, int], int]] | None:
+    """Return the zeros before and after each axis of space, with the size of the axis."""
+    cuts = []
+    for axis in range(2, padded.ndim):
+        total = padded.shape[axis] - shape[axis]
+        slices = np.moveaxis(padded, axis, 0)
+        before, after = _zeros(slices, total), _zeros(slices[::-1], total)
+        if total < 0 or before + after < total:
+            return None
+        # Where the content has zeros, too, as many on each side, or one more after it.
+        before = before if before + after == total else total // 2
+        cuts.append(((before, total - before), padded.shape[axis]))
+    return cuts
+
+
+def _zeros(slices: Array, limit: int) -> int:
+    """Return how many slices at the start hold only zeros, up to a limit."""
+    number = 0
+    while number < limit and not slices[number].any():
+        number += 1
+    return number
+
+
+def forward_values(
+    pairs: Iterable[Pair], a: Recording, b: Recording, with_inputs: bool = False
+) -> Values:
+    """Return the distances of outputs, and of inputs if they are asked for, in order."""
+    found: Values = {}
+    for pair in pairs:
+        quantities = ("input", "output") if with_inputs else ("output",)
+        for quantity in quantities:
+            one, other = f"{quantity}|{pair.a.name}", f"{quantity}|{pair.b.name}"
+            if one in a and other in b:
+                left, right = a[one], b[other]
+                if quantity == "input":
+                    left, right, _ = unpadded(pair, left, right)
+                found[f"{quantity}|{pair.a.name}"] = distance(left, right)
+    found["result"] = distance(a["result"], b["result"])
+    return found
+
+
+def training_values(
+    pairs: Iterable[Pair], a: Recording, b: Recording, weights_b: Mapping[str, Array]
+) -> Values:
+    """Return the distances of result, loss, gradients, updates and running statistics."""
+    found: Values = {"result": distance(a["result"], b["result"])}
+    if "loss" in a and "loss" in b:
+        # A loss is a sum, too, and may be small by cancellation.
+        found["loss"] = distance(a["loss"], b["loss"], norm(b["result"]) / len(b["result"]) ** 0.5)
+    for pair in pairs:
+        for role_a, role_b in pair.shared_roles:
+            one, other = f"{pair.a.name}|{role_a}", f"{pair.b.name}|{role_b}"
+            if role_a in STATISTICS:
+                key = f"statistics|{one}"
+                found[key] = distance(a[f"after|{one}"], b[f"after|{other}"])
+                continue
+            scale = summands(pair.b.name, role_b, b)
+            gradients = [a.get(f"gradient|{one}"), b.get(f"gradient|{other}")]
+            if gradients[0] is not None and gradients[1] is not None:
+                found[f"gradient|{one}"] = distance(gradients[0], gradients[1], scale)
+            elif gradients[0] is None and gradients[1] is None:
+                continue
+            before, after = weights_b[other], b[f"after|{other}"]
+            change = max(norm(after - before), UPDATE_RATE * scale)
+            rounding = 8 * float(np.finfo(after.dtype).eps) * norm(before)
+            moved = norm(a[f"after|{one}"].astype(np.float64) - after)
+            found[f"update|{one}"] = max(moved - rounding, 0.0) / change if change else moved
+    return found
+
+
+def summands(layer: str, role: str, recording: Recording) -> float:
+    """Return the size of what a gradient is the sum of."""
+    outer = float(recording.get(f"outer|{layer}", np.zeros(())))
+    if role == "kernel" and f"input|{layer}" in recording:
+        value = recording[f"input|{layer}"]
+        return outer * norm(value) if np.issubdtype(value.dtype, np.floating) else outer
+    output = recording.get(f"output|{layer}", np.zeros(1))
+    channels = output.shape[1] if output.ndim > 1 else 1
+    return float(outer * (output.size / channels) ** 0.5)
+
+
+def differences(
+    values: Values, noise: Sequence[Values], errors: Sequence[Values] = (), dtype: str = "float64"
+) -> list[Difference]:
+    """Return distances with their bounds, which follow from the noise, in float32 also the error.
+
+    Parameters
+    ----------
+    errors
+        In float32: distances of each side to itself in float64.
+    """
+    found = []
+    for key, value in values.items():
+        noises = [min(each.get(key, 0.0), MAX_BOUND) for each in noise]
+        if dtype == "float32":
+            bound = float32_bound(noises, [each.get(key, 0.0) for each in errors])
+        else:
+            bound = float64_bound(noises)
+        quantity, _, rest = key.partition("|")
+        layer, _, role = rest.rpartition("|") if quantity in _WITH_ROLE else (rest, "", "")
+        found.append(Difference(quantity, layer, role, value, bound))
+    return found
+
+
+_WITH_ROLE = ("gradient", "update", "statistics")

@@ -1,0 +1,84 @@
+"""What both sides get: a batch, weights that hide nothing, statistics, and changes of rounding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from horizont.errors import UserError
+from horizont.modeldiff.recording import Array
+
+FORM = "sizes such as 2x3x96x96, 2x16:1000 for integers below 1000, or a file .npy"
+
+#: A tensor whose elements are all equal hides what it is used for.
+_DISPLACEMENT = 0.1
+_WIDE, _WIDE_SHARE = 4.0, 0.15
+
+
+def make_batch(text: str, seed: int = 0) -> Array:
+    """Return a batch of random numbers, or of a file.
+
+    Images have the layout ``NCHW``; a recorder converts it.
+    """
+    if text.endswith(".npy"):
+        if not Path(text).is_file():
+            raise UserError("--input", text, FORM)
+        batch: Array = np.load(text, allow_pickle=False)
+        return batch
+    match = re.fullmatch(r"(\d+(?:x\d+)*)(?::(\d+))?", text)
+    sizes = tuple(int(size) for size in match[1].split("x")) if match else ()
+    if match is None or 0 in sizes:
+        raise UserError("--input", text, FORM)
+    generator = np.random.default_rng(seed)
+    if match[2]:
+        return generator.integers(0, max(int(match[2]), 1), sizes)
+    # Not centred, so that orders of channels show, and wide, so that functions saturate.
+    return generator.normal(0.5, 3.0, sizes)
+
+
+def displaced(weights: Mapping[str, Array], seed: int = 1) -> dict[str, Array]:
+    """Return weights in which no tensor is constant, as initial biases and scales are."""
+    generator = np.random.default_rng(seed)
+    found = {}
+    for key, value in weights.items():
+        if value.size and np.all(value == value.flat[0]):
+            noise = generator.normal(0.0, _DISPLACEMENT, value.shape)
+            role = key.rpartition("|")[2]
+            if role in ("scale", "offset"):
+                # Some channels reach where ReLU6 and other functions saturate.
+                is_wide = generator.random(value.shape) < _WIDE_SHARE
+                is_wide.flat[0] = True
+                noise = noise + _WIDE * is_wide
+            found[key] = value * np.exp(noise) if role == "variance" else value + noise
+        else:
+            found[key] = value
+    return found
+
+
+def moved_statistics(weights: Mapping[str, Array], seed: int = 2) -> dict[str, Array]:
+    """Return weights whose running statistics differ from those of the batch.
+
+    Equal ones would hide with which momentum they are updated.
+    """
+    generator = np.random.default_rng(seed)
+    found = dict(weights)
+    for key, value in weights.items():
+        name, _, role = key.rpartition("|")
+        if role == "variance" and f"{name}|mean" in weights:
+            shift = 0.3 * generator.normal(size=value.shape) * np.sqrt(np.abs(value))
+            found[f"{name}|mean"] = weights[f"{name}|mean"] + shift
+            found[key] = 1.5 * value
+    return found
+
+
+def rounded(weights: Mapping[str, Array], dtype: str, seed: int = 3) -> dict[str, Array]:
+    """Return weights that are one unit in the last place larger or smaller."""
+    generator = np.random.default_rng(seed)
+    unit = np.finfo(dtype).eps
+    return {
+        key: value * (1.0 + unit * generator.choice([-1.0, 1.0], value.shape))
+        for key, value in weights.items()
+    }

@@ -1,0 +1,182 @@
+"""Pairs of layers of two models: by kind, by shape in the canonical form, and by order.
+
+Where both execute the same layers in the same order, there is one way to pair them. Branches that
+are executed in another order leave a choice among layers of equal shapes; such pairs are *ties*,
+and a file lists them to be edited.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from horizont.errors import UserError
+from horizont.modeldiff.recording import Array, Layer
+
+#: What a tensor holds that only one side has.
+NEUTRAL = {"scale": 1.0, "variance": 1.0}
+OPTIONAL = {"scale", "offset", "bias", "mean", "variance", "recurrent bias"}
+STATISTICS = ("mean", "variance")
+
+Signature = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A layer of each side."""
+
+    a: Layer
+    b: Layer
+    is_tie: bool = False
+
+    @property
+    def shared_roles(self) -> list[tuple[str, str]]:
+        """Tensors that both have, as roles of each side."""
+        if self.a.kind == "other":
+            return list(zip(self._by_shape(self.a), self._by_shape(self.b), strict=True))
+        return [(role, role) for role in self.a.shapes if role in self.b.shapes]
+
+    @staticmethod
+    def _by_shape(layer: Layer) -> list[str]:
+        return sorted(layer.shapes, key=lambda role: (len(layer.shapes[role]), layer.shapes[role]))
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """All pairs in the order of side A, and the layers that have no partner."""
+
+    pairs: tuple[Pair, ...]
+    only_a: tuple[Layer, ...] = ()
+    only_b: tuple[Layer, ...] = ()
+
+    @property
+    def ties(self) -> list[Pair]:
+        """Pairs that another choice could replace."""
+        return [pair for pair in self.pairs if pair.is_tie]
+
+    @property
+    def alone_a(self) -> tuple[str, ...]:
+        """Layers, and tensors of paired layers, that only side A has."""
+        names = [layer.name for layer in self.only_a]
+        for pair in self.pairs:
+            shared = {role for role, _ in pair.shared_roles}
+            names += [f"{pair.a.name} ({role})" for role in pair.a.shapes if role not in shared]
+        return tuple(names)
+
+    @property
+    def alone_b(self) -> tuple[str, ...]:
+        """Layers, and tensors of paired layers, that only side B has."""
+        return self.swapped().alone_a
+
+    def swapped(self) -> Pairing:
+        """Return the pairs with the sides exchanged."""
+        pairs = tuple(Pair(pair.b, pair.a, pair.is_tie) for pair in self.pairs)
+        return Pairing(pairs, self.only_b, self.only_a)
+
+
+def signature(layer: Layer) -> Signature:
+    """Return what must be equal for two layers to be paired."""
+    if layer.kind == "other":
+        return layer.kind, tuple(sorted(layer.shapes.values()))
+    needed = [shape for role, shape in sorted(layer.shapes.items()) if role not in OPTIONAL]
+    return layer.kind, tuple(needed or [next(iter(layer.shapes.values()))])
+
+
+def pair_layers(a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
+    """Pair the layers of two sides, each in the order of execution."""
+    signs_a, signs_b = [signature(each) for each in a], [signature(each) for each in b]
+    if Counter(signs_a) == Counter(signs_b):
+        partner = _by_occurrence(signs_a, signs_b)
+        is_same_order = signs_a == signs_b
+        counts = Counter(signs_a)
+        pairs = [
+            Pair(a[i], b[j], not is_same_order and counts[signs_a[i]] > 1)
+            for i, j in sorted(partner.items())
+        ]
+        return Pairing(tuple(pairs))
+    partner = {}
+    for block in SequenceMatcher(None, signs_a, signs_b, autojunk=False).get_matching_blocks():
+        partner.update({block.a + k: block.b + k for k in range(block.size)})
+    rest_a = [i for i in range(len(a)) if i not in partner]
+    rest_b = [j for j in range(len(b)) if j not in set(partner.values())]
+    found = _by_occurrence([signs_a[i] for i in rest_a], [signs_b[j] for j in rest_b])
+    late = {rest_a[i]: rest_b[j] for i, j in found.items()}
+    both = {**partner, **late}
+    return Pairing(
+        tuple(Pair(a[i], b[j], i in late) for i, j in sorted(both.items())),
+        tuple(a[i] for i in rest_a if i not in both),
+        tuple(b[j] for j in rest_b if j not in set(both.values())),
+    )
+
+
+def _by_occurrence(a: Sequence[Signature], b: Sequence[Signature]) -> dict[int, int]:
+    """Match the n-th of equal signatures of one side with the n-th of the other."""
+    places: dict[Signature, list[int]] = defaultdict(list)
+    for j, sign in enumerate(b):
+        places[sign].append(j)
+    return {i: places[sign].pop(0) for i, sign in enumerate(a) if places[sign]}
+
+
+def write_pairs(pairing: Pairing, path: Path) -> None:
+    """Write the pairs to a file that can be edited and given back."""
+    content = {
+        "pairs": [[pair.a.name, pair.b.name] for pair in pairing.pairs],
+        "ties": [[pair.a.name, pair.b.name] for pair in pairing.ties],
+    }
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+def read_pairs(path: Path, a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
+    """Read pairs from a file.
+
+    Raises
+    ------
+    UserError
+        If it is not such a file, names other layers, or pairs layers of different shapes.
+    """
+    try:
+        named = yaml.safe_load(path.read_text(encoding="utf-8"))["pairs"]
+        rows = [(str(one), str(other)) for one, other in named]
+    except (OSError, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+        raise UserError("--pairs", str(path), "a file with `pairs`, a list of two names") from error
+    by_a, by_b = {each.name: each for each in a}, {each.name: each for each in b}
+    pairs = []
+    for one, other in rows:
+        if one not in by_a or other not in by_b:
+            raise UserError("--pairs", f"{one}, {other}", "names of layers of the two sides")
+        if signature(by_a[one]) != signature(by_b[other]):
+            raise UserError("--pairs", f"{one}, {other}", "layers of one kind and shape")
+        pairs.append(Pair(by_a[one], by_b[other]))
+    return Pairing(
+        tuple(pairs),
+        tuple(each for each in a if each.name not in {one for one, _ in rows}),
+        tuple(each for each in b if each.name not in {other for _, other in rows}),
+    )
+
+
+def transfer(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Array]:
+    """Return weights of side B as weights of side A; what only A has is neutral."""
+    found: dict[str, Array] = {}
+    for pair in pairing.pairs:
+        for role, shape in pair.a.shapes.items():
+            found[f"{pair.a.name}|{role}"] = np.full(shape, NEUTRAL.get(role, 0.0))
+        for role_a, role_b in pair.shared_roles:
+            found[f"{pair.a.name}|{role_a}"] = weights_b[f"{pair.b.name}|{role_b}"]
+    return found
+
+
+def neutral_weights(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the weights of side B with what only B has made neutral."""
+    found = dict(weights_b)
+    for pair in pairing.pairs:
+        shared = {role for _, role in pair.shared_roles}
+        for role in set(pair.b.shapes) - shared:
+            key = f"{pair.b.name}|{role}"
+            found[key] = np.full_like(found[key], NEUTRAL.get(role, 0.0))
+    return found

@@ -1,0 +1,236 @@
+"""Sides that can be asked for recordings: a model in a process, or files of an earlier one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizont.modeldiff.process import Limits, SideFailed, SideProcess
+from horizont.modeldiff.sides import SideSpec
+
+Array = NDArray[Any]
+
+#: The learning rate of the one update.
+UPDATE_RATE = 0.1
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that owns weights.
+
+    Attributes
+    ----------
+    kind
+        ``convolution``, ``dense``, ``batch norm`` and so on; ``other`` if only its author knows.
+    roles
+        What its tensors are: ``kernel``, ``bias``, ``scale``, ``offset``, ``mean``, ``variance``.
+    settings
+        Values that another implementation may have chosen otherwise, by name.
+    code
+        File and line of its class.
+    fixed
+        Settings that its recorder cannot change.
+    """
+
+    name: str
+    kind: str
+    shapes: Mapping[str, tuple[int, ...]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    code: str = ""
+    fixed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A change of one layer, or of the result, for one run."""
+
+    layer: str
+    key: str
+    value: Any
+
+    def as_request(self) -> dict[str, Any]:
+        """Return the repair for a runner."""
+        return {"layer": self.layer, "key": self.key, "value": self.value}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run of a model: with which weights, changes and inputs of layers.
+
+    Attributes
+    ----------
+    feed
+        Inputs and outputs of layers, which take the place of the model's own.
+    projection
+        What the result is multiplied by to get a loss; without it there are no gradients.
+    """
+
+    weights: Mapping[str, Array]
+    dtype: str = "float64"
+    training: bool = False
+    projection: Array | None = None
+    feed: Mapping[str, Array] = field(default_factory=dict)
+    repairs: Sequence[Repair] = ()
+    seed: int = 0
+
+
+#: What was recorded, by name: ``input|layer``, ``output|layer``, ``gradient|layer|role``,
+#: ``after|layer|role``, ``result``, ``loss``, and ``outer|layer``, the norm of the gradient with
+#: respect to an output.
+Recording = dict[str, Array]
+
+
+class Side(Protocol):
+    """A model that can be recorded."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def can_run(self) -> bool:
+        """Whether it can be run with other weights, changes and inputs."""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of its Python and packages."""
+
+    def open(self, batch: Array, dtype: str) -> list[Layer]:
+        """Build the model, and return its layers in the order of execution."""
+
+    def weights(self) -> dict[str, Array]:
+        """Return its weights by layer and role."""
+
+    def run(self, request: Request) -> Recording:
+        """Run it once."""
+
+    def close(self) -> None:
+        """Terminate what it started."""
+
+
+class ModelSide:
+    """A model in a process of its own."""
+
+    def __init__(self, spec: SideSpec, folder: Path, limits: Limits) -> None:
+        self.spec = spec
+        self.process = SideProcess(spec, folder, limits)
+        self.name = spec.label
+        self.can_run = True
+        self.versions: Mapping[str, str] = {}
+        self._weights: dict[str, Array] = {}
+        self._written: dict[str, Mapping[str, Array]] = {}
+
+    def open(self, batch: Array, dtype: str) -> list[Layer]:
+        """Build the model, and return its layers in the order of execution."""
+        self._write("batch.npz", {"batch": batch})
+        answer = self.process.request(
+            "open", target=self.spec.target, arguments=dict(self.spec.arguments),
+            batch="batch.npz", dtype=dtype, out="weights.npz",
+        )  # fmt: skip
+        weights = self._read("weights.npz")
+        self._weights = self._weights or weights
+        if self._weights.keys() != weights.keys():
+            raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
+        self.versions = answer["versions"]
+        return [
+            Layer(
+                each["name"], each["kind"],
+                {role: weights[f"{each['name']}|{role}"].shape for role in each["roles"]},
+                each["settings"], each["code"], tuple(each.get("fixed", ())),
+            )
+            for each in answer["layers"]
+        ]  # fmt: skip
+
+    def weights(self) -> dict[str, Array]:
+        """Return its weights by layer and role."""
+        return self._weights
+
+    def run(self, request: Request) -> Recording:
+        """Run it once."""
+        names = {"weights": self._write_once("weights", request.weights), "feed": ""}
+        names["projection"] = ""
+        if request.feed:
+            names["feed"] = self._write_once("feed", request.feed)
+        if request.projection is not None:
+            names["projection"] = self._write("p.npz", {"projection": request.projection})
+        self.process.request(
+            "run", **names, out="out.npz", dtype=request.dtype, training=request.training,
+            repairs=[each.as_request() for each in request.repairs], rate=UPDATE_RATE,
+            seed=request.seed,
+        )  # fmt: skip
+        return self._read("out.npz")
+
+    def close(self) -> None:
+        """Terminate its process."""
+        self.process.close()
+
+    def _write_once(self, kind: str, arrays: Mapping[str, Array]) -> str:
+        """Write arrays unless the last run had the same ones."""
+        if self._written.get(kind) is not arrays:
+            self._write(f"{kind}-of-run.npz", arrays)
+            self._written[kind] = arrays
+        return f"{kind}-of-run.npz"
+
+    def _write(self, name: str, arrays: Mapping[str, Array]) -> str:
+        np.savez(self.process.folder / name, **dict(arrays))  # type: ignore[arg-type]
+        return name
+
+    def _read(self, name: str) -> dict[str, Array]:
+        with np.load(self.process.folder / name, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+
+
+class DumpSide:
+    """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
+
+    can_run = False
+
+    def __init__(self, spec: SideSpec) -> None:
+        self.name = spec.label
+        folder = Path(spec.target)
+        try:
+            self._about = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+            with np.load(folder / "recording.npz", allow_pickle=False) as file:
+                self._arrays = {key: file[key] for key in file.files}
+            self.batch: Array = self._arrays.pop("batch")
+        except (OSError, ValueError, KeyError) as error:
+            raise SideFailed(f"side {spec.label}: {folder} cannot be read: {error}") from error
+        self.versions: Mapping[str, str] = self._about.get("versions", {})
+
+    def open(self, batch: Array, dtype: str) -> list[Layer]:
+        """Return the layers in the order in which they were recorded."""
+        del batch, dtype
+        return [
+            Layer(
+                each["name"], each["kind"],
+                {r: self._arrays[f"weight|{each['name']}|{r}"].shape for r in each["roles"]},
+                each["settings"],
+            )
+            for each in self._about["layers"]
+        ]  # fmt: skip
+
+    def weights(self) -> dict[str, Array]:
+        """Return its weights by layer and role."""
+        return {
+            key.removeprefix("weight|"): value
+            for key, value in self._arrays.items()
+            if key.startswith("weight|")
+        }
+
+    def run(self, request: Request) -> Recording:
+        """Return what was recorded in evaluation or in training."""
+        start = "training|" if request.training else "evaluation|"
+        return {
+            key.removeprefix(start): value
+            for key, value in self._arrays.items()
+            if key.startswith(start)
+        }
+
+    def close(self) -> None:
+        """Do nothing."""

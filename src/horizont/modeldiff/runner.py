@@ -1,0 +1,160 @@
+"""The program of a side: builds a model in its own interpreter, and records runs of it on request.
+
+It imports nothing but the standard library, NumPy and, by its recorder, one framework, so that it
+runs where Horizont is not installed. Requests and answers are lines of JSON on two pipes; tensors
+are files in the formats of NumPy. Standard output belongs to the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+#: The package whose modules are the files beside a recorder.
+RECORDERS = "_recorders"
+
+
+class Mistake(Exception):
+    """A mistake of the user, in a sentence."""
+
+
+def load_file(path: str) -> ModuleType:
+    """Import a Python file by its path, with its folder on the path for its own imports."""
+    name = "_side_" + os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Mistake(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_recorder(path: str) -> ModuleType:
+    """Import a recorder, which may import other files of its folder, and nothing else there."""
+    folder, name = os.path.split(os.path.abspath(path))
+    package = ModuleType(RECORDERS)
+    package.__path__ = [folder]
+    sys.modules[RECORDERS] = package
+    return importlib.import_module(f"{RECORDERS}.{os.path.splitext(name)[0]}")
+
+
+def load_target(target: str) -> Callable[..., Any]:
+    """Return the callable that a target names: ``package.module:name`` or ``file.py:name``."""
+    where, _, name = target.rpartition(":")
+    if where.endswith(".py"):
+        if not os.path.isfile(where):
+            raise Mistake(f"there is no file {where}")
+        sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
+        found: Any = load_file(where)
+    else:
+        found = importlib.import_module(where)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise Mistake(f"{where} has no {name}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise Mistake(f"{target} cannot be called")
+    return found  # type: ignore[no-any-return]
+
+
+class Runner:
+    """The recorders of one model, one for each floating-point type."""
+
+    def __init__(self, recorder: str, folder: str) -> None:
+        here = os.path.dirname(os.path.abspath(__file__))
+        self.functions = load_file(os.path.join(here, "functions.py"))
+        self.module = load_recorder(recorder)
+        self.folder = folder
+        self.recorders: dict[str, Any] = {}
+        self.target: tuple[Any, dict[str, Any]] = (None, {})
+
+    def arrays(self, name: str) -> dict[str, Any]:
+        """Read the tensors of a file; none if it has no name."""
+        if not name:
+            return {}
+        with np.load(os.path.join(self.folder, name)) as file:
+            return {key: file[key] for key in file.files}
+
+    def open(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Build the model in one floating-point type, and describe its layers."""
+        batch = self.arrays(request["batch"])["batch"]
+        if self.target[0] is None:
+            self.target = (load_target(request["target"]), request["arguments"])
+        recorder = self.module.Recorder(
+            self.target[0], self.target[1], batch, request["dtype"], self.functions
+        )
+        self.recorders[request["dtype"]] = recorder
+        np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
+        return {"layers": recorder.layers(), "versions": self.module.versions()}
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run the model once, and write what was recorded."""
+        recorder = self.recorders[request["dtype"]]
+        recorded = recorder.run(
+            weights=self.arrays(request["weights"]),
+            feed=self.arrays(request["feed"]),
+            projection=self.arrays(request["projection"]).get("projection"),
+            repairs=request["repairs"],
+            training=request["training"],
+            rate=request["rate"],
+            seed=request["seed"],
+        )
+        np.savez(os.path.join(self.folder, request["out"]), **recorded)
+        return {}
+
+
+def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
+    """Execute a request; an error becomes a sentence."""
+    try:
+        return {"ok": True, **getattr(runner, request["do"])(request)}
+    except Mistake as error:
+        return {"ok": False, "kind": "mistake", "message": str(error)}
+    except ImportError as error:
+        traceback.print_exc()
+        return {"ok": False, "kind": "missing", "message": f"{type(error).__name__}: {error}"}
+    except MemoryError:
+        return {"ok": False, "kind": "memory", "message": "it ran out of memory"}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the model raises
+        traceback.print_exc()
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        text = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        return {"ok": False, "kind": "failed", "message": text[:300]}
+
+
+def main() -> None:
+    """Handle requests until there are no more."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("recorder")
+    parser.add_argument("folder")
+    parser.add_argument("requests", type=int)
+    parser.add_argument("answers", type=int)
+    given = parser.parse_args()
+    # The folder of this file would hide packages of the same names as its modules.
+    sys.path[0] = os.getcwd()
+    os.set_inheritable(given.requests, False)
+    os.set_inheritable(given.answers, False)
+    runner = None
+    with os.fdopen(given.requests) as requests, os.fdopen(given.answers, "w") as answers:
+        for line in requests:
+            try:
+                runner = runner or Runner(given.recorder, given.folder)
+                reply = answer(runner, json.loads(line))
+            except ImportError as error:
+                reply = {"ok": False, "kind": "missing", "message": f"{error}"}
+            answers.write(json.dumps(reply) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Models of Keras, as they are written there by default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import layers
+
+
+def images(activation: str = "relu", scale: bool = True) -> Any:
+    """Return the network `Images` of the models of PyTorch."""
+    return keras.Sequential(
+        [
+            keras.Input((16, 16, 3)),
+            layers.Conv2D(8, 3, strides=2, padding="same", use_bias=False),
+            layers.BatchNormalization(scale=scale),
+            layers.Activation(activation),
+            layers.Conv2D(6, 3, padding="same", activation="gelu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(16, activation="tanh"),
+            layers.Dropout(0.5),
+            layers.Dense(5),
+        ]
+    )
+
+
+def gates() -> Any:
+    """Return the network `Gates` of the models of PyTorch."""
+    return keras.Sequential(
+        [
+            keras.Input((6, 5)),
+            layers.LSTM(4, return_sequences=True),
+            layers.GRU(6),
+            layers.Dense(3),
+        ]
+    )

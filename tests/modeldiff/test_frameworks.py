@@ -1,0 +1,192 @@
+"""Pairs of small models in their own interpreters: what differs, what repairs it, the verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from horizont.modeldiff import Options, Report, diff
+from horizont.modeldiff.dump import Dump
+from horizont.modeldiff.functions import FUNCTIONS, NumPyNamespace
+from horizont.testing import assert_same_training
+
+ROOT = Path(__file__).parents[2]
+MODELS = Path(__file__).parent / "models"
+TORCH = f"torch:{MODELS / 'torch_models.py'}"
+KERAS = f"keras:{MODELS / 'keras_models.py'}"
+JAX = f"jax:{MODELS / 'jax_models.py'}"
+
+IMAGES = "4x3x16x16"
+
+
+def whats(report: Report) -> list[str]:
+    return [cause.candidate.what for cause in report.repairs]
+
+
+@pytest.mark.framework("pytorch")
+def test_every_planted_fault_is_found_with_its_repair() -> None:
+    faults = (
+        "dilation=2,epsilon=1e-3,momentum=0.3,frozen=True,activation=elu,gelu=tanh,"
+        "pooling=mean,order=last,scale=0.5,result=softmax"
+    )
+    report = diff(f"{TORCH}:Images", f"{TORCH}:Images", IMAGES, Options(args_b=faults))
+    assert set(whats(report)) == {
+        "padding of a convolution",
+        "dilation of a convolution",
+        "scale of an input",
+        "epsilon of a norm",
+        "activation",
+        "activation and pooling and order of flattened features",
+        "function of the result",
+        "momentum of running statistics",
+        "tensors that are not trained",
+    }
+    assert report.status == 1
+    assert not report.unexplained
+    assert len(report.lines()) <= 25
+    assert all(cause.explained[0].exceeds for cause in report.repairs)
+    assert not any(cause.repaired.exceeds for cause in report.repairs)
+
+
+@pytest.mark.framework("pytorch")
+def test_the_same_model_is_the_same_and_attention_raises_no_alarm(tmp_path: Path) -> None:
+    out, pairs = tmp_path / "report.json", tmp_path / "diff.yaml"
+    done = command(
+        f"{TORCH}:Tokens", f"{TORCH}:Tokens", "--input", "4x7:20",
+        "--json", str(out), "--pairs", str(pairs),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[2] == "7 pairs of layers; batch 4x7"
+    assert "verdict: the same" in lines
+    report = json.loads(out.read_text())
+    assert report["verdict"] == "the same"
+    assert [agreement["what"] for agreement in report["agreements"]] == [
+        "evaluation in float64",
+        "training in float64",
+        "both in float32",
+    ]
+    assert "rnn_l0" in pairs.read_text()
+
+
+@pytest.mark.framework("pytorch")
+def test_an_accepted_difference_does_not_count() -> None:
+    model, options = f"{TORCH}:Tokens", Options(args_b="padding_idx=3")
+    accepted = ["row of an embedding without a gradient"]
+    report = assert_same_training(model, model, "4x7:20", accept=accepted, options=options)
+    assert report.verdict == "the same, apart from 1 accepted difference"
+    assert replace(report, accepted=()).verdict == "not the same: 1 difference explained"
+    with pytest.raises(AssertionError, match="no verdict: side A"):
+        assert_same_training("torch:no.such.module:build", model, "4x7:20")
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+def test_what_frameworks_choose_otherwise_by_default() -> None:
+    report = diff(f"{TORCH}:Images", f"{KERAS}:images", IMAGES)
+    assert set(whats(report)) == {
+        "padding of a convolution",
+        "epsilon of a norm",
+        "activation and order of flattened features",
+        "momentum of running statistics",
+        "correction of the running variance",
+    }
+    assert report.verdict.endswith("all explained (1 by definition of the frameworks)")
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+def test_side_a_may_be_the_one_of_either_framework() -> None:
+    report = diff(
+        f"{KERAS}:images", f"{TORCH}:Images", IMAGES,
+        Options(args_a="activation=relu6,scale=False", args_b="gelu=tanh"),
+    )  # fmt: skip
+    assert not report.unexplained
+    assert {"activation", "padding of a convolution"} <= set(whats(report))
+    assert (report.only_a, report.only_b) == ((), ("norm (scale)",))
+    assert report.verdict.startswith("not the same: 1 layer or tensor of one side alone, ")
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+def test_gates_of_recurrent_layers_are_paired() -> None:
+    report = diff(f"{TORCH}:Gates", f"{KERAS}:gates", "4x6x5")
+    assert whats(report) == ["biases of a recurrent layer"]
+    assert not report.unexplained
+    assert report.agreements[0].agreeing == len(report.agreements[0].differences) == 4
+
+
+@pytest.mark.framework("pytorch", "jax")
+def test_layers_of_a_function_are_found_in_its_operations() -> None:
+    report = diff(f"{TORCH}:plain", f"{JAX}:plain", IMAGES)
+    assert report.pairs == 2
+    assert whats(report) == [
+        "padding of a convolution",
+        "activation and order of flattened features",
+    ]
+    assert not report.unexplained
+
+
+@pytest.mark.framework("pytorch")
+def test_random_numbers_in_training_allow_no_verdict() -> None:
+    report = diff(f"{TORCH}:Random", f"{TORCH}:Random", "8x7")
+    assert report.status == 2
+    assert "random numbers" in report.verdict
+
+
+@pytest.mark.framework("pytorch")
+def test_a_recording_is_compared_in_evaluation(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(4, 6))
+    tensors = [random.normal(size=shape) for shape in ((6, 6), (6,), (6, 6), (6,), (6, 6), (6,))]
+    dump = Dump(str(tmp_path), x)
+    stem = x @ tensors[0].T + tensors[1]
+    left, right = (stem @ w.T + b for w, b in (tensors[2:4], tensors[4:6]))
+    for name, (w, b), given, output in (
+        ("stem", tensors[:2], x, stem),
+        ("left", tensors[2:4], stem, left),
+        ("right", tensors[4:6], stem, right),
+    ):
+        dump.layer(name, "dense", {"kernel": w, "bias": b}, given, output)
+    with pytest.raises(ValueError, match="already"):
+        dump.layer("left", "dense", {})
+    with pytest.raises(ValueError, match="it has"):
+        dump.layer("other", "dense", {"gamma": x})
+    dump.save(left + np.sin(right), language="none")
+    for swapped, ties in ((False, 0), (True, 2)):
+        options = Options(args_a=f"swapped={swapped}")
+        report = diff(f"{TORCH}:Branches", f"dump:{tmp_path}", options=options)
+        assert (report.status, report.ties) == (0, ties)
+        assert report.notes
+    relu = FUNCTIONS["ReLU"](NumPyNamespace, right)
+    dump.save(left + relu)
+    other = diff(f"dump:{tmp_path}", f"{TORCH}:Branches")
+    assert other.status == 1
+    assert [each.quantity for each in other.unexplained] == ["result"]
+
+
+def test_wrong_use_is_a_status_of_its_own() -> None:
+    for words in (("nothing", "nothing", "--input", "2x3"), ("only one side",), ("--none",)):
+        done = command(*words)
+        assert done.returncode == 3, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.framework("pytorch")
+def test_a_model_that_fails_allows_no_verdict() -> None:
+    done = command("torch:no.such.module:build", f"{TORCH}:Gates", "--input", "2x3x5")
+    assert done.returncode == 2
+    assert "verdict: no verdict: side A (torch:no.such.module:build): " in done.stdout
+    assert "No module named 'no'" in done.stdout
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "horizont.cli", "diff", *words],
+        capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip

@@ -1,0 +1,350 @@
+"""What arrays alone show: functions, rules between layers, pairs, distances, the search."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from horizont.errors import UserError
+from horizont.modeldiff.distances import (
+    Difference,
+    differences,
+    distance,
+    training_values,
+    unpadded,
+)
+from horizont.modeldiff.functions import (
+    FUNCTIONS,
+    RESULTS,
+    NumPyNamespace,
+    chains,
+    identify,
+    repaired,
+)
+from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
+from horizont.modeldiff.pairing import (
+    Pair,
+    neutral_weights,
+    pair_layers,
+    read_pairs,
+    transfer,
+    write_pairs,
+)
+from horizont.modeldiff.recording import Layer, Repair
+from horizont.modeldiff.repairs import (
+    Candidate,
+    Glue,
+    chain,
+    channel_order,
+    flatten_order,
+    merged,
+    result_candidate,
+    scaled_input,
+)
+from horizont.modeldiff.search import explain
+from horizont.modeldiff.sides import parse_arguments, parse_side
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.normal(0, 3, (2, 4, 6, 6))
+
+
+def test_every_function_differs_from_every_other_one() -> None:
+    x = RANDOM.normal(0, 4, 2000)
+    for name, function in FUNCTIONS.items():
+        assert identify(x, function(NumPyNamespace, x), 1e-12) == {"function": name}
+    assert identify(x, np.sin(x), 1e-12) is None
+
+
+@pytest.mark.parametrize("x", [-3.0, -0.5, 0.7, 8.0])
+def test_functions_are_those_of_their_names(x: float) -> None:
+    values = {name: function(NumPyNamespace, np.array(x)) for name, function in FUNCTIONS.items()}
+    sigmoid = 1 / (1 + math.exp(-x))
+    assert values["SiLU"] == pytest.approx(x * sigmoid)
+    assert values["GELU by erf"] == pytest.approx(x * 0.5 * math.erfc(-x / math.sqrt(2)))
+    assert values["GELU by erf, constants in single"] == pytest.approx(
+        float(values["GELU by erf"]), rel=1e-6
+    )
+    assert values["softplus"] == pytest.approx(math.log1p(math.exp(x)))
+    assert values["ReLU6"] == min(max(x, 0), 6)
+    assert values["ELU"] == pytest.approx(x if x > 0 else math.expm1(x))
+    assert values["sigmoid"] == pytest.approx(sigmoid)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"function": "ReLU", "pool": "max", "size": 2, "flatten": "last"},
+        {"function": "GELU by tanh", "pool": "mean", "size": 3},
+        {"function": "SiLU", "pool": "mean", "size": 0},
+        {"function": "tanh", "flatten": "first"},
+    ],
+)
+def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
+    result = repaired(NumPyNamespace, IMAGES, change, {})
+    assert identify(IMAGES, result, 1e-12) == change
+    assert {key: value for key, value in change.items() if key != "function"} in chains(
+        IMAGES.shape, result.shape
+    )
+
+
+def glue(a: Any, b: Any, **outputs: Any) -> Glue:
+    return Glue("layer", outputs, a, b)
+
+
+def test_an_activation_is_named_on_both_sides() -> None:
+    relu, relu6 = np.maximum(IMAGES, 0), np.clip(IMAGES, 0, 6)
+    found = chain(glue(relu, relu6, before=IMAGES))
+    assert found is not None
+    assert str(found) == "activation: ReLU against ReLU6 in layer"
+    assert found.repairs == (Repair("layer", "input", {"from": "before", "function": "ReLU6"}),)
+    assert chain(glue(relu, np.sin(IMAGES), before=IMAGES)) is None
+
+
+def test_the_same_difference_of_many_layers_is_one_candidate() -> None:
+    relu, relu6 = np.maximum(IMAGES, 0), np.clip(IMAGES, 0, 6)
+    found = [
+        chain(Glue(name, {"before": IMAGES}, relu, other))
+        for name, other in (("a", relu6), ("b", np.tanh(IMAGES)), ("c", relu6))
+    ]
+    both = merged([each for each in found if each])
+    assert [(each.value_b, each.layers) for each in both] == [
+        ("ReLU6", ("a", "c")),
+        ("tanh", ("b",)),
+    ]
+    assert [repair.layer for repair in both[0].repairs] == ["a", "c"]
+
+
+def test_flattened_features_are_reordered() -> None:
+    features = RANDOM.normal(size=(2, 4 * 9))
+    last = features.reshape(2, 4, 9).transpose(0, 2, 1).reshape(2, -1)
+    found = flatten_order(glue(features, last, before=IMAGES))
+    assert found is not None
+    assert (found.value_a, found.value_b) == ("channels first", "channels last")
+    back = flatten_order(glue(last, features, before=IMAGES))
+    assert back is not None
+    assert (back.value_a, back.value_b) == ("channels last", "channels first")
+    repaired_features = repaired(NumPyNamespace, last, back.repairs[0].value, {})
+    assert np.array_equal(repaired_features, features)
+    assert flatten_order(glue(features, features[:, ::-1], before=IMAGES)) is None
+
+
+def test_channels_and_scales_of_an_input_are_found() -> None:
+    found = channel_order(glue(IMAGES, IMAGES[:, ::-1]))
+    assert found is not None
+    assert np.array_equal(
+        repaired(NumPyNamespace, IMAGES, found.repairs[0].value, {}), IMAGES[:, ::-1]
+    )
+    scaled = scaled_input(glue(IMAGES, IMAGES / 127.5 - 1))
+    assert scaled is not None
+    assert scaled.value_b == "0.00784314 x + -1"
+    assert scaled_input(glue(IMAGES, IMAGES**3)) is None
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_function_of_a_result_is_found(name: str) -> None:
+    logits = RANDOM.normal(size=(5, 7))
+    other = RESULTS["softmax" if name == "none" else "none"](NumPyNamespace, logits)
+    found = result_candidate(
+        Glue("", {"last": logits}, other, RESULTS[name](NumPyNamespace, logits))
+    )
+    assert found is not None
+    assert found.value_b == name
+
+
+def layer(name: str, kind: str = "dense", **shapes: tuple[int, ...]) -> Layer:
+    return Layer(name, kind, shapes or {"kernel": (3, 4), "bias": (3,)})
+
+
+def test_layers_are_paired_by_kind_shape_and_order() -> None:
+    a = [layer("a1"), layer("a2"), layer("a3", kernel=(5, 3))]
+    b = [layer("b1"), layer("b2", kernel=(3, 4)), layer("b3", kernel=(5, 3))]
+    found = pair_layers(a, b)
+    assert [(p.a.name, p.b.name) for p in found.pairs] == [("a1", "b1"), ("a2", "b2"), ("a3", "b3")]
+    assert not found.ties
+    other = pair_layers(a, [b[2], b[0], b[1]])
+    assert [p.b.name for p in other.pairs] == ["b1", "b2", "b3"]
+    assert [p.a.name for p in other.ties] == ["a1", "a2"]
+
+
+def test_layers_without_a_partner_are_listed() -> None:
+    a = [layer("a1"), layer("extra", kernel=(9, 9)), layer("a2")]
+    found = pair_layers(a, [layer("b1"), layer("b2")])
+    assert [each.name for each in found.only_a] == ["extra"]
+    assert [(p.a.name, p.b.name) for p in found.pairs] == [("a1", "b1"), ("a2", "b2")]
+
+
+def test_pairs_are_written_edited_and_read(tmp_path: Path) -> None:
+    a, b = [layer("a1"), layer("a2")], [layer("b1"), layer("b2")]
+    path = tmp_path / "diff.yaml"
+    write_pairs(pair_layers(a, b), path)
+    assert read_pairs(path, a, b) == pair_layers(a, b)
+    path.write_text("pairs:\n- [a1, b2]\n- [a2, b1]\n")
+    assert [p.b.name for p in read_pairs(path, a, b).pairs] == ["b2", "b1"]
+    for text in ("pairs:\n- [a1, nowhere]\n", "pairs: 3\n", "{", "pairs:\n- [a1]\n"):
+        path.write_text(text)
+        with pytest.raises(UserError, match="pairs"):
+            read_pairs(path, a, b)
+
+
+def test_what_only_one_side_has_is_neutral() -> None:
+    a = layer("a", "batch norm", scale=(2,), offset=(2,), mean=(2,), variance=(2,))
+    b = layer("b", "batch norm", offset=(2,), mean=(2,), variance=(2,))
+    pairing = pair_layers([a], [b])
+    weights = {f"b|{role}": np.full(2, 5.0) for role in b.shapes}
+    assert np.array_equal(transfer(pairing, weights)["a|scale"], np.ones(2))
+    swapped = pairing.swapped()
+    full = {f"a|{role}": np.full(2, 5.0) for role in a.shapes}
+    assert np.array_equal(neutral_weights(swapped, full)["a|scale"], np.ones(2))
+    assert np.array_equal(neutral_weights(swapped, full)["a|offset"], np.full(2, 5.0))
+
+
+def test_weights_that_would_hide_something_are_displaced() -> None:
+    weights = {"a|kernel": RANDOM.normal(size=4), "a|bias": np.zeros(4), "n|scale": np.ones(40)}
+    found = displaced(weights)
+    assert found["a|kernel"] is weights["a|kernel"]
+    assert np.ptp(found["a|bias"]) > 0
+    assert found["n|scale"].max() > 4
+    statistics = {"n|mean": np.zeros(4), "n|variance": np.ones(4)}
+    moved = moved_statistics(statistics)
+    assert all(np.all(moved[key] != statistics[key]) for key in statistics)
+
+
+def test_zeros_that_a_layer_before_has_added_are_removed() -> None:
+    kernel = {"kernel": (4, 4, 3, 3)}
+    pair = Pair(Layer("a", "convolution", kernel), Layer("b", "convolution", kernel))
+    padded = np.pad(IMAGES, [(0, 0), (0, 0), (2, 0), (1, 1)])
+    one, other, zeros = unpadded(pair, IMAGES, padded)
+    assert np.array_equal(one, other)
+    assert zeros == [[[0, 0], [0, 0]], [[2, 0], [1, 1]]]
+    one, other, zeros = unpadded(pair, padded, IMAGES)
+    assert np.array_equal(one, other)
+    assert zeros == [[[2, 0], [1, 1]], [[0, 0], [0, 0]]]
+    assert unpadded(pair, IMAGES, padded + 1)[2] == [[[0, 0], [0, 0]]] * 2
+
+
+def test_distances_of_what_cannot_be_compared_are_infinite() -> None:
+    one = np.ones(3)
+    assert distance(one, np.ones(4)) == math.inf
+    assert distance(one, np.array([1, np.nan, 1])) == math.inf
+    assert distance(one, np.zeros(3)) == math.inf
+    assert distance(np.zeros(3), np.zeros(3)) == 0
+    steps = RANDOM.normal(size=(2, 5, 3))
+    assert distance(steps, steps[:, -1]) == 0
+
+
+def recording(gradient: float) -> dict[str, Any]:
+    """Return a layer with a bias whose gradient is zero but for rounding."""
+    return {
+        "result": np.ones((8, 3)),
+        "loss": np.array(1.0),
+        "input|l": np.ones((8, 4)),
+        "output|l": np.ones((8, 3)),
+        "outer|l": np.array(1.0),
+        "gradient|l|kernel": np.ones((3, 4)),
+        "gradient|l|bias": np.full(3, gradient),
+        "after|l|kernel": np.ones((3, 4)),
+        "after|l|bias": np.full(3, -0.1 * gradient),
+    }
+
+
+def test_a_gradient_that_is_mathematically_zero_raises_no_alarm() -> None:
+    pair = Pair(layer("l"), layer("l"))
+    weights = {"l|kernel": np.full((3, 4), 1.1), "l|bias": np.zeros(3)}
+    one, other = recording(1e-17), recording(-3e-17)
+    values = training_values([pair], one, other, weights)
+    found = {each.key: each for each in differences(values, ())}
+    assert not any(each.exceeds for each in found.values())
+    assert distance(one["gradient|l|bias"], other["gradient|l|bias"]) > 1
+    wrong = training_values([pair], recording(1e-8), other, weights)
+    exceeding = {each.key for each in differences(wrong, ()) if each.exceeds}
+    assert exceeding == {"gradient|l|bias", "update|l|bias"}
+
+
+def test_bounds_follow_the_noise_and_say_when_they_hide_a_defect() -> None:
+    quiet, loud = differences({"output|a": 1e-9, "output|b": 1e-9}, [{"output|b": 1e-3}])
+    assert quiet.exceeds
+    assert not quiet.is_mute
+    assert not loud.exceeds
+    assert loud.is_mute
+
+
+def candidate(name: str) -> Candidate:
+    return Candidate(name, "1", "2", ("layer",), ())
+
+
+def trial_of(rules: dict[str, set[str]]) -> Any:
+    """Return a trial: each tensor agrees if one of the candidates that repair it is applied."""
+
+    def trial(chosen: Any) -> list[Difference]:
+        names = {each.what for each in chosen}
+        return [
+            Difference("output", key, "", 0.0 if needed & names else 1.0, 1e-11)
+            for key, needed in rules.items()
+        ]
+
+    return trial
+
+
+def test_only_what_brings_a_tensor_below_its_bound_is_a_cause() -> None:
+    every = [candidate(name) for name in ("momentum", "epsilon", "useless", "again")]
+    rules = {"x": {"epsilon"}, "y": {"momentum"}, "z": {"epsilon", "again"}, "w": set()}
+    found = explain(every, trial_of(rules))
+    assert [cause.candidate.what for cause in found.causes] == ["epsilon", "momentum"]
+    assert [each.what for each in found.without_effect] == ["useless", "again"]
+    assert [each.layer for each in found.unexplained] == ["w"]
+    assert found.causes[0].explained[0].layer == "x"
+    assert found.causes[0].repaired.distance == 0
+
+
+def test_of_two_that_repair_the_same_one_remains() -> None:
+    found = explain([candidate("one"), candidate("two")], trial_of({"x": {"one", "two"}}))
+    assert [cause.candidate.what for cause in found.causes] == ["two"]
+    assert not found.unexplained
+
+
+def test_a_candidate_that_harms_is_dropped() -> None:
+    def trial(chosen: Any) -> list[Difference]:
+        harmed = any(each.what == "harm" for each in chosen)
+        return [Difference("output", "x", "", float(harmed), 1e-11)]
+
+    found = explain([candidate("harm")], trial)
+    assert not found.causes
+    assert not found.unexplained
+
+
+def test_batches_are_made_from_sizes_and_files(tmp_path: Path) -> None:
+    assert make_batch("2x3x4").shape == (2, 3, 4)
+    tokens = make_batch("2x5:7")
+    assert tokens.dtype.kind == "i"
+    assert tokens.max() < 7
+    np.save(tmp_path / "batch.npy", IMAGES)
+    assert np.array_equal(make_batch(str(tmp_path / "batch.npy")), IMAGES)
+    for text in ("", "2x", "0x3", "2x3:a", str(tmp_path / "none.npy")):
+        with pytest.raises(UserError, match="--input"):
+            make_batch(text)
+
+
+def test_arguments_are_literals_or_text() -> None:
+    found = parse_arguments("A", "weights=None,width=1.5,name='a,b',shape=(2, 3),kind=relu")
+    assert found == {
+        "weights": None, "width": 1.5, "name": "a,b", "shape": (2, 3), "kind": "relu",
+    }  # fmt: skip
+    assert parse_arguments("B", "") == {}
+    for text in ("1", "a=", "**x", "a=1;b"):
+        with pytest.raises(UserError, match="--args-a"):
+            parse_arguments("A", text)
+
+
+def test_sides_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    for text in ("nothing", "caffe:module:build", "torch:module", "torch:none.py:build"):
+        with pytest.raises(UserError, match="side B"):
+            parse_side("B", text)
+    with pytest.raises(UserError, match="dump"):
+        parse_side("A", f"dump:{tmp_path}")
+    with pytest.raises(UserError, match="--python-a"):
+        parse_side("A", "torch:module:build", python="/no/python")
+    assert parse_side("A", "torch:a.b:C.build").target == "a.b:C.build"

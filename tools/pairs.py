@@ -1,0 +1,47 @@
+"""Create the environments of published packages whose models `tests/modeldiff` compares.
+
+``python tools/pairs.py``, or `make pairs`. Each is below `.venv/pairs`, or below the folder that
+``HORIZONT_PAIRS`` names. Packages that would replace the CPU build of a framework are installed
+without what they depend on. pip finds that build as for `make env` (``PIP_FIND_LINKS``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = Path(os.environ.get("HORIZONT_PAIRS", ROOT / ".venv" / "pairs"))
+
+#: Packages of each environment, and those that are installed alone.
+PAIRS = {
+    "torchvision": (
+        ("torch==2.13.0+cpu", "numpy==2.4.6", "pillow==13.0.0"),
+        ("torchvision==0.28.0",),
+    ),
+}
+
+
+def main() -> None:
+    """Create each environment that does not exist with these packages."""
+    for name, (packages, alone) in PAIRS.items():
+        folder = FOLDER / name
+        marker = folder / ".created-from"
+        wanted = "\n".join([*packages, *alone])
+        if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
+            continue
+        print(f"creating {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, *packages], check=True)
+        subprocess.run([*pip, "--no-deps", *alone], check=True)
+        marker.write_text(wanted, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
