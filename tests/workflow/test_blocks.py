@@ -34,7 +34,8 @@ def study_with_anchor(paths: Paths, max_drift: float) -> Path:
         "workload": "lenet5-cifar10",
         "system": "mxnet/local",
         "batch": 8,
-        "steps": {"warmup": 1, "timed": 200},  # as few as 20 may take twice as long on a busy machine
+        # Twenty steps may take twice as long on a busy machine.
+        "steps": {"warmup": 1, "timed": 200},
         "max_drift": max_drift,
     }
     steps = {"warmup": 2, "timed": 8}
