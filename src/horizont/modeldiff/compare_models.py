@@ -198,8 +198,10 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     evaluation = comparison.evaluate(repairs)
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
+    mute = _mute([*evaluation, *training])
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
+    if b.can_run and not mute:
         _open(a, b, batch, "float32")
         single = comparison.in_float32(repairs)
         both = [*single.evaluate(repairs), *single.train(repairs)]
@@ -214,7 +216,7 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         unexplained=unexplained,
         without_effect=found.without_effect,
         agreements=tuple(agreements),
-        unknown="" if unexplained else _mute([*evaluation, *training]),
+        unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
             + ([] if b.can_run else [NO_TRAINING])
