@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,10 +15,18 @@ import numpy as np
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
-from horizont.modeldiff.inputs import make_batch
-from horizont.modeldiff.pairing import Pairing, pair_layers, read_pairs, write_pairs
+from horizont.modeldiff.inputs import displaced, make_batch
+from horizont.modeldiff.links import refined
+from horizont.modeldiff.pairing import (
+    Pairing,
+    have_same_order,
+    pair_layers,
+    read_pairs,
+    signature,
+    write_pairs,
+)
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
-from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
+from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Request, Side
 from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.report import Agreement, Report
 from horizont.modeldiff.search import explain
@@ -26,6 +34,9 @@ from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import better_pairing
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
+
+#: Signatures of both sides, see `pair_layers`.
+Refined = list[tuple[list[Hashable], list[Hashable]]]
 
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
@@ -104,11 +115,22 @@ def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
     return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
 
 
-def _pair(a: Sequence[Layer], b: Sequence[Layer], path: Path | None) -> Pairing:
+def _connections(side: Side, layers: Sequence[Layer]) -> list[list[Hashable]]:
+    """Return the layers of a side with what they are connected to, from one run."""
+    recording = side.run(Request(displaced(side.weights()) if side.can_run else side.weights()))
+    return refined(layers, [signature(each) for each in layers], recording)
+
+
+def _pair(
+    a: Sequence[Layer],
+    b: Sequence[Layer],
+    path: Path | None,
+    connections: Callable[[], Refined],
+) -> Pairing:
     """Pair layers as a file says, or write such a file."""
     if path is not None and path.exists():
         return read_pairs(path, a, b)
-    pairing = pair_layers(a, b)
+    pairing = pair_layers(a, b, () if have_same_order(a, b) else connections())
     if path is not None:
         write_pairs(pairing, path)
     return pairing
@@ -124,7 +146,12 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     """Compare two sides; the one that can be changed is repaired to be as the other."""
     layers_a, layers_b = _open(a, b, batch, "float64")
     is_chosen = options.pairs is not None and options.pairs.exists()
-    pairing = _pair(layers_a, layers_b, options.pairs)
+    pairing = _pair(
+        layers_a,
+        layers_b,
+        options.pairs,
+        lambda: list(zip(_connections(a, layers_a), _connections(b, layers_b), strict=True)),
+    )
     report = replace(
         report,
         pairs=len(pairing.pairs),
