@@ -27,7 +27,7 @@ from horizont.modeldiff.pairing import (
 )
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Request, Side
-from horizont.modeldiff.repairs import Candidate
+from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import Agreement, Report
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import SideSpec, parse_side
@@ -241,7 +241,7 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         first=next((each for each in plain if each.exceeds), None),
         repairs=found.causes,
         unexplained=unexplained,
-        without_effect=found.without_effect,
+        without_effect=tuple(c for c in found.without_effect if c.value_a != UNKNOWN),
         agreements=tuple(agreements),
         unknown="" if unexplained else mute,
         notes=tuple(
