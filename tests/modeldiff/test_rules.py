@@ -26,11 +26,13 @@ from horizont.modeldiff.functions import (
     repaired,
 )
 from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
+from horizont.modeldiff.links import refined
 from horizont.modeldiff.pairing import (
     Pair,
     neutral_weights,
     pair_layers,
     read_pairs,
+    signature,
     transfer,
     write_pairs,
 )
@@ -168,6 +170,24 @@ def test_layers_are_paired_by_kind_shape_and_order() -> None:
     other = pair_layers(a, [b[2], b[0], b[1]])
     assert [p.b.name for p in other.pairs] == ["b1", "b2", "b3"]
     assert [p.a.name for p in other.ties] == ["a1", "a2"]
+
+
+def test_branches_are_paired_by_what_they_are_connected_to() -> None:
+    """Each of two branches is a dense layer and another one, executed in either order."""
+    x, one, two, three, four = (RANDOM.normal(size=(2, 3)) for _ in range(5))
+    shapes = {"kernel": (3, 3)}
+    names = ("stem", "long1", "long2", "short")
+    runs = {
+        "input|stem": x, "output|stem": one, "input|long1": one, "output|long1": two,
+        "input|long2": two, "output|long2": three, "input|short": one, "output|short": four,
+    }  # fmt: skip
+    a = [Layer(name, "dense", shapes) for name in names]
+    b = [Layer(name, "dense", shapes) for name in ("stem", "short", "long1", "long2")]
+    signs = [(each, [signature(layer) for layer in each]) for each in (a, b)]
+    stages = [refined(layers, found, runs) for layers, found in signs]
+    found = pair_layers(a, b, list(zip(*stages, strict=True)))
+    assert [pair.b.name for pair in found.pairs] == [*names]
+    assert [pair.b.name for pair in pair_layers(a, b).pairs] != [*names]
 
 
 def test_layers_without_a_partner_are_listed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,17 +15,28 @@ import numpy as np
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
-from horizont.modeldiff.inputs import make_batch
-from horizont.modeldiff.pairing import Pairing, pair_layers, read_pairs, write_pairs
+from horizont.modeldiff.inputs import displaced, make_batch
+from horizont.modeldiff.links import refined
+from horizont.modeldiff.pairing import (
+    Pairing,
+    have_same_order,
+    pair_layers,
+    read_pairs,
+    signature,
+    write_pairs,
+)
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
-from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
-from horizont.modeldiff.repairs import Candidate
+from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Request, Side
+from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import Agreement, Report
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import better_pairing
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
+
+#: Signatures of both sides, see `pair_layers`.
+Refined = list[tuple[list[Hashable], list[Hashable]]]
 
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
@@ -104,11 +115,22 @@ def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
     return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
 
 
-def _pair(a: Sequence[Layer], b: Sequence[Layer], path: Path | None) -> Pairing:
+def _connections(side: Side, layers: Sequence[Layer]) -> list[list[Hashable]]:
+    """Return the layers of a side with what they are connected to, from one run."""
+    recording = side.run(Request(displaced(side.weights()) if side.can_run else side.weights()))
+    return refined(layers, [signature(each) for each in layers], recording)
+
+
+def _pair(
+    a: Sequence[Layer],
+    b: Sequence[Layer],
+    path: Path | None,
+    connections: Callable[[], Refined],
+) -> Pairing:
     """Pair layers as a file says, or write such a file."""
     if path is not None and path.exists():
         return read_pairs(path, a, b)
-    pairing = pair_layers(a, b)
+    pairing = pair_layers(a, b, () if have_same_order(a, b) else connections())
     if path is not None:
         write_pairs(pairing, path)
     return pairing
@@ -124,7 +146,12 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     """Compare two sides; the one that can be changed is repaired to be as the other."""
     layers_a, layers_b = _open(a, b, batch, "float64")
     is_chosen = options.pairs is not None and options.pairs.exists()
-    pairing = _pair(layers_a, layers_b, options.pairs)
+    pairing = _pair(
+        layers_a,
+        layers_b,
+        options.pairs,
+        lambda: list(zip(_connections(a, layers_a), _connections(b, layers_b), strict=True)),
+    )
     report = replace(
         report,
         pairs=len(pairing.pairs),
@@ -198,8 +225,10 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     evaluation = comparison.evaluate(repairs)
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
+    mute = _mute([*evaluation, *training])
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
+    if b.can_run and not mute:
         _open(a, b, batch, "float32")
         single = comparison.in_float32(repairs)
         both = [*single.evaluate(repairs), *single.train(repairs)]
@@ -212,9 +241,9 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         first=next((each for each in plain if each.exceeds), None),
         repairs=found.causes,
         unexplained=unexplained,
-        without_effect=found.without_effect,
+        without_effect=tuple(c for c in found.without_effect if c.value_a != UNKNOWN),
         agreements=tuple(agreements),
-        unknown="" if unexplained else _mute([*evaluation, *training]),
+        unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
             + ([] if b.can_run else [NO_TRAINING])

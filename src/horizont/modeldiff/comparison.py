@@ -33,6 +33,7 @@ from horizont.modeldiff.pairing import Pair, Pairing, neutral_weights, transfer
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
 from horizont.modeldiff.repairs import (
     GLUE,
+    UNKNOWN,
     Candidate,
     Glue,
     merged,
@@ -202,7 +203,9 @@ class Comparison:
         for number, pair in enumerate(self.pairs):
             if f"input|{pair.a.name}" in diverging:
                 glue = self._glue(pair, number, fed, "input")
-                between += [each for rule in GLUE if (each := rule(glue))][:1]
+                rules = [each for rule in GLUE if (each := rule(glue))][:1]
+                # Where the pair itself is in doubt, another source is no function.
+                between += [each for each in rules if not (pair.is_tie and each.value_a == UNKNOWN)]
         if "result" in diverging and self.pairs:
             glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
             between += [each] if (each := result_candidate(glue)) else []

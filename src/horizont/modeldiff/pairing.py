@@ -8,7 +8,7 @@ and a file lists them to be edited.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -88,36 +88,52 @@ def signature(layer: Layer) -> Signature:
     return layer.kind, tuple(needed or [next(iter(layer.shapes.values()))])
 
 
-def pair_layers(a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
-    """Pair the layers of two sides, each in the order of execution."""
+def have_same_order(a: Sequence[Layer], b: Sequence[Layer]) -> bool:
+    """Whether both sides execute layers of the same kinds and shapes in the same order."""
+    return [signature(each) for each in a] == [signature(each) for each in b]
+
+
+def pair_layers(
+    a: Sequence[Layer],
+    b: Sequence[Layer],
+    refined: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]] = (),
+) -> Pairing:
+    """Pair the layers of two sides, each in the order of execution.
+
+    Parameters
+    ----------
+    refined
+        Signatures of both sides that include connections, see `horizont.modeldiff.links`; those
+        that are equal are paired first.
+    """
     signs_a, signs_b = [signature(each) for each in a], [signature(each) for each in b]
-    if Counter(signs_a) == Counter(signs_b):
-        partner = _by_occurrence(signs_a, signs_b)
-        is_same_order = signs_a == signs_b
-        counts = Counter(signs_a)
-        pairs = [
-            Pair(a[i], b[j], not is_same_order and counts[signs_a[i]] > 1)
-            for i, j in sorted(partner.items())
-        ]
-        return Pairing(tuple(pairs))
-    partner = {}
-    for block in SequenceMatcher(None, signs_a, signs_b, autojunk=False).get_matching_blocks():
-        partner.update({block.a + k: block.b + k for k in range(block.size)})
-    rest_a = [i for i in range(len(a)) if i not in partner]
-    rest_b = [j for j in range(len(b)) if j not in set(partner.values())]
-    found = _by_occurrence([signs_a[i] for i in rest_a], [signs_b[j] for j in rest_b])
-    late = {rest_a[i]: rest_b[j] for i, j in found.items()}
-    both = {**partner, **late}
+    partner: dict[int, int] = {}
+    if not refined and Counter(signs_a) != Counter(signs_b):
+        for block in SequenceMatcher(None, signs_a, signs_b, autojunk=False).get_matching_blocks():
+            partner.update({block.a + k: block.b + k for k in range(block.size)})
+    ties: set[int] = set()
+    for stage_a, stage_b in (*refined, (signs_a, signs_b)):
+        taken = set(partner.values())
+        rest_a = [i for i in range(len(a)) if i not in partner]
+        rest_b = [j for j in range(len(b)) if j not in taken]
+        found = _by_occurrence([stage_a[i] for i in rest_a], [stage_b[j] for j in rest_b])
+        counts = Counter(stage_a[i] for i in rest_a)
+        ties |= {rest_a[i] for i in found if counts[stage_a[rest_a[i]]] > 1}
+        partner.update({rest_a[i]: rest_b[j] for i, j in found.items()})
+    taken = set(partner.values())
+    is_same_order = signs_a == signs_b
     return Pairing(
-        tuple(Pair(a[i], b[j], i in late) for i, j in sorted(both.items())),
-        tuple(a[i] for i in rest_a if i not in both),
-        tuple(b[j] for j in rest_b if j not in set(both.values())),
+        tuple(
+            Pair(a[i], b[j], i in ties and not is_same_order) for i, j in sorted(partner.items())
+        ),
+        tuple(layer for i, layer in enumerate(a) if i not in partner),
+        tuple(layer for j, layer in enumerate(b) if j not in taken),
     )
 
 
-def _by_occurrence(a: Sequence[Signature], b: Sequence[Signature]) -> dict[int, int]:
+def _by_occurrence(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
     """Match the n-th of equal signatures of one side with the n-th of the other."""
-    places: dict[Signature, list[int]] = defaultdict(list)
+    places: dict[Hashable, list[int]] = defaultdict(list)
     for j, sign in enumerate(b):
         places[sign].append(j)
     return {i: places[sign].pop(0) for i, sign in enumerate(a) if places[sign]}

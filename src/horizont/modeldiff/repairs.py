@@ -23,6 +23,9 @@ from horizont.modeldiff.recording import Array, Recording, Repair
 #: The largest relative difference at which a function is identified in float64.
 IDENTITY_BOUND = 1e-12
 
+#: A function that is none of the catalogue.
+UNKNOWN = "another"
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -207,7 +210,7 @@ def chain(glue: Glue) -> Candidate | None:
         parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
         what = " and ".join(_PARTS[key] for key in parts)
-        mine = ", ".join(str(own.get(key)) for key in parts) if own else "another"
+        mine = ", ".join(str(own.get(key)) for key in parts) if own else UNKNOWN
         value = ", ".join(str(theirs[key]) for key in parts)
         found = _candidate(glue, what, mine, value, {"from": name, **theirs})
         is_rounded = parts == ["function"] and mine.removesuffix(SINGLE) == value.removesuffix(

@@ -1,7 +1,7 @@
 """Layers of equal shapes in branches, which the two sides may execute in another order.
 
 Nothing in kinds, shapes and order says which is which; what is computed from them does. Where an
-input or the result remains unexplained, layers of equal shapes before it are exchanged, and the
+input or the result remains unexplained, layers of equal shapes around it are exchanged, and the
 pairs with fewer divergences remain.
 """
 
@@ -16,7 +16,7 @@ from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.pairing import Pair, Pairing, signature
 from horizont.modeldiff.recording import Repair
 
-#: How many layers before a divergence are exchanged.
+#: How many layers before and after a divergence are exchanged.
 _REACH = 6
 
 
@@ -29,9 +29,10 @@ def better_pairing(
     between = [each for each in unexplained if each.quantity in ("input", "result")]
     if not between:
         return None
-    end = places[between[0].layer]
+    place = places[between[0].layer]
+    start, end = max(place - _REACH, 0), min(place + _REACH, len(comparison.pairs))
     before = _divergences(comparison, repairs)
-    for one, other in combinations(range(max(end - _REACH, 0), end), 2):
+    for one, other in combinations(range(start, end), 2):
         pairs = list(comparison.pairs)
         if signature(pairs[one].b) != signature(pairs[other].b):
             continue

@@ -21,6 +21,10 @@ _ATTRIBUTES = {
 }  # fmt: skip
 
 
+#: Dropout of whole branches in torchvision and timm, with the attribute of its probability.
+_OF_BRANCHES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
+
+
 class Namespace:
     """The operations of `functions.py` for tensors of PyTorch."""
 
@@ -137,6 +141,9 @@ def no_dropout(model: nn.Module) -> list[Undo]:
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             undo.append(set_attribute(module, "p", 0.0))
+        elif type(module).__name__ in _OF_BRANCHES:
+            name = _OF_BRANCHES[type(module).__name__]
+            undo.append(set_attribute(module, name, 0.0))
         elif isinstance(module, (nn.LSTM, nn.GRU, nn.RNN)) and module.dropout:
             undo.append(set_attribute(module, "dropout", 0.0))
     return undo
