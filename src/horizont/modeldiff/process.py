@@ -33,6 +33,9 @@ MARK = "HORIZONT_SIDE"
 #: Seconds between two looks at time and memory.
 INTERVAL_S = 0.1
 
+#: Seconds within which killed descendants have to end.
+TERMINATION_S = 10.0
+
 
 class SideFailed(Exception):
     """A side that gave no answer, with the reason in a sentence."""
@@ -172,15 +175,27 @@ class SideProcess:
         with defer_interrupts():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            for process in psutil.process_iter():
-                with contextlib.suppress(psutil.Error):
-                    if process.environ().get(MARK) == self._mark:
+            end_s = time.monotonic() + TERMINATION_S
+            while (alive := _marked_processes(self._mark)) and time.monotonic() < end_s:
+                for process in alive:
+                    with contextlib.suppress(psutil.Error):
                         process.kill()
+                time.sleep(0.01)
             self._process.wait()
             for descriptor in (self._requests, self._answers):
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
             self._requests = self._answers = -1
+
+
+def _marked_processes(mark: str) -> list[psutil.Process]:
+    """Find processes by their environment; one that has ended but was not awaited has none."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
 
 
 @contextlib.contextmanager
