@@ -23,6 +23,7 @@ PAIRS = {
         ("torch==2.13.0+cpu", "numpy==2.4.6", "pillow==13.0.0"),
         ("torchvision==0.28.0",),
     ),
+    "keras-torch": (("torch==2.13.0+cpu", "numpy==2.4.6", "keras==3.15.1"), ()),
 }
 
 
@@ -39,7 +40,8 @@ def main() -> None:
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, *packages], check=True)
-        subprocess.run([*pip, "--no-deps", *alone], check=True)
+        if alone:
+            subprocess.run([*pip, "--no-deps", *alone], check=True)
         marker.write_text(wanted, encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,6 @@ _UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="horizont",
-    help="Which framework trains this network fastest on these machines, and why?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -62,6 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"horizont {metadata.version('horizont')}")
+        raise typer.Exit
+
+
+@app.callback(help="Which framework trains this network fastest on these machines, and why?")
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
+    ] = False,
+) -> None:
+    """Take the options of the program itself."""
+    del version
 
 
 @app.command()
@@ -289,13 +306,14 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
     accept: Annotated[
         list[str] | None, typer.Option(help="a difference by its name, which does not count")
     ] = None,
+    time: Annotated[bool, typer.Option("--time", help="and which one is faster, and why")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="of one run")] = 300.0,
     memory: Annotated[float, typer.Option(metavar="GIB", help="of each side")] = 8.0,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the whole report")
     ] = None,
 ) -> int:
-    """Compare two models: what differs, and what repairs it.
+    """Compare two models: what differs, what repairs it, and which one is faster.
 
     Exit 0: the same, 1: not the same, 2: cannot be said, 3: wrong use.
     """
@@ -304,7 +322,8 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
     try:
         return compare_and_print(
             a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
-            pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, out=json,
+            pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, time=time,
+            out=json,
         )  # fmt: skip
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,17 @@ def test_a_block_that_was_measured_twice_counts_with_the_undisturbed_run(tmp_pat
     assert found["value"] == pytest.approx(1.0, abs=0.05)
     assert quiet.folder.name in found["records"]
     assert found["n"] == 3
+
+
+def test_times_of_two_machines_are_not_compared(tmp_path: Path) -> None:
+    ours = make_runs(tmp_path, PT, THREE)
+    theirs = [
+        replace(record, environment={**record.environment, "provenance": {"machine": "Another"}})
+        for record in make_runs(tmp_path, MX, THREE)
+    ]
+    assert only_part(verdict(RATIO, [*ours, *theirs]))["verdict"] == "not testable"
+    ours = [replace(record, environment=theirs[0].environment) for record in ours]
+    assert only_part(verdict(RATIO, [*ours, *theirs]))["n"] == 3
 
 
 def test_disturbed_runs_decide_nothing(tmp_path: Path) -> None:

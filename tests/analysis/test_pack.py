@@ -202,4 +202,4 @@ def test_runs_of_two_machines_are_not_packed(tmp_path: Path) -> None:
     assert not (tmp_path / "pack").exists()
     one_machine = [record for record in opened if record.run.block < 2]
     manifest = write_pack(tmp_path / "pack", one_machine, CONTEXT)
-    assert manifest.machine == "An Example CPU, 0 GiB"
+    assert manifest.machines == {"lenet5-cifar10": "An Example CPU, 0 GiB"}

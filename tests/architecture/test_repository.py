@@ -97,6 +97,15 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
     assert found == []
 
 
+def test_no_file_has_the_marks_of_an_unfinished_merge() -> None:
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in committed()
+        if re.search(rb"^(<<<<<<<|>>>>>>>) ", path.read_bytes(), re.MULTILINE)
+    ]
+    assert found == []
+
+
 def test_the_readme_names_targets_that_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     named = set(re.findall(r"`?make ([a-z]+)`?", (ROOT / "README.md").read_text()))

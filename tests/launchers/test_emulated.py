@@ -18,9 +18,11 @@ import pytest
 from tests.conftest import ROOT, small_run
 
 from horizont.config.topology import Link, Topology
+from horizont.launchers import emulated
 from horizont.launchers.base import check_topology, open_cluster, unavailable_reason
 from horizont.launchers.emulated import EmulatedCluster
 from horizont.launchers.execute import RunPaths, execute
+from horizont.launchers.netns import Namespace
 
 EMULATED = Topology(launcher="emulated", workers=2)
 REASON = unavailable_reason(
@@ -221,6 +223,25 @@ def test_a_host_uses_no_more_than_its_cpu_quota(cpus: float, tmp_path: Path) -> 
             output_of(hosts, "host-1", tmp_path, "import time; print(time.process_time())")
         )
     assert used_s < other_s + 0.6 * cpus * 1.3
+
+
+@needs_hosts
+@pytest.mark.usefixtures("no_hosts_left")
+@pytest.mark.parametrize("hosts_before", [0, 1, 2])
+def test_nothing_is_left_if_a_host_cannot_be_created(
+    hosts_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remaining = iter(range(hosts_before))
+
+    def limited(*arguments: str) -> Namespace:
+        if next(remaining, None) is None:
+            raise OSError("no more processes")
+        return Namespace(*arguments)
+
+    monkeypatch.setattr(emulated, "Namespace", limited)
+    topology = EMULATED.model_copy(update={"cpus_per_host": 0.5})
+    with pytest.raises(OSError, match="no more"), open_cluster(topology, tmp_path):
+        pass
 
 
 @needs_hosts

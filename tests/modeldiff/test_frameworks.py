@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from horizont.modeldiff import Options, Report, diff
+from horizont.modeldiff import Options, Report, diff, timing
 from horizont.modeldiff.dump import Dump
-from horizont.modeldiff.functions import FUNCTIONS, NumPyNamespace
+from horizont.modeldiff.functions import FUNCTIONS
+from horizont.modeldiff.identification import NumPyNamespace
 from horizont.testing import assert_same_training
 
 ROOT = Path(__file__).parents[2]
@@ -22,8 +23,31 @@ MODELS = Path(__file__).parent / "models"
 TORCH = f"torch:{MODELS / 'torch_models.py'}"
 KERAS = f"keras:{MODELS / 'keras_models.py'}"
 JAX = f"jax:{MODELS / 'jax_models.py'}"
+MXNET = f"mxnet:{MODELS / 'mxnet_models.py'}"
 
 IMAGES = "4x3x16x16"
+
+
+#: Names of operators of convolutions, or of several operators that are executed as one.
+CONVOLUTIONS = ("convolution", "Conv2D", "Convolution", "conv", "Bulk")
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Options:
+    """Return options that time both models, too, for a short time."""
+    monkeypatch.setattr(timing, "SEGMENT_S", 0.01)
+    return Options(time=True)
+
+
+def check_times(report: Report) -> None:
+    assert report.timing is not None
+    assert len(report.lines()) <= 25
+    for part in report.timing.parts:
+        assert part.a_s > 0
+        assert part.b_s > 0
+        assert (part.ratio.n, part.ratio.level) == (timing.BLOCKS, 0.95)
+    for profile in report.timing.profiles:
+        assert any(each in name for name in profile.operators for each in CONVOLUTIONS)
 
 
 def whats(report: Report) -> list[str]:
@@ -51,8 +75,29 @@ def test_every_planted_fault_is_found_with_its_repair() -> None:
     assert report.status == 1
     assert not report.unexplained
     assert len(report.lines()) <= 25
+    table = report.table()
+    assert [*table["layer"]] == ["conv1", "norm", "conv2", "dense1", "dense2", "result"]
+    assert (table["distance"] > table["bound"]).sum() >= 5
+    assert (table["repaired"] <= table["bound"]).all()
+    assert "background-color" in report._repr_html_()
     assert all(cause.explained[0].exceeds for cause in report.repairs)
     assert not any(cause.repaired.exceeds for cause in report.repairs)
+
+
+@pytest.mark.framework("pytorch")
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ("activation=elu,corners=True", {"activation after a sum", "interpolation"}),
+        ("factor=0.3,gate=tanh", {"factor of a summand", "function of a gate"}),
+        ("pool=mean,counted=False", {"pooling and zeros in the mean of pooling"}),
+    ],
+)
+def test_what_lies_between_layers_is_found(faults: str, expected: set[str]) -> None:
+    model = f"{TORCH}:Blocks"
+    report = diff(model, model, IMAGES, Options(args_b=faults))
+    assert {what.partition(" or before")[0] for what in whats(report)} == expected
+    assert not report.unexplained
 
 
 @pytest.mark.framework("pytorch")
@@ -88,8 +133,9 @@ def test_an_accepted_difference_does_not_count() -> None:
 
 
 @pytest.mark.framework("pytorch", "tensorflow")
-def test_what_frameworks_choose_otherwise_by_default() -> None:
-    report = diff(f"{TORCH}:Images", f"{KERAS}:images", IMAGES)
+def test_what_frameworks_choose_otherwise_by_default(timed: Options) -> None:
+    report = diff(f"{TORCH}:Images", f"{KERAS}:images", IMAGES, timed)
+    check_times(report)
     assert set(whats(report)) == {
         "padding of a convolution",
         "epsilon of a norm",
@@ -120,9 +166,37 @@ def test_gates_of_recurrent_layers_are_paired() -> None:
     assert report.agreements[0].agreeing == len(report.agreements[0].differences) == 4
 
 
+@pytest.mark.framework("pytorch", "mxnet")
+def test_a_block_of_mxnet_is_compared_on_either_side(timed: Options) -> None:
+    options = replace(timed, args_a="gelu=tanh")
+    report = diff(f"{TORCH}:Images", f"{MXNET}:images", IMAGES, options)
+    check_times(report)
+    assert {str(cause.candidate) for cause in report.repairs} == {
+        "momentum of running statistics: 0.1 against 0.100000024 in norm",
+        "correction of the running variance: 1 against 0 in norm",
+    }
+    assert not report.unexplained
+    options = Options(args_a="activation=softrelu,epsilon=1e-3", args_b="gelu=tanh")
+    report = diff(f"{MXNET}:images", f"{TORCH}:Images", IMAGES, options)
+    assert set(whats(report)) == {
+        "epsilon of a norm",
+        "activation",
+        "momentum of running statistics",
+        "correction of the running variance",
+    }
+    assert not report.unexplained
+
+
+@pytest.mark.framework("pytorch", "mxnet")
+def test_gates_of_mxnet_are_paired() -> None:
+    report = diff(f"{MXNET}:Gates", f"{TORCH}:Gates", "4x6x5")
+    assert report.verdict == "the same"
+
+
 @pytest.mark.framework("pytorch", "jax")
-def test_layers_of_a_function_are_found_in_its_operations() -> None:
-    report = diff(f"{TORCH}:plain", f"{JAX}:plain", IMAGES)
+def test_layers_of_a_function_are_found_in_its_operations(timed: Options) -> None:
+    report = diff(f"{TORCH}:plain", f"{JAX}:plain", IMAGES, timed)
+    check_times(report)
     assert report.pairs == 2
     assert whats(report) == [
         "padding of a convolution",

@@ -12,7 +12,12 @@ from horizont.modeldiff.sides import recorders
 
 PACKAGE = Path(__file__).parents[2] / "src" / "horizont" / "modeldiff"
 FOREIGN = [PACKAGE / "runner.py", PACKAGE / "functions.py", PACKAGE / "dump.py"]
-OWN = {"torch": {"torch"}, "keras": {"keras", "tensorflow"}, "jax": {"jax"}}
+OWN = {
+    "torch": {"torch"},
+    "keras": {"keras", "tensorflow"},
+    "jax": {"jax"},
+    "mxnet": {"mxnet"},
+}
 
 
 def imported(path: Path) -> set[str]:

@@ -21,6 +21,26 @@ def interpreter(name: str) -> str:
     return str(path)
 
 
+@pytest.mark.framework("pytorch")
+def test_a_recurrent_network_of_keras_on_pytorch_and_of_pytorch() -> None:
+    """The same network, in which Keras calls more operators than PyTorch.
+
+    Without a dense layer, whose product Keras 3.15 on PyTorch computes in float32, whatever its
+    type is.
+    """
+    python = interpreter("keras-torch")
+    options = Options(python_b=python, args_a="dense=False", args_b="dense=False", time=True)
+    a, b = f"torch:{MODELS / 'torch_models.py'}:Gates", f"keras:{MODELS / 'keras_models.py'}:gates"
+    report = diff(a, b, "8x32x5", options)
+    assert report.versions[1].keys() == {"python", "keras", "torch"}
+    whats = [cause.candidate.what for cause in report.repairs]
+    assert whats == ["biases of a recurrent layer"]
+    assert not report.unexplained
+    assert report.timing is not None
+    calls = [sum(count for count, _ in each.operators.values()) for each in report.timing.profiles]
+    assert calls[1] > 1.5 * calls[0]
+
+
 @pytest.mark.framework("tensorflow")
 def test_mobilenet_of_torchvision_and_keras() -> None:
     options = Options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,8 @@ from horizont.modeldiff.distances import (
     training_values,
     unpadded,
 )
-from horizont.modeldiff.functions import (
-    FUNCTIONS,
-    RESULTS,
-    NumPyNamespace,
-    chains,
-    identify,
-    repaired,
-)
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, repaired
+from horizont.modeldiff.identification import NumPyNamespace, chains, identify, identify_pair
 from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
 from horizont.modeldiff.links import refined
 from horizont.modeldiff.pairing import (
@@ -42,6 +37,7 @@ from horizont.modeldiff.repairs import (
     Glue,
     chain,
     channel_order,
+    combination,
     flatten_order,
     merged,
     result_candidate,
@@ -76,11 +72,25 @@ def test_functions_are_those_of_their_names(x: float) -> None:
     assert values["sigmoid"] == pytest.approx(sigmoid)
 
 
+def windows(
+    size: int, stride: int, padding: Sequence[int] = (0, 0), counted: bool = True
+) -> dict[str, Any]:
+    pads = [list(padding), list(padding)]
+    return {"size": size, "stride": stride, "padding": pads, "counted": counted}
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        {"function": "ReLU", "pool": "max", "size": 2, "flatten": "last"},
-        {"function": "GELU by tanh", "pool": "mean", "size": 3},
+        {"function": "ReLU", "pool": "max", **windows(2, 2), "flatten": "last"},
+        {"function": "GELU by tanh", "pool": "mean", **windows(3, 3)},
+        {"function": "none", "pool": "max", **windows(3, 2, [1, 0])},
+        {"function": "none", "pool": "max", **windows(3, 2, [0, 1])},
+        {"function": "ReLU", "pool": "mean", **windows(3, 1, [1, 1], counted=False)},
+        {"function": "ReLU", "pool": "mean", **windows(3, 1, [1, 1])},
+        {"function": "tanh", "resize": "nearest", "times larger": 2},
+        {"function": "none", "resize": "linear", "times larger": 3},
+        {"function": "none", "resize": "linear, corners aligned", "times larger": 2},
         {"function": "SiLU", "pool": "mean", "size": 0},
         {"function": "tanh", "flatten": "first"},
     ],
@@ -91,6 +101,46 @@ def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
     assert {key: value for key, value in change.items() if key != "function"} in chains(
         IMAGES.shape, result.shape
     )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"plus": "y", "factor": 1.0, "function": "GELU by tanh"},
+        {"plus": "y", "factor": 0.17, "function": "none"},
+        {"plus": "y", "factor": 0.3, "function": "ReLU"},
+        {"function": "ReLU", "times": "gate", "gate": "sigmoid"},
+        {"function": "none", "times": "gate", "gate": "hard sigmoid, slope 1/6"},
+        {"plus": "y", "factor": 1.0, "function": "ReLU6", "pool": "mean", "size": 0},
+        {"plus": "y", "factor": 0.5, "function": "none", "pool": "mean", "size": 0},
+    ],
+)
+def test_functions_of_two_tensors_are_found(change: dict[str, Any]) -> None:
+    tensors = {"y": RANDOM.normal(0, 3, IMAGES.shape), "gate": RANDOM.normal(0, 3, (2, 4))}
+    other = tensors[change.get("plus") or change["times"]]
+    result = repaired(NumPyNamespace, IMAGES, change, tensors)
+    found = identify_pair(IMAGES, other, result, 1e-12)
+    assert found is not None
+    named = {key: change[key] for key in ("plus", "times") if key in change}
+    assert {**found, **named} == change
+    assert identify_pair(IMAGES, other, np.sin(result), 1e-12) is None
+
+
+def test_the_difference_of_a_summand_arises_where_the_summand_does() -> None:
+    x, y = RANDOM.normal(0, 3, (2, *IMAGES.shape))
+    elu, relu = (FUNCTIONS[name](NumPyNamespace, y) for name in ("ELU", "ReLU"))
+
+    def compared(a: Any, b: Any) -> Candidate | None:
+        sources = {"input|first": relu}, {"input|first": elu}
+        return combination(Glue("layer", {"before": x}, a, b, *sources))
+
+    here = compared(np.tanh(x + elu), np.maximum(x + relu, 0))
+    assert here is not None
+    assert str(here) == "activation after a sum or before a product: tanh against ReLU in layer"
+    there = compared(np.maximum(x + elu, 0), np.maximum(x + relu, 0))
+    assert there is not None
+    assert (there.what, there.follows, there.layers) == ("", "first", ())
+    assert compared(np.maximum(x, 0), np.sin(x)) is None
 
 
 def glue(a: Any, b: Any, **outputs: Any) -> Glue:

@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from horizont.errors import UserError
 from horizont.reporting.book import build_book, external_resources
-from horizont.reporting.book_pages import read_pages
+from horizont.reporting.book_pages import REFERENCE, read_pages
 from horizont.reporting.output import (
     FIGURE_MIME,
     STACK_MIME,
@@ -171,6 +171,25 @@ def test_an_empty_page_is_named_where_it_would_have_been(tmp_path: Path) -> None
     assert glossary.text.endswith("*Left out: Local, LeNet-5 on CIFAR-10. No data.*\n")
     assert full.name == "local-y"
     assert "local-x" not in front.text
+
+
+def test_a_view_of_the_reference_has_its_own_name(tmp_path: Path) -> None:
+    name, title = "LeNet-5 on CIFAR-10", PageTitle("One process, LeNet-5 on CIFAR-10")
+    chapter, table = f"{REFERENCE}One process", Stack((TABLE,))
+    own, view = (
+        write_notebook(tmp_path / f"{stem}.ipynb", cell_showing(each, table))
+        for stem, each in (("reference-local-x", PageTitle(name)), ("reference-view-x", title))
+    )
+    front = write_notebook(tmp_path / "overview.ipynb", cell_showing(FIGURE))
+    pages = read_pages([("Overview", front), (chapter, own), (chapter, view), ("Views", view)])
+    heading = own_heading(view)
+    assert [page.title for page in pages[1:]] == [name, f"{heading}, {name}", title.text]
+    assert f"# {chapter}: {heading}, {name}" in pages[2].cells[0]["source"]
+
+
+def own_heading(path: Path) -> str:
+    first = json.loads(path.read_text())["cells"][0]["source"]
+    return "".join(first).splitlines()[0].removeprefix("# ")
 
 
 def test_terms_and_sources_are_linked(book: Path, page: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
@@ -44,6 +45,12 @@ def change(paths: Paths, path: str, value: object) -> None:
         inner = inner[parent]
     inner[last] = value
     paths.params.write_text(yaml.safe_dump(values))
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    done = horizont(tmp_path, "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"horizont {version('horizont')}\n"
 
 
 def test_valid_settings_are_confirmed(study_folder: Paths) -> None:

@@ -10,6 +10,7 @@ import nbformat
 import pyarrow as pa
 import pytest
 import yaml
+from tests.analysis.all_quantities import assert_equal_quantities
 from tests.analysis.record_maker import make_record
 from tests.conftest import ROOT
 
@@ -39,7 +40,7 @@ from horizont.workflow.reference import open_pack, reference_certificates
 from horizont.workflow.reported import open_reported_study
 from horizont.workflow.results import recommendation_for
 
-WORKLOAD = "lenet5-cifar10"
+WORKLOAD, OTHER = "lenet5-cifar10", "resnet18-cifar10"
 
 #: Of all packs and their pages in git.
 LARGEST_BYTES = 40 * 2**20
@@ -75,7 +76,7 @@ def test_an_experiment_is_packed_and_restored(
     assert main(["pack", "local"]) == 0
     assert "3 runs (3 ok)" in capsys.readouterr().out
     pack = Pack(measured.pack("local"))
-    assert pack.manifest.machine == ""
+    assert pack.manifest.machines == {WORKLOAD: ""}
     assert pack.manifest.datasets["cifar10"]["source"] == "synthetic"
     assert pack.read("params.yaml") == measured.params.read_bytes()
     assert main(["unpack", "local", str(tmp_path / "restored")]) == 0
@@ -111,15 +112,22 @@ def test_missing_records_are_counted(measured: Paths, capsys: pytest.CaptureFixt
     assert not measured.reference.exists()
 
 
-def test_only_the_measured_workloads_are_packed(
-    measured: Paths, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def two_planned(measured: Paths) -> Paths:
+    """Add a workload without records to the study."""
     values = yaml.safe_load(measured.params.read_text())
     other = {**values["workloads"][WORKLOAD], "network": "resnet18"}
-    values["workloads"]["resnet18-cifar10"] = other
-    values["equivalence"]["workloads"].append("resnet18-cifar10")
-    values["experiments"]["local"]["workloads"] = ["resnet18-cifar10", WORKLOAD]
+    values["workloads"][OTHER] = other
+    values["equivalence"]["workloads"].append(OTHER)
+    values["experiments"]["local"]["workloads"] = [OTHER, WORKLOAD]
     measured.params.write_text(yaml.safe_dump(values))
+    return measured
+
+
+def test_only_the_measured_workloads_are_packed(
+    two_planned: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = two_planned
     assert main(["pack", "local"]) == 2
     assert "3 of 3 runs on resnet18-cifar10 have none" in capsys.readouterr().err
     assert main(["pack", "local", "alexnet-cifar10"]) == 2
@@ -128,6 +136,41 @@ def test_only_the_measured_workloads_are_packed(
     _, study = open_pack("local", measured)
     assert study.experiment("local").workloads == (WORKLOAD,)
     assert list(open_reported_study(measured).study.equivalence.workloads) == [WORKLOAD]
+
+
+def test_other_workloads_remain_in_the_pack(
+    two_planned: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also from another machine, and without their records."""
+    assert main(["pack", "local", WORKLOAD]) == 0
+    shutil.rmtree(two_planned.records("local", WORKLOAD))
+    for number, run in enumerate(read_study(two_planned.params).runs("local", OTHER)):
+        folder = make_record(two_planned.records("local", OTHER), number, run).folder
+        facts = {**read_json(folder / "environment.json"), "provenance": {"machine": "Another"}}
+        write_json(folder / "environment.json", facts)
+    before = Pack(two_planned.pack("local")).records()
+    assert main(["pack", "local", OTHER]) == 0
+    assert "6 runs (6 ok)" in capsys.readouterr().out
+    pack = Pack(two_planned.pack("local"))
+    pack.check()
+    assert pack.manifest.machines == {OTHER: "Another", WORKLOAD: ""}
+    assert pack.manifest.certificates.keys() == {OTHER, WORKLOAD}
+    assert_equal_quantities(pack.records(WORKLOAD), before)
+    reported = open_reported_study(two_planned)
+    assert list(reported.environments) == [f"One process ({OTHER})", f"One process ({WORKLOAD})"]
+
+    values = yaml.safe_load(two_planned.params.read_text())
+    values["experiments"]["local"]["steps"]["timed"] += 1
+    two_planned.params.write_text(yaml.safe_dump(values))
+    manifest = (pack.folder / MANIFEST).read_bytes()
+    shutil.rmtree(two_planned.records("local", OTHER))
+    for number, run in enumerate(read_study(two_planned.params).runs("local", OTHER)):
+        make_record(two_planned.records("local", OTHER), number, run)
+    assert main(["pack", "local", OTHER]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{WORKLOAD} in" in line
+    assert "with other settings than now" in line
+    assert (pack.folder / MANIFEST).read_bytes() == manifest
 
 
 def test_the_newest_record_of_a_run_is_packed(measured: Paths) -> None:

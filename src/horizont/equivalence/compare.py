@@ -207,12 +207,12 @@ class _TensorComparison:
                 if trainer in traces
             ]
             if not all(np.isfinite(tensor).all() for tensor in tensors):
-                yield self._row("finite", trainer, trainer, float("inf"), 0.0)
+                yield self._row("finite", trainer, (trainer,), float("inf"), 0.0)
         yield from self._noise_findings()
         if self.trace_set.dtype == "float32" and self.quantity in PRECISE_QUANTITIES:
             for trainer, tensor in self.tensors.items():
                 if bounds.has_reduced_precision(tensor):
-                    yield self._row("precision", trainer, trainer, float("inf"), 0.0)
+                    yield self._row("precision", trainer, (trainer,), float("inf"), 0.0)
 
     def _noise_findings(self) -> Iterator[Comparison]:
         """Yield the frameworks that rounding changes much more than the others, in float64.
@@ -225,7 +225,7 @@ class _TensorComparison:
             others = [value for name, value in self.noise.items() if name != trainer]
             limit = bounds.noise_limit(others)
             if noise > limit:
-                yield self._row("noise", trainer, trainer, noise, limit)
+                yield self._row("noise", trainer, (trainer,), noise, limit)
 
     def pairs(self) -> Iterator[Comparison]:
         """Yield the comparisons with NumPy, of pairs of frameworks, and of variants."""
@@ -235,7 +235,7 @@ class _TensorComparison:
             if not {one, other} & set(self.tensors):
                 continue  # only other trainings have this tensor
             distance = self._distance(self.tensors.get(one), self.tensors.get(other))
-            yield self._row(check, subject, f"{one}-{other}", distance, self.bound((one, other)))
+            yield self._row(check, subject, (one, other), distance, self.bound((one, other)))
 
     def _reference_comparisons(self) -> Iterator[Comparison]:
         if EXPECTED.get(self.quantity) != self.tensor:
@@ -245,7 +245,7 @@ class _TensorComparison:
             expected = f"expected/{self.step}/{self.tensor}"
             if expected in trace:
                 distance = self._distance(tensor, trace[expected])
-                yield self._row("reference", trainer, trainer, distance, self.bound([trainer]))
+                yield self._row("reference", trainer, (trainer,), distance, self.bound([trainer]))
 
     def self_checks(self) -> Iterator[Comparison]:
         """Yield the comparisons of trainers with other trainings of their own."""
@@ -258,7 +258,7 @@ class _TensorComparison:
                 is_exact = self.trace_set.dtype == "float64" or check == "repeat"
                 bound = self.bound([trainer], others if is_exact else None)
                 distance = self._distance(self.tensors[trainer], tensor)
-                yield self._row(check, trainer, trainer, distance, bound)
+                yield self._row(check, trainer, (trainer,), distance, bound)
 
     def _distance(self, one: NDArray[Any] | None, other: NDArray[Any] | None) -> float:
         if one is None or other is None:
@@ -266,10 +266,9 @@ class _TensorComparison:
         return relative_distance(one, other, max((one, other), key=bounds.norm))
 
     def _row(
-        self, check: str, subject: str, pair: str, distance: float, bound: float
+        self, check: str, subject: str, members: Sequence[str], distance: float, bound: float
     ) -> Comparison:
         is_float64 = self.trace_set.dtype == "float64"
-        members = pair.split("-")
         noise = self._of(self.noise, members) if is_float64 else list(self.noise.values())
         return Comparison(
             check=check,
@@ -277,7 +276,7 @@ class _TensorComparison:
             quantity=self.quantity,
             step=self.step,
             tensor=self.tensor,
-            pair=pair,
+            pair="-".join(members),
             dtype=self.trace_set.dtype,
             distance=distance,
             noise=max(noise, default=None),

@@ -81,14 +81,22 @@ class EmulatedCluster(Cluster):
     def __init__(self, topology: Topology, folder: Path) -> None:
         self.names = topology.all_hosts
         self.link = topology.link
-        token = f"horizont-{os.getpid()}-{next(_RUN_NUMBERS)}"
-        self.cpu_quotas = _create_cpu_quotas(self.names, token, topology.cpus_per_host)
-        self.cpus_of = _pinned_cpus(topology) if topology.pin_hosts else {}
-        cleanup_command = "".join(quota.cleanup_command for quota in self.cpu_quotas.values())
-        self.switch = Namespace(cleanup_command)
-        self.hosts = {name: Namespace() for name in self.names}
         self.latency_links: HolderProcess | None = None
         self.hosts_file = folder / "hosts"
+        self.hosts: dict[str, Namespace] = {}
+        self.cpus_of = _pinned_cpus(topology) if topology.pin_hosts else {}
+        token = f"horizont-{os.getpid()}-{next(_RUN_NUMBERS)}"
+        self.cpu_quotas = _create_cpu_quotas(self.names, token, topology.cpus_per_host)
+        cleanup_command = "".join(quota.cleanup_command for quota in self.cpu_quotas.values())
+        with ExitStack() as undo:
+            for quota in self.cpu_quotas.values():
+                undo.callback(quota.folder.rmdir)
+            self.switch = Namespace(cleanup_command)  # from now on, its end removes the quotas
+            undo.pop_all()
+            undo.callback(self.tear_down)
+            for name in self.names:
+                self.hosts[name] = Namespace()
+            undo.pop_all()
 
     def set_up(self) -> None:
         """Create the links and set names and addresses, or raise a `ClusterError`."""

@@ -24,6 +24,7 @@ def compare_and_print(
     accept: Sequence[str],
     request_s: float,
     memory_gib: float,
+    time: bool,
     out: Path | None,
 ) -> int:
     """Compare two models, print the report, and return the exit status."""
@@ -32,7 +33,7 @@ def compare_and_print(
     if not memory_gib > 0:
         raise UserError("--memory", memory_gib, "GiB above 0")
     limits = Limits(request_s, int(memory_gib * 2**30))
-    options = Options(python_a, python_b, args_a, args_b, pairs, tuple(accept), limits)
+    options = Options(python_a, python_b, args_a, args_b, pairs, tuple(accept), time, limits)
     report = diff(a, b, batch, options)
     print(report)
     if out is not None:

@@ -32,6 +32,7 @@ from horizont.modeldiff.report import Agreement, Report
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import better_pairing
+from horizont.modeldiff.timing import time_models
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
 
@@ -55,6 +56,8 @@ class Options:
         A file with the pairs of layers, which is written if it does not exist.
     accept
         Causes that do not count, by name.
+    time
+        Whether to time both models as well.
     """
 
     python_a: str = ""
@@ -63,6 +66,7 @@ class Options:
     args_b: str = ""
     pairs: Path | None = None
     accept: tuple[str, ...] = ()
+    time: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -98,6 +102,8 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
             for side in sides:
                 batch = side.batch if isinstance(side, DumpSide) else batch
             report = _compare(report, sides[0], sides[1], batch, options)
+            if options.time:
+                report = _timed(report, sides[0], sides[1], batch)
         except SideFailed as error:
             report = replace(report, unknown=str(error))
         peak = sum(each.process.peak_bytes for each in sides if isinstance(each, ModelSide))
@@ -109,6 +115,16 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
         seconds=time.monotonic() - start_s,
         peak_bytes=peak,
     )
+
+
+def _timed(report: Report, a: Side, b: Side, batch: Array) -> Report:
+    """Time both models, unless nothing is known about them."""
+    if report.unknown:
+        return replace(report, notes=(f"not timed: {report.unknown}", *report.notes))
+    try:
+        return replace(report, timing=time_models(a, b, batch))
+    except SideFailed as error:
+        return replace(report, notes=(f"not timed: {error}", *report.notes))
 
 
 def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
@@ -168,8 +184,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         report = replace(report, changed="B")
     comparison = Comparison(a, b, pairing)
     if len(pairing.only_a) + len(pairing.only_b) > MOST_ALONE * len(pairing.pairs):
-        first = next((each for each in comparison.evaluate() if each.exceeds), None)
-        return replace(report, first=first)
+        return replace(report, outputs=tuple(comparison.evaluate()))
     explained = _explained(report, comparison, batch)
     for _ in range(0 if is_chosen else MOST_EXCHANGES):
         repairs = repairs_of([cause.candidate for cause in explained.repairs])
@@ -238,7 +253,7 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     unexplained = tuple(by_key.values())[::-1]
     return replace(
         report,
-        first=next((each for each in plain if each.exceeds), None),
+        outputs=tuple(plain),
         repairs=found.causes,
         unexplained=unexplained,
         without_effect=tuple(c for c in found.without_effect if c.value_a != UNKNOWN),

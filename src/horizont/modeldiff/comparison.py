@@ -38,11 +38,12 @@ from horizont.modeldiff.repairs import (
     Glue,
     merged,
     result_candidate,
+    same_inputs,
     setting_candidates,
 )
 
 #: How many layers before an input may have computed it.
-_REACH = 4
+_REACH = 10
 
 #: How many recordings of side A are stored.
 _STORED = 4
@@ -198,14 +199,30 @@ class Comparison:
 
     def candidates(self, fed: Recording) -> list[Candidate]:
         """List what may have caused divergences: settings, and functions between layers."""
-        between: list[Candidate] = []
+        found: dict[str, Candidate] = {}
         diverging = {each.key for each in self.compare_fed(fed) if each.exceeds}
+        shared = same_inputs(
+            [pair for pair in self.pairs if f"input|{pair.a.name}" in diverging],
+            fed,
+            self.evaluation_b,
+        )
         for number, pair in enumerate(self.pairs):
-            if f"input|{pair.a.name}" in diverging:
-                glue = self._glue(pair, number, fed, "input")
-                rules = [each for rule in GLUE if (each := rule(glue))][:1]
-                # Where the pair itself is in doubt, another source is no function.
-                between += [each for each in rules if not (pair.is_tie and each.value_a == UNKNOWN)]
+            name = pair.a.name
+            if f"input|{name}" not in diverging:
+                continue
+            if (first := found.get(shared.get(name, ""))) is not None:
+                repairs = tuple(replace(each, layer=name) for each in first.repairs)
+                found[name] = replace(first, layers=(), repairs=repairs)
+                continue
+            glue = self._glue(pair, number, fed, "input")
+            candidate = next((each for rule in GLUE if (each := rule(glue))), None)
+            if candidate is not None and not candidate.what:
+                first = found.get(candidate.follows)
+                candidate = first and replace(first, layers=(), repairs=candidate.repairs)
+            # Where the pair itself is in doubt, another source is no function.
+            if candidate and not (pair.is_tie and candidate.value_a == UNKNOWN):
+                found[name] = candidate
+        between = list(found.values())
         if "result" in diverging and self.pairs:
             glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
             between += [each] if (each := result_candidate(glue)) else []
@@ -214,17 +231,21 @@ class Comparison:
 
     def _glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
         """Return what both sides compute before a layer, from the same outputs."""
-        outputs = {}
+        outputs, inputs, inputs_a = {}, {}, {}
         for before in reversed(self.pairs[max(number - _REACH, 0) : number]):
             name = f"output|{before.b.name}"
             if name in self.evaluation_b and f"output|{before.a.name}" in fed:
                 outputs[before.a.name] = self.evaluation_b[name]
+            name, own = f"input|{before.b.name}", f"input|{before.a.name}"
+            if name in self.evaluation_b and own in fed:
+                inputs[own], inputs_a[own] = self.evaluation_b[name], fed[own]
         if quantity == "result":
-            return Glue("", outputs, fed["result"], self.evaluation_b["result"])
+            both = fed["result"], self.evaluation_b["result"]
+            return Glue("", outputs, *both, inputs, inputs_a)
         one = fed[f"input|{pair.a.name}"]
         other = self.evaluation_b[f"input|{pair.b.name}"]
         one, other, _ = unpadded(pair, one, other)
-        return Glue(pair.a.name, outputs, one, other)
+        return Glue(pair.a.name, outputs, one, other, inputs, inputs_a)
 
     @cached_property
     def projection(self) -> Array:

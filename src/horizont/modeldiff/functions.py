@@ -10,8 +10,8 @@ precision: the functions whose name ends so. They differ from the others by 5e-9
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,24 +90,40 @@ RESULTS: dict[str, Function] = {
 }
 
 
+#: Ways to enlarge an image; of pixels by their centres, if not by their corners.
+RESIZED = ("nearest", "linear", "linear, corners aligned")
+
+
 def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -> Any:
     """Return a tensor as another model computes it, inside the model.
 
     Parameters
     ----------
     change
-        In this order: ``from``, the layer whose output it is computed from, by default the tensor
-        itself; ``function``, a name of `FUNCTIONS` or `RESULTS`; ``pool``, ``max`` or ``mean``,
-        over windows of a ``size``, 0 for all of an image; ``flatten``, whether channels are
-        ``first`` or ``last``; ``order``, a permutation of an ``axis``; ``scale`` and ``shift``.
+        In this order: ``from``, the tensor that it is computed from, by default itself; ``plus``,
+        another tensor, times ``factor``; ``function``, a name of `FUNCTIONS` or `RESULTS`;
+        ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
+        windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
+        after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
+        ``times larger``; ``flatten``, whether channels are ``first`` or ``last``; ``order``, a
+        permutation of an ``axis``; ``scale`` and ``shift``.
     live
-        Outputs of layers by name, as the model has them.
+        Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
+    every = {**RESULTS, **FUNCTIONS}
     value = live.get(change.get("from", ""), value)
+    if other := change.get("plus"):
+        value = value + change["factor"] * live[other]
     if name := change.get("function"):
-        value = {**RESULTS, **FUNCTIONS}[name](m, value)
+        value = every[name](m, value)
+    if other := change.get("times"):
+        value = value * every[change["gate"]](m, m.expand(live[other], value))
     if kind := change.get("pool"):
-        value = m.pool(value, kind, change["size"])
+        value = m.pool(value, kind, Windows.of(change))
+    if mode := change.get("resize"):
+        for axis in m.spatial(value):
+            matrix = resizing(mode, value.shape[axis], change["times larger"])
+            value = m.linear(value, matrix, axis)
     if layout := change.get("flatten"):
         value = m.flatten(value, layout)
     if order := change.get("order"):
@@ -115,102 +131,35 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     return value * change.get("scale", 1.0) + change.get("shift", 0.0)
 
 
-class NumPyNamespace:
-    """The operations for arrays of NumPy, which has no error function."""
+@dataclass(frozen=True)
+class Windows:
+    """The windows of pooling: zeros before and after each axis are counted in a mean or not."""
 
-    exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
-    minimum, abs, take = np.minimum, np.abs, np.take
-    erf = staticmethod(np.vectorize(math.erf, otypes=[np.float64]))
+    size: int
+    stride: int = 0
+    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
+    counted: bool = True
 
-    @staticmethod
-    def pool(x: Any, kind: str, size: int) -> Any:
-        """Reduce windows of an image, ``NCHW``, that do not overlap; all of it if size is 0."""
-        reduce = np.max if kind == "max" else np.mean
-        if not size:
-            return reduce(x, axis=tuple(range(2, x.ndim)))
-        height, width = (each // size for each in x.shape[2:])
-        cut = x[:, :, : height * size, : width * size]
-        windows = cut.reshape(*x.shape[:2], height, size, width, size)
-        return reduce(windows, axis=(3, 5))
-
-    @staticmethod
-    def flatten(x: Any, layout: str) -> Any:
-        """Flatten images, ``NCHW``, with channels first or last."""
-        return (np.moveaxis(x, 1, -1) if layout == "last" else x).reshape(len(x), -1)
-
-    @staticmethod
-    def softmax(x: Any) -> Any:
-        """Return the exponentials over the last axis, divided by their sum."""
-        powers = np.exp(x - x.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
-
-    @staticmethod
-    def log_softmax(x: Any) -> Any:
-        """Return the logarithm of `softmax`."""
-        return np.log(NumPyNamespace.softmax(x))
+    @classmethod
+    def of(cls, change: dict[str, Any]) -> Windows:
+        """Return the windows of a change."""
+        padding = change.get("padding", ((0, 0), (0, 0)))
+        stride, counted = change.get("stride", change["size"]), change.get("counted", True)
+        return cls(change["size"], stride, tuple(map(tuple, padding)), counted)
 
 
-def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, Any]]:
-    """List what may turn an output of a shape into an input of another one, see `repaired`."""
-    found: list[dict[str, Any]] = [{}] if shape == target else []
-    if len(shape) < 3:
-        return found
-    kinds = ("max", "mean")
-    if target == shape[:2]:
-        return found + [{"pool": kind, "size": 0} for kind in kinds]
-    if len(target) == 2 and target[1] == np.prod(shape[1:]):
-        found += [{"flatten": layout} for layout in ("first", "last")]
-    for size in (2, 3, 4) if len(shape) == 4 else ():
-        height, width = (each // size for each in shape[2:])
-        pooled = [{"pool": kind, "size": size} for kind in kinds]
-        if target == (*shape[:2], height, width):
-            found += pooled
-        elif len(target) == 2 and target[1] == shape[1] * height * width > 0:
-            layouts = ("first", "last") if height * width > 1 else ("first",)
-            found += [{**each, "flatten": layout} for each in pooled for layout in layouts]
-    return found
-
-
-#: How many elements show that a function is another one.
-_SAMPLE = 4096
-
-
-def _distance(x: Any, y: Any, change: dict[str, Any]) -> float:
-    """Return the largest difference between a changed array and another one."""
-    with np.errstate(all="ignore"):
-        return float(np.max(np.abs(repaired(NumPyNamespace, x, change, {}) - y)))
-
-
-def identify(
-    x: Any, y: Any, bound: float, functions: dict[str, Function] = FUNCTIONS
-) -> dict[str, Any] | None:
-    """Find the function, with what may follow it, that maps one array to another.
-
-    Parameters
-    ----------
-    bound
-        On the largest difference, relative to the largest element of the result.
-
-    Returns
-    -------
-    dict or None
-        A change for `repaired`, the closest one.
-    """
-    scale = max(float(np.max(np.abs(y), initial=0.0)), 1e-300)
-    found: list[tuple[float, int, dict[str, Any]]] = []
-    for chain in chains(x.shape, y.shape):
-        names = [*functions]
-        if not chain:  # a few elements exclude most functions
-            step = max(x.size // _SAMPLE, 1)
-            few_x, few_y = x.reshape(-1)[::step], y.reshape(-1)[::step]
-            names = [
-                name
-                for name in functions
-                if name in RESULTS or _distance(few_x, few_y, {"function": name}) <= bound * scale
-            ]
-        for name in names:
-            change = {"function": name, **chain}
-            distance = _distance(x, y, change)
-            if distance <= bound * scale:
-                found.append((distance, len(found), change))
-    return min(found)[2] if found else None
+def resizing(mode: str, size: int, factor: int) -> Any:
+    """Return the matrix by which the pixels of an axis become those of a larger one."""
+    pixels = np.arange(size * factor)
+    at = {
+        "nearest": pixels // factor,
+        "linear": (pixels + 0.5) / factor - 0.5,
+        "linear, corners aligned": pixels * ((size - 1) / max(size * factor - 1, 1)),
+    }
+    places = np.clip(at[mode], 0, size - 1)
+    left = np.floor(places).astype(int)
+    right = np.minimum(left + 1, size - 1)
+    matrix = np.zeros((size, size * factor))
+    np.add.at(matrix, (left, pixels), 1.0 - (places - left))
+    np.add.at(matrix, (right, pixels), places - left)
+    return matrix

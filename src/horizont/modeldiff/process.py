@@ -113,7 +113,9 @@ class SideProcess:
             return dict(answer)
         message = answer["message"]
         if answer["kind"] == "mistake":
-            raise UserError(f"side {self.spec.label}", self.spec.text, f"not this: {message}")
+            raise UserError(
+                f"side {self.spec.label}", self.spec.text, f"a callable that exists; {message}"
+            )
         if answer["kind"] == "missing":
             message = f"{self.spec.python} lacks what it imports: {message}"
             raise SideFailed(f"{self.name}: {message}")

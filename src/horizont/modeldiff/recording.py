@@ -16,8 +16,11 @@ from horizont.modeldiff.sides import SideSpec
 
 Array = NDArray[Any]
 
-#: The learning rate of the one update.
-UPDATE_RATE = 0.1
+#: The learning rate of the one update; some optimizers round it to single precision.
+UPDATE_RATE = 0.125
+
+#: The floating-point type in which models are timed.
+TIMED_DTYPE = "float32"
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,12 @@ class Side(Protocol):
     def run(self, request: Request) -> Recording:
         """Run it once."""
 
+    def time(self, part: str, seconds: float) -> float:
+        """Return the mean seconds of a part of the model as it is, measured for some time."""
+
+    def profile(self, part: str) -> dict[str, tuple[int, float]]:
+        """Return calls and seconds of each operator in a part, by its name."""
+
     def close(self) -> None:
         """Terminate what it started."""
 
@@ -165,6 +174,16 @@ class ModelSide:
             seed=request.seed,
         )  # fmt: skip
         return self._read("out.npz")
+
+    def time(self, part: str, seconds: float) -> float:
+        """Return the mean seconds of a part of the model as it is, measured for some time."""
+        answer = self.process.request("time", part=part, seconds=seconds, dtype=TIMED_DTYPE)
+        return float(answer["mean_s"])
+
+    def profile(self, part: str) -> dict[str, tuple[int, float]]:
+        """Return calls and seconds of each operator in a part, by its name."""
+        answer = self.process.request("profile", part=part, dtype=TIMED_DTYPE)
+        return {name: (int(one[0]), float(one[1])) for name, one in answer["operators"].items()}
 
     def close(self) -> None:
         """Terminate its process."""
@@ -231,6 +250,14 @@ class DumpSide:
             for key, value in self._arrays.items()
             if key.startswith(start)
         }
+
+    def time(self, part: str, seconds: float) -> float:
+        """Refuse: files take no time."""
+        raise SideFailed(f"side {self.name} is a recording, which cannot be timed")
+
+    def profile(self, part: str) -> dict[str, tuple[int, float]]:
+        """Refuse, likewise."""
+        raise SideFailed(f"side {self.name} is a recording, which cannot be profiled")
 
     def close(self) -> None:
         """Do nothing."""

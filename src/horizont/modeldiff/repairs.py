@@ -10,13 +10,15 @@ Differences of settings have a line in `SETTINGS`; those between layers a functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from horizont.modeldiff.distances import unpadded
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, SINGLE, identify
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, SINGLE
+from horizont.modeldiff.identification import identify, identify_pair
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 
@@ -41,6 +43,8 @@ class Candidate:
         Whether a framework defines it, and no model chose it.
     is_training_only
         Whether it has no effect in evaluation.
+    follows
+        The layer from whose input the difference comes; empty if it arises here.
 
     Without repairs, side A cannot be changed so.
     """
@@ -52,6 +56,7 @@ class Candidate:
     repairs: tuple[Repair, ...]
     of_framework: bool = False
     is_training_only: bool = False
+    follows: str = ""
 
     def __str__(self) -> str:
         first = self.layers[0] if self.layers else ""
@@ -104,8 +109,7 @@ def setting_candidates(pairs: Sequence[Pair], a: Recording, b: Recording) -> lis
     return [
         Candidate(
             _BY_KEY[key].what,
-            shown(found[0][1]),
-            shown(found[0][2]),
+            *both_shown(*found[0][1:]),
             tuple(pair.a.name for pair, _, _ in found),
             tuple(
                 Repair(
@@ -128,6 +132,13 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= 1e-12 * max(abs(one), abs(other))
     return bool(one == other)
+
+
+def both_shown(one: Any, other: Any) -> tuple[str, str]:
+    """Return two different values as different texts."""
+    if isinstance(one, float) and isinstance(other, float) and shown(one) == shown(other):
+        return f"{one:.9g}", f"{other:.9g}"
+    return shown(one), shown(other)
 
 
 def shown(value: Any) -> str:
@@ -180,12 +191,18 @@ class Glue:
     ----------
     outputs
         Outputs of the layers before, the last one first, by their names on side A.
+    inputs
+        Inputs of these layers on side B, as ``input|name``.
+    inputs_a
+        The same of side A.
     """
 
     layer: str
     outputs: dict[str, Array]
     a: Array
     b: Array
+    inputs: dict[str, Array] = field(default_factory=dict)
+    inputs_a: dict[str, Array] = field(default_factory=dict)
 
 
 GlueRule = Callable[[Glue], Candidate | None]
@@ -196,6 +213,10 @@ _PARTS = {
     "function": "activation",
     "pool": "pooling",
     "size": "size of pooling",
+    "stride": "stride of pooling",
+    "padding": "padding of pooling",
+    "counted": "zeros in the mean of pooling",
+    "resize": "interpolation",
     "flatten": "order of flattened features",
 }
 
@@ -210,8 +231,8 @@ def chain(glue: Glue) -> Candidate | None:
         parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
         what = " and ".join(_PARTS[key] for key in parts)
-        mine = ", ".join(str(own.get(key)) for key in parts) if own else UNKNOWN
-        value = ", ".join(str(theirs[key]) for key in parts)
+        mine = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
+        value = ", ".join(shown(theirs[key]) for key in parts)
         found = _candidate(glue, what, mine, value, {"from": name, **theirs})
         is_rounded = parts == ["function"] and mine.removesuffix(SINGLE) == value.removesuffix(
             SINGLE
@@ -267,7 +288,60 @@ def scaled_input(glue: Glue) -> Candidate | None:
     return _candidate(glue, "scale of an input", "x", f"{scale:.6g} x + {shift:.6g}", value)
 
 
-GLUE: tuple[GlueRule, ...] = (chain, flatten_order, channel_order, scaled_input)
+def combination(glue: Glue) -> Candidate | None:
+    """Find a function of two tensors: an activation after a sum, or a gate of channels.
+
+    One summand is often the input of an earlier layer, around which a model has a connection.
+    """
+    sources = {**glue.outputs, **glue.inputs}
+    for first, second in permutations(sources, 2):
+        x, y = sources[first], sources[second]
+        theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND)
+        if theirs is None:
+            continue
+        on_a = {**glue.outputs, **glue.inputs_a}
+        own = identify_pair(on_a[first], on_a[second], glue.a, IDENTITY_BOUND)
+        mine = own or {}
+        parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
+        named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
+        change: dict[str, Any] = {**theirs, **named, "from": first}
+        if not parts:  # the difference is one of a summand
+            arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
+            repairs = (Repair(glue.layer, "input", change),)
+            return Candidate("", "", "", (), repairs, follows=arises[0] if arises else "")
+        what = " and ".join(_JOINED[key] for key in parts)
+        value_a = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
+        value_b = ", ".join(shown(theirs[key]) for key in parts)
+        return _candidate(glue, what, value_a, value_b, change)
+    return None
+
+
+#: What is done with two tensors, and how a candidate calls it.
+_JOINED = {
+    "function": "activation after a sum or before a product",
+    "factor": "factor of a summand",
+    "gate": "function of a gate",
+}
+
+GLUE: tuple[GlueRule, ...] = (chain, flatten_order, channel_order, scaled_input, combination)
+
+
+def same_inputs(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, str]:
+    """Return layers of side A that have the same input as an earlier one, which branches share."""
+    found: dict[str, str] = {}
+    earlier: list[Pair] = []
+    for pair in pairs:
+        names = f"input|{pair.a.name}", f"input|{pair.b.name}"
+        if names[0] not in a or names[1] not in b:
+            continue
+        for other in earlier:
+            others = a[f"input|{other.a.name}"], b[f"input|{other.b.name}"]
+            if np.array_equal(others[0], a[names[0]]) and np.array_equal(others[1], b[names[1]]):
+                found[pair.a.name] = other.a.name
+                break
+        else:
+            earlier.append(pair)
+    return found
 
 
 def result_candidate(glue: Glue) -> Candidate | None:

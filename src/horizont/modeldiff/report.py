@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
+from math import log10, nan
 from typing import Any
+
+import pandas as pd
 
 from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.search import Cause
+from horizont.modeldiff.timing import Timing
+
+#: What a table calls the output of the whole model.
+RESULT = "result"
 
 #: Exit statuses of the command line.
 SAME, NOT_THE_SAME, UNKNOWN, WRONG_USE = 0, 1, 2, 3
 
 #: How many causes, and how many names of layers, are printed.
-_SHOWN = 8
+_SHOWN, _SHOWN_WITH_TIMES = 8, 3
 _NAMES = 3
 
 
@@ -50,8 +58,8 @@ class Report:
 
     Attributes
     ----------
-    first
-        The first output that diverges, without repairs.
+    outputs
+        The distances of all outputs, without repairs.
     repairs
         Causes with their repairs, in the order of what they explain.
     unexplained
@@ -62,6 +70,8 @@ class Report:
         Causes that do not count, by `Candidate.what`.
     unknown
         Why there is no verdict, in a sentence; empty if there is one.
+    timing
+        Times of both models as they are; None if they were not asked for.
     """
 
     a: str
@@ -72,7 +82,7 @@ class Report:
     ties: int = 0
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
-    first: Difference | None = None
+    outputs: tuple[Difference, ...] = ()
     repairs: tuple[Cause, ...] = ()
     unexplained: tuple[Difference, ...] = ()
     without_effect: tuple[Candidate, ...] = ()
@@ -81,8 +91,14 @@ class Report:
     changed: str = "A"
     unknown: str = ""
     notes: tuple[str, ...] = ()
+    timing: Timing | None = None
     seconds: float = 0.0
     peak_bytes: int = field(default=0)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first output that diverges, without repairs; None if all agree."""
+        return next((each for each in self.outputs if each.exceeds), None)
 
     @property
     def causes(self) -> list[Cause]:
@@ -96,6 +112,11 @@ class Report:
             return UNKNOWN
         is_same = not (self.causes or self.unexplained or self.only_a or self.only_b)
         return SAME if is_same else NOT_THE_SAME
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the times of both models can be compared: all differences are explained."""
+        return not (self.unknown or self.unexplained or self.only_a or self.only_b)
 
     @property
     def verdict(self) -> str:
@@ -136,11 +157,8 @@ class Report:
             )
         elif self.agreements:
             found.append("as they are, no output diverges in evaluation")
-        if self.repairs:
-            found.append(f"what repairs {self.changed}, and the first tensor that it repairs:")
-        found += [_cause(n, each) for n, each in enumerate(self.repairs[:_SHOWN], 1)]
-        if len(self.repairs) > _SHOWN:
-            found.append(f"  and {len(self.repairs) - _SHOWN} more")
+        shown, noted = (_SHOWN, 2) if self.timing is None else (_SHOWN_WITH_TIMES, 1)
+        found += self._cause_lines(shown)
         if self.agreements:
             with_all = "with all repairs, " if self.repairs else ""
             found += [f"{with_all}{each}" for each in self.agreements]
@@ -149,18 +167,74 @@ class Report:
         if self.without_effect:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
-        found += self.notes[:2]
+        found += self.notes[:noted]
         found.append(f"verdict: {self.verdict}")
+        if self.timing is not None:
+            found += self.timing.lines()
+            if not self.is_comparable:
+                found.append(
+                    "  these times are not comparable: the models compute different things"
+                )
         if self.seconds:
             found.append(f"{self.seconds:.0f} s, {self.peak_bytes / 2**30:.2g} GiB of memory")
+        return found
+
+    def _cause_lines(self, shown: int) -> list[str]:
+        if not self.repairs:
+            return []
+        head = f"what repairs {self.changed}, and the first tensor that it repairs:"
+        found = [head, *(_cause(n, each) for n, each in enumerate(self.repairs[:shown], 1))]
+        if len(self.repairs) > shown:
+            found.append(f"  and {len(self.repairs) - shown} more")
         return found
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def table(self) -> pd.DataFrame:
+        """List the outputs of the layers in the order of execution, and the result.
+
+        With ``distance`` as both models are, ``repaired`` with all repairs, and the ``bound``.
+        """
+        evaluation = self.agreements[0].differences if self.agreements else ()
+        repaired = {each.key: each for each in evaluation}
+        rows = [
+            {
+                "layer": each.layer or RESULT,
+                "distance": each.distance,
+                "repaired": repaired[each.key].distance if each.key in repaired else nan,
+                "bound": each.bound,
+            }
+            for each in self.outputs
+        ]
+        return pd.DataFrame(rows, columns=["layer", "distance", "repaired", "bound"])
+
+    def _repr_html_(self) -> str:
+        """Show the lines and, coloured by the ratio of distance and bound, the table."""
+        table = self.table()
+
+        def colours(column: pd.Series) -> list[str]:
+            return [
+                _colour(value / bound) for value, bound in zip(column, table.bound, strict=True)
+            ]
+
+        styled = table.style.hide(axis="index").format(precision=2, na_rep="–")
+        styled = styled.format("{:.2g}", subset=["distance", "repaired", "bound"], na_rep="–")
+        styled = styled.apply(colours, subset=["distance", "repaired"])
+        return f"<pre>{escape(str(self))}</pre>{styled.to_html()}"
+
     def to_json(self) -> dict[str, Any]:
         """Return everything as values of JSON."""
-        return {**asdict(self), "status": self.status, "verdict": self.verdict}
+        first = asdict(self.first) if self.first else None
+        return {**asdict(self), "first": first, "status": self.status, "verdict": self.verdict}
+
+
+def _colour(ratio: float) -> str:
+    """Return the style of a distance: the more beyond its bound, the darker; none below it."""
+    if not ratio > 1.0:
+        return ""
+    opacity = min(0.15 + 0.06 * log10(ratio), 0.6)
+    return f"background-color: rgba(213, 94, 0, {opacity:.2f})"
 
 
 def _count(number: int, noun: str) -> str:

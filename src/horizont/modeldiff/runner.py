@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from types import ModuleType
@@ -22,6 +23,13 @@ import numpy as np
 
 #: The package whose modules are the files beside a recorder.
 RECORDERS = "_recorders"
+
+
+#: How often a part is executed at least, to warm it up and to time it.
+FEWEST = 3
+
+#: The learning rate of timed steps, with which weights remain what they are.
+TIMED_RATE = 1e-9
 
 
 class Mistake(Exception):
@@ -41,10 +49,11 @@ def load_file(path: str) -> ModuleType:
 
 
 def load_recorder(path: str) -> ModuleType:
-    """Import a recorder, which may import other files of its folder, and nothing else there."""
+    """Import a recorder, which may import other files of its folder, and of those beside it."""
     folder, name = os.path.split(os.path.abspath(path))
     package = ModuleType(RECORDERS)
-    package.__path__ = [folder]
+    beside = (each.path for each in os.scandir(os.path.dirname(folder)) if each.is_dir())
+    package.__path__ = [folder, *sorted(beside)]
     sys.modules[RECORDERS] = package
     return importlib.import_module(f"{RECORDERS}.{os.path.splitext(name)[0]}")
 
@@ -78,6 +87,7 @@ class Runner:
         self.folder = folder
         self.recorders: dict[str, Any] = {}
         self.target: tuple[Any, dict[str, Any]] = (None, {})
+        self.warm: set[tuple[str, str]] = set()
 
     def arrays(self, name: str) -> dict[str, Any]:
         """Read the tensors of a file; none if it has no name."""
@@ -112,6 +122,30 @@ class Runner:
         )
         np.savez(os.path.join(self.folder, request["out"]), **recorded)
         return {}
+
+    def time(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Measure the mean time of a part of the model as it is, without hooks."""
+        execute = self._part(request)
+        execute()  # the other side has used the caches since
+        count, start_s = 0, time.perf_counter()
+        while count < FEWEST or time.perf_counter() - start_s < request["seconds"]:
+            execute()
+            count += 1
+        return {"mean_s": (time.perf_counter() - start_s) / count, "count": count}
+
+    def profile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Profile a part of the model: calls and seconds of each operator, by its name."""
+        return {"operators": self.module.operators(self._part(request))}
+
+    def _part(self, request: dict[str, Any]) -> Callable[[], object]:
+        """Return a part, ready and warm: ``evaluation``, ``forward`` or ``step``."""
+        recorder, name = self.recorders[request["dtype"]], request["part"]
+        execute: Callable[[], object] = recorder.part(name, TIMED_RATE)
+        if (request["dtype"], name) not in self.warm:
+            for _ in range(FEWEST):
+                execute()
+            self.warm.add((request["dtype"], name))
+        return execute
 
 
 def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:

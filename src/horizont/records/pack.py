@@ -1,8 +1,8 @@
 """A pack: the records of an experiment in a few Parquet files, small enough for git.
 
-Layout, format 1::
+Layout, format 2::
 
-    manifest.json    the format, the machine, what the records were compared under, and size and
+    manifest.json    the format, the machines, what the records were compared under, and size and
                      SHA-256 of each other file
     params.yaml      the settings of the study
     runs.parquet     a row per run: the JSON files, the event log and, if it failed, the ends of
@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,12 +34,9 @@ from horizont.records.pack_tables import TABLES, thin_samples, write_packed, wri
 from horizont.records.record import FORMAT as RECORD_FORMAT
 from horizont.records.record import Record
 
-FORMAT = 1
+FORMAT = 2
 
 MANIFEST, RUNS, PARAMS = "manifest.json", "runs.parquet", "params.yaml"
-
-#: Characters of the end of a process's log.
-LOG_TAIL = 4000
 
 #: Files of a record -> the columns of the table of runs that have their content.
 FILE_COLUMNS = {
@@ -64,8 +63,8 @@ class Manifest(ConfigModel):
     ----------
     version
         Of Horizont, which wrote the pack.
-    machine
-        On which all runs were executed; empty if no record says so.
+    machines
+        On which the runs of each workload were executed; empty if no record says so.
     datasets
         The descriptions of the data sets, by name.
     certificates
@@ -76,7 +75,7 @@ class Manifest(ConfigModel):
     format: int
     experiment: str
     version: str
-    machine: str
+    machines: dict[str, str]
     runs: int
     files: dict[str, FileFacts]
     datasets: dict[str, dict[str, Any]]
@@ -96,13 +95,30 @@ class PackContext:
 def write_pack(folder: Path, records: Sequence[Record], context: PackContext) -> Manifest:
     """Write the records of an experiment as a pack, in place of an earlier one.
 
-    Samples of all blocks but the first are thinned. Raises `UserError` if the records are from
-    several machines, or the folder cannot be written.
+    Samples of all blocks but the first are thinned. Raises `UserError` if the records of a workload
+    are from several machines, or the folder cannot be written.
     """
-    machine = _common_machine(records)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (MANIFEST, *TABLES):
-        (folder / name).unlink(missing_ok=True)
+    workloads = dict.fromkeys(record.run.workload_name for record in records)
+    machines = {name: _common_machine(name, records) for name in workloads}
+    # The records may be those of the earlier pack, so that is replaced at the end.
+    complete, folder = folder, folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        folder.mkdir(parents=True)
+        manifest = _write_files(folder, records, machines, context)
+        shutil.rmtree(complete, ignore_errors=True)
+        os.replace(folder, complete)
+    except OSError as error:
+        allowed = "a writable folder with free space"
+        raise UserError(str(complete), error.strerror, allowed) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return manifest
+
+
+def _write_files(
+    folder: Path, records: Sequence[Record], machines: Mapping[str, str], context: PackContext
+) -> Manifest:
+    """Write all files of a pack to an empty folder."""
     columns: dict[str, dict[str, list[str]]] = {run_name(record): {} for record in records}
     for name in TABLES:
         tables = {run_name(r): _table(r, name) for r in records if r.has_file(name)}
@@ -118,7 +134,7 @@ def write_pack(folder: Path, records: Sequence[Record], context: PackContext) ->
         format=FORMAT,
         experiment=records[0].run.experiment,
         version=context.version,
-        machine=machine,
+        machines=dict(machines),
         runs=len(records),
         files={name: file_facts((folder / name).read_bytes()) for name in packed},
         datasets=context.datasets,
@@ -133,14 +149,14 @@ def run_name(record: Record) -> str:
     return f"{record.run.workload_name}/{record.folder.name}"
 
 
-def _common_machine(records: Sequence[Record]) -> str:
-    """Return the machine of all records; refuse several."""
-    provenances = [record.environment.get("provenance", {}) for record in records]
-    machines = sorted({facts["machine"] for facts in provenances if "machine" in facts})
+def _common_machine(workload: str, records: Sequence[Record]) -> str:
+    """Return the machine of all records of a workload; refuse several."""
+    found = {record.machine for record in records if record.run.workload_name == workload}
+    machines = sorted(found - {""})
     if len(machines) > 1:
-        experiment = records[0].run.experiment
+        where = f"{records[0].run.experiment} on {workload}"
         allowed = "runs of one machine; measure the others again on it"
-        raise UserError(f"machines of {experiment}", " and ".join(machines), allowed)
+        raise UserError(f"machines of {where}", " and ".join(machines), allowed)
     return machines[0] if machines else ""
 
 
@@ -172,7 +188,7 @@ def _row(record: Record, columns: dict[str, list[str]]) -> dict[str, Any]:
         "sampler_report": (
             record.read_json("samples.json") if record.has_file("samples.json") else None
         ),
-        "logs": None if record.ok else _log_ends(record),
+        "logs": None if record.ok else record.log_ends(),
         "columns": columns,
     }
     return {
@@ -186,14 +202,6 @@ def _row(record: Record, columns: dict[str, list[str]]) -> dict[str, Any]:
             name: None if value is None else json.dumps(value, sort_keys=True)
             for name, value in contents.items()
         },
-    }
-
-
-def _log_ends(record: Record) -> dict[str, str]:
-    """Read the end of the log of each process, by the name of the file."""
-    return {
-        path.name: path.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
-        for path in sorted(record.path("logs").glob("*.log"))
     }
 
 

@@ -114,6 +114,10 @@ class PackedRecord(Record):
         """Read the event log; empty if there is none."""
         return [json.loads(line) for line in (self.row["events"] or "").splitlines()]
 
+    def log_ends(self) -> dict[str, str]:
+        """Read the end of the log of each process of a failed run, by the name of the file."""
+        return dict(json.loads(self.row["logs"] or "{}"))
+
     def read_json(self, name: str) -> Any:
         """Read a JSON file."""
         content = self._content(name)
@@ -138,7 +142,7 @@ class PackedRecord(Record):
                 _write_text(folder / name, text)
         for name in self._columns:
             write_table(folder / name, self.read_table(name))
-        for name, text in json.loads(self.row["logs"] or "{}").items():
+        for name, text in self.log_ends().items():
             _write_text(folder / "logs" / name, text)
 
     def _content(self, name: str) -> str | None:

@@ -25,6 +25,9 @@ from horizont.records.results import FaultReport, RunResult
 
 FORMAT = 2
 
+#: Characters of the end of a log.
+LOG_TAIL = 4000
+
 
 class RecordWriter:
     """An incomplete record in the folder of the complete ones, which is created if it is missing.
@@ -131,6 +134,11 @@ class Record:
         return self.has_file("operators.parquet")
 
     @property
+    def machine(self) -> str:
+        """The type of the machine that executed the run; empty if it was not recorded."""
+        return str(self.environment.get("provenance", {}).get("machine", ""))
+
+    @property
     def location(self) -> str:
         """Where a page refers the reader to: the folder of records in a study."""
         return f"records/{self.run.experiment}/{self.run.workload_name}"
@@ -156,6 +164,13 @@ class Record:
     def events(self) -> list[dict[str, Any]]:
         """Read the event log; empty if there is none."""
         return read_events(self.path("events.jsonl"))
+
+    def log_ends(self) -> dict[str, str]:
+        """Read the end of the log of each process, by the name of the file."""
+        return {
+            path.name: path.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+            for path in sorted(self.path("logs").glob("*.log"))
+        }
 
     def steps(self) -> pa.Table:
         """Read the steps, a row per step and worker."""

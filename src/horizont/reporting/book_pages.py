@@ -17,6 +17,9 @@ from horizont.reporting.output import FIGURE_MIME, STACK_MIME, STACK_SEPARATOR, 
 #: The stem of the file that becomes the front page.
 FRONT_STEM = "overview"
 
+#: How the titles of chapters begin that report packed records.
+REFERENCE = "Reference: "
+
 #: Cells with these tags set parameters, or are not for readers.
 _HIDDEN_TAGS = frozenset({"parameters", "injected-parameters", "remove-cell"})
 
@@ -135,7 +138,12 @@ def _readable_cells(
     if not declared:
         return "", shown
     title, facts = declared["title"], declared["facts"]
-    rest = re.sub(r"\A# .*\n?", "", shown[0]["source"]).strip()
+    own = re.match(r"# (.*)\n?", shown[0]["source"])
+    rest = shown[0]["source"][own.end() if own else 0 :].strip()
+    # In the chapter of an experiment, a view is called by its name and not by the experiment's.
+    experiment = f"{heading.removeprefix(REFERENCE)}, "
+    if own and title.startswith(experiment):
+        title = f"{own[1]}, {title.removeprefix(experiment)}"
     line = f"*{capitalise(facts)}.*\n\n" if facts else ""
     shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
     return title, shown

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
+
+import pandas as pd
 
 from horizont.config.experiment import Experiment
 from horizont.config.study import Study
@@ -153,9 +156,24 @@ def _format_range(values: Sequence[int]) -> str:
     return " to ".join(f"{value:,}" for value in sorted({min(values), max(values)}))
 
 
-@table("machine", title="The machine")
-def machine_table(environment: Mapping[str, Any]) -> TableOutput:
-    """Build the table of the machine and the versions that `describe_environment` found."""
+@table("machine", title="The machines")
+def machine_table(environments: Mapping[str, Mapping[str, Any]]) -> TableOutput:
+    """Build the table of the machines and of the versions that `describe_environment` found.
+
+    The environments are by the runs that were executed in them.
+    """
+    facts = [{"runs": runs, **_machine_facts(one)} for runs, one in environments.items()]
+    if len(facts) == 1:
+        return key_value_table({name: value for name, value in facts[0].items() if name != "runs"})
+    names = list(dict.fromkeys(chain.from_iterable(facts)))
+    columns = {
+        f"machine {number}": [str(values.get(name) or "–") for name in names]
+        for number, values in enumerate(facts, start=1)
+    }
+    return TableOutput(pd.DataFrame({"": names, **columns}), frozenset({"", *columns}))
+
+
+def _machine_facts(environment: Mapping[str, Any]) -> dict[str, object]:
     cpu = environment["cpu"]
     cores = [f"{cpu['physical_cores'] or '?'} cores", f"{cpu['logical_cores']} threads"]
     cores += [f"{len(cpu['affinity'])} usable"] if cpu.get("affinity") else []
@@ -172,7 +190,7 @@ def machine_table(environment: Mapping[str, Any]) -> TableOutput:
         "Python": environment["python"],
     }
     versions = {name: version for name, version in environment["packages"].items() if version}
-    return key_value_table(values | versions)
+    return values | versions
 
 
 @table("dataset", title="The data set")

@@ -7,6 +7,7 @@ from pathlib import Path
 from horizont.config.study import Study, read_study
 from horizont.errors import UserError
 from horizont.reporting.book import PDF_NAME, build_book, external_resources
+from horizont.reporting.book_pages import REFERENCE
 from horizont.workflow.crate import write_crate
 from horizont.workflow.paths import Paths
 from horizont.workflow.reference import open_pack, packed_experiments
@@ -83,7 +84,7 @@ def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
         experiment = study.experiment(name)
         pages += [
             (
-                f"Reference: {study.experiment_title(name)}",
+                f"{REFERENCE}{study.experiment_title(name)}",
                 paths.page(name, workload, view, reference=True),
             )
             for workload in experiment.workloads
@@ -92,7 +93,7 @@ def _reference_pages(paths: Paths) -> list[tuple[str, Path]]:
     if not pages:
         return []
     executed = paths.executed_notebooks
-    first = ("Reference: equivalence", executed / "certificates.ipynb")
+    first = (f"{REFERENCE}equivalence", executed / "certificates.ipynb")
     return [first, *pages, ("Your run", executed / "your-run.ipynb")]
 
 

@@ -82,12 +82,13 @@ def _pack(name: str, paths: Paths) -> Iterator[Entity]:
     """Yield the pack of an experiment, its files, and the action that made it."""
     pack = Pack(paths.pack(name))
     folder = f"{paths.pack(name).relative_to(paths.reports)}/"
+    machines = sorted({*pack.manifest.machines.values()} - {""})
     starts_s = [record.start_time_s for record in pack.records()]
     yield _entity(
         folder,
         "Dataset",
         name=f"Records of the experiment {name}",
-        description=f"{pack.manifest.runs} runs on {pack.manifest.machine or 'a machine'}",
+        description=f"{pack.manifest.runs} runs on {' and '.join(machines) or 'a machine'}",
         hasPart=[_reference(f"{folder}{file}") for file in _PACK_FILES],
     )
     for file, media_type in _PACK_FILES.items():

@@ -8,10 +8,13 @@ import shutil
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from horizont.analysis.reproduction import Results
+from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
 from horizont.equivalence.certificate import EquivalenceCertificate, parse_certificate
@@ -29,31 +32,28 @@ VERIFIED = "verified"
 def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> str:
     """Pack the records of an experiment's planned runs, and describe the pack in a line.
 
-    Of several records of a run, the newest is packed, whatever code it was measured with. Refuses
-    an experiment with a planned run without a record, and records from several machines. By default
-    all workloads of the experiment are packed.
+    Of several records of a run, the newest is packed, whatever code it was measured with. By
+    default all workloads are packed; of those that are not named, the ones that the pack already
+    has remain in it. Refuses a planned run without a record, and a workload with records from
+    several machines.
     """
     study = read_study(paths.params)
     planned = study.experiment(name).workloads
     for workload in workloads:
         if workload not in planned:
             raise UserError("workload", workload, planned)
-    workloads = [workload for workload in planned if workload in workloads or not workloads]
-    records = [
-        record for workload in workloads for record in _newest_records(study, name, workload, paths)
-    ]
-    datasets = {study.workload(workload).dataset for workload in workloads}
+    measured = _measured_part(study, name, workloads or planned, paths)
+    remaining = _remaining_part(study, name, measured, paths)
+    by_workload = remaining.records | measured.records
+    records = [record for workload in planned for record in by_workload.get(workload, ())]
     context = PackContext(
         params=paths.params.read_text(encoding="utf-8"),
         version=version("horizont"),
-        datasets={
-            dataset: read_description(paths.prepared(dataset)).model_dump(mode="json")
-            for dataset in sorted(datasets)
-        },
-        certificates={workload: certificate_status(workload, paths) for workload in workloads},
+        datasets=remaining.datasets | measured.datasets,
+        certificates=remaining.certificates | measured.certificates,
     )
     manifest = write_pack(paths.pack(name), records, context)
-    for workload in workloads:
+    for workload in measured.records:
         certificate, packed = paths.certificate(workload), paths.reference_certificate(workload)
         if certificate.exists():
             packed.parent.mkdir(exist_ok=True)
@@ -62,6 +62,58 @@ def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> s
     runs = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     size_mib = sum(facts.bytes for facts in manifest.files.values()) / 2**20
     return f"{paths.pack(name)}: {manifest.runs} runs ({runs}), {size_mib:.2f} MiB"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a pack: records and certificates by workload, and data sets by name."""
+
+    records: dict[str, Sequence[Record]] = field(default_factory=dict)
+    datasets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    certificates: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def _measured_part(study: Study, name: str, workloads: Sequence[str], paths: Paths) -> _Part:
+    """Open the records of the study."""
+    return _Part(
+        {workload: _newest_records(study, name, workload, paths) for workload in workloads},
+        {
+            dataset: read_description(paths.prepared(dataset)).model_dump(mode="json")
+            for dataset in sorted({study.workload(workload).dataset for workload in workloads})
+        },
+        {workload: certificate_status(workload, paths) for workload in workloads},
+    )
+
+
+def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _Part:
+    """Open what remains of the earlier pack: the planned workloads that are not measured.
+
+    Raises `UserError` if it is of other settings or data: one pack has one description of both.
+    """
+    planned = study.experiment(name).workloads
+    if name not in packed_experiments(paths) or set(planned) <= set(measured.records):
+        return _Part()
+    manifest = (pack := Pack(paths.pack(name))).manifest
+    workloads = [
+        workload
+        for workload in planned
+        if workload in manifest.certificates and workload not in measured.records
+    ]
+    for workload in workloads:
+        dataset = study.workload(workload).dataset
+        runs = [run.model_dump_json() for run in _planned_runs(study, name, workload)]
+        packed = [record.run.model_dump_json() for record in pack.records(workload)]
+        described = manifest.datasets[dataset]
+        if runs != packed or measured.datasets.get(dataset, described) != described:
+            value = f"with other {'settings' if runs != packed else 'data'} than now"
+            allowed = f"unchanged; or pack it again, too: `horizont pack {name}`"
+            raise UserError(f"{workload} in {paths.pack(name)}", value, allowed)
+    datasets = {study.workload(workload).dataset for workload in workloads}
+    return _Part(
+        {workload: pack.records(workload) for workload in workloads},
+        {dataset: manifest.datasets[dataset] for dataset in datasets},
+        {workload: manifest.certificates[workload] for workload in workloads},
+    )
 
 
 def reference_certificates(paths: Paths | None = None) -> list[EquivalenceCertificate]:
@@ -89,13 +141,17 @@ def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) 
         identity = record.run.model_dump_json()
         if identity not in found or found[identity].start_time_s < record.start_time_s:
             found[identity] = record
-    planned = [with_local_fallback(run) for run in study.runs(experiment, workload)]
+    planned = _planned_runs(study, experiment, workload)
     records = [found.get(run.model_dump_json()) for run in planned]
     if missing := records.count(None):
         value = f"{missing} of {len(planned)} runs on {workload} have none"
         allowed = f"all of them; run `horizont run {experiment} {workload}` first"
         raise UserError(f"records of {experiment}", value, allowed)
     return [record for record in records if record is not None]
+
+
+def _planned_runs(study: Study, experiment: str, workload: str) -> list[Run]:
+    return [with_local_fallback(run) for run in study.runs(experiment, workload)]
 
 
 def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
@@ -131,7 +187,7 @@ def open_pack(name: str, paths: Paths) -> tuple[Pack, Study]:
 
 def packed_experiments(paths: Paths) -> list[str]:
     """List the experiments that have a pack."""
-    return sorted(path.parent.name for path in paths.reference.glob(f"*/{MANIFEST}"))
+    return sorted(path.parent.name for path in paths.reference.glob(f"[!.]*/{MANIFEST}"))
 
 
 def open_reference(paths: Paths) -> Results:

@@ -30,14 +30,14 @@ class ReportedStudy:
     ----------
     sources
         ``real`` or ``synthetic``, by data set.
-    environment
-        The machine and the versions, as of `horizont.monitoring.environment.describe_environment`.
+    environments
+        The machines and the versions, as of `describe_environment`, by the runs executed there.
     """
 
     study: Study
     results: Results
     sources: Mapping[str, str]
-    environment: Mapping[str, Any]
+    environments: Mapping[str, Mapping[str, Any]]
     is_reference: bool
 
     @property
@@ -88,7 +88,8 @@ def open_own_study(paths: Paths | None = None) -> ReportedStudy:
         for name in study.datasets
         if paths.prepared(name).exists()
     }
-    return ReportedStudy(study, own_results(paths), sources, describe_environment(), False)
+    environments = {"all": describe_environment()}
+    return ReportedStudy(study, own_results(paths), sources, environments, False)
 
 
 def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> ReportedStudy:
@@ -108,16 +109,35 @@ def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> Report
         for pack, _ in packs.values()
         for name, description in pack.manifest.datasets.items()
     }
-    # The machine of the first record, and the versions of all.
-    environments = [record.environment for record in results.records]
-    packages = {
-        name: version
-        for environment in environments
-        for name, version in environment["packages"].items()
-        if version
-    }
-    environment = {**environments[0], "packages": packages}
-    return ReportedStudy(_merged_study(studies), results, sources, environment, True)
+    study = _merged_study(studies)
+    return ReportedStudy(study, results, sources, _environments(study, results.records), True)
+
+
+def _environments(study: Study, records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """Return each machine and the versions of all runs on it, by the titles of the experiments.
+
+    A workload stands beside an experiment that was executed on several machines.
+    """
+    machines: dict[str, set[str]] = {}
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        machines.setdefault(record.run.experiment, set()).add(record.machine)
+        groups.setdefault(record.machine, []).append(record)
+    environments = {}
+    for group in groups.values():
+        titles = dict.fromkeys(
+            study.experiment_title(experiment)
+            + (f" ({workload})" if len(machines[experiment]) > 1 else "")
+            for experiment, workload in by_workload(group)
+        )
+        packages = {
+            name: version
+            for record in group
+            for name, version in record.environment["packages"].items()
+            if version
+        }
+        environments["; ".join(titles)] = {**group[0].environment, "packages": packages}
+    return environments
 
 
 def _merged_study(studies: Mapping[str, Study]) -> Study:

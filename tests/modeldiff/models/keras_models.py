@@ -26,13 +26,13 @@ def images(activation: str = "relu", scale: bool = True) -> Any:
     )
 
 
-def gates() -> Any:
+def gates(dense: bool = True) -> Any:
     """Return the network `Gates` of the models of PyTorch."""
     return keras.Sequential(
         [
-            keras.Input((6, 5)),
+            keras.Input((None, 5)),
             layers.LSTM(4, return_sequences=True),
             layers.GRU(6),
-            layers.Dense(3),
+            *([layers.Dense(3)] if dense else []),
         ]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
@@ -89,11 +90,11 @@ class Branches(nn.Module):
 class Gates(nn.Module):
     """Two kinds of recurrent layers, and a dense one for the last step."""
 
-    def __init__(self) -> None:
+    def __init__(self, dense: bool = True) -> None:
         super().__init__()
         self.lstm = nn.LSTM(5, 4, batch_first=True)
         self.gru = nn.GRU(4, 6, batch_first=True)
-        self.head = nn.Linear(6, 3)
+        self.head = nn.Linear(6, 3) if dense else nn.Identity()
 
     def forward(self, x: Any) -> Any:
         return self.head(self.gru(self.lstm(x)[0])[0][:, -1])
@@ -109,6 +110,53 @@ class Random(nn.Module):
     def forward(self, x: Any) -> Any:
         x = self.dense(x)
         return x + torch.randn_like(x) if self.training else x
+
+
+class Blocks(nn.Module):
+    """Pooling, a connection around a layer, a gate of channels, and a larger image."""
+
+    def __init__(
+        self,
+        pool: str = "max",
+        counted: bool = True,
+        activation: str = "relu",
+        factor: float = 1.0,
+        gate: str = "sigmoid",
+        corners: bool = False,
+    ) -> None:
+        super().__init__()
+        self.stem, self.conv1, self.conv2, self.conv3 = (
+            nn.Conv2d(channels, 6, 3, padding=1) for channels in (3, 6, 6, 6)
+        )
+        self.norm1, self.norm2 = nn.BatchNorm2d(6), nn.BatchNorm2d(6)
+        self.gate, self.project, self.dense = nn.Linear(6, 6), nn.Conv2d(6, 6, 1), nn.Linear(6, 5)
+        self.conv4 = nn.Conv2d(6, 6, 3)
+        self.given = (pool, counted, activation, factor, gate, corners)
+
+    def forward(self, x: Any) -> Any:
+        pool, counted, activation, factor, gate, corners = self.given
+        x = torch.relu(self.stem(x))
+        x = F.max_pool2d(x, 3, 2, 1) if pool == "max" else F.avg_pool2d(x, 3, 2, 1, False, counted)
+        for convolution, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
+            x = getattr(F, activation)(x + factor * norm(convolution(x)))
+        x = self.conv3(x)
+        x = x * getattr(F, gate)(self.gate(x.mean((2, 3))))[:, :, None, None]
+        x = self.project(x)
+        x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=corners)
+        return self.dense(self.conv4(x).amax((2, 3)))
+
+
+class Slow(nn.Module):
+    """A network that waits, and raises numbers to a power between its layers."""
+
+    def __init__(self, power: int = 5) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.power = power
+
+    def forward(self, x: Any) -> Any:
+        time.sleep(0.02)
+        return self.last(self.first(x) ** self.power)
 
 
 def plain() -> nn.Module:

@@ -51,8 +51,7 @@ def contrast(evidence: Evidence, check: rules.Contrast, workload: str) -> list[F
             )
             for start, end in evidence.paired_points(check, (check.start, check.end), workload)
         ]
-        if check.under is not None:
-            workload = workload or check.end.workload
+        workload = workload or check.end.workload
     build = partial(finding, check, subject, workload)
     estimates = (evidence.measure(check, comparison) for comparison in comparisons)
     found = (build(measured=measured) for measured in estimates if measured is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import NamedTuple
@@ -26,19 +27,21 @@ from horizont.statistics.intervals import Estimate, interval_at_level, paired_ra
 _REASON_STARTS = ("the processes compete", "all runs were disturbed", "not ", "no runs without")
 
 
+#: System, setting, and whether the factor is in the numerator.
+Factor = tuple[Side, Setting, bool]
+
+
 class Comparison(NamedTuple):
     """A ratio of products of a quantity, or the quantity itself.
 
     Attributes
     ----------
-    factors
-        System, setting, and whether the factor is in the numerator.
     scale
         A factor of the numerator.
     """
 
     conditions: str
-    factors: Sequence[tuple[Side, Setting, bool]]
+    factors: Sequence[Factor]
     scale: float = 1.0
 
 
@@ -130,10 +133,19 @@ class Evidence:
         return ranked[min(ranked)] if ranked else {}
 
     def measure(self, check: Check, comparison: Comparison) -> Measured | None:
-        """Estimate a comparison over the blocks that have all of its factors; None without one."""
+        """Estimate a comparison over the blocks that have all of its factors; None without one.
+
+        In a block the speeds of the machines must cancel out.
+        """
         factors = comparison.factors
         columns = [self.by_block(check.quantity, side, setting) for side, setting, _ in factors]
         blocks = sorted(set.intersection(*(set(column) for column in columns)))
+        if not is_learning(check.quantity) and len(factors) > 1:
+            blocks = [
+                block
+                for block in blocks
+                if _is_balanced([column[block][0].machine for column in columns], factors)
+            ]
         if not blocks:
             return None
         values = np.array([[column[block][1] for column in columns] for block in blocks])
@@ -223,6 +235,14 @@ class Evidence:
                 if early != late == moved:
                     pairs.append((early, late))
         return pairs
+
+
+def _is_balanced(machines: Sequence[str], factors: Sequence[Factor]) -> bool:
+    """Whether each machine is above the line as often as below it."""
+    above, below = Counter[str](), Counter[str]()
+    for machine, (_, _, in_numerator) in zip(machines, factors, strict=True):
+        (above if in_numerator else below)[machine] += 1
+    return above == below
 
 
 def _at_count(found: set[Setting], name: str, count: int | str) -> set[Setting]:

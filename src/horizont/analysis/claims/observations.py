@@ -117,6 +117,8 @@ class Observation:
         Why its times, or what it learned, cannot be compared; empty if they can.
     seed
         Of initial weights and batches.
+    machine
+        The type of the machine; empty if it was not recorded.
     record
         None for the prediction of a model.
     """
@@ -130,6 +132,7 @@ class Observation:
     not_timed: str = ""
     not_learned: str = ""
     seed: int = 0
+    machine: str = ""
     record: Record | None = None
 
 
@@ -152,6 +155,7 @@ def observe(record: Record, certificates: Mapping[str, CertificateStatus]) -> Ob
         not_timed,
         not_learned,
         run.seed,
+        record.machine,
         record,
     )
 

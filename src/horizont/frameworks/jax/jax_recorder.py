@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 import platform
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -34,15 +36,36 @@ class Namespace:
     softmax, log_softmax = jax.nn.softmax, jax.nn.log_softmax
 
     @staticmethod
-    def pool(x: Any, kind: str, size: int) -> Any:
-        """Reduce windows of an image that do not overlap; all of it if size is 0."""
-        reduce = jnp.max if kind == "max" else jnp.mean
-        if not size:
-            return reduce(x, axis=tuple(range(1, x.ndim - 1)))
-        count, height, width, channels = x.shape
-        cut = x[:, : height // size * size, : width // size * size]
-        windows = cut.reshape(count, height // size, size, width // size, size, channels)
-        return reduce(windows, axis=(2, 4))
+    def pool(x: Any, kind: str, windows: Any) -> Any:
+        """Reduce windows of an image."""
+        if not windows.size:
+            reduce = jnp.max if kind == "max" else jnp.mean
+            return reduce(x, axis=tuple(Namespace.spatial(x)))
+
+        def reduced(image: Any, start: float, operation: Any) -> Any:
+            sizes, strides = ((1, each, each, 1) for each in (windows.size, windows.stride))
+            around = ((0, 0), *windows.padding, (0, 0))
+            return jax.lax.reduce_window(image, start, operation, sizes, strides, around)
+
+        if kind == "max":
+            return reduced(x, -jnp.inf, jax.lax.max)
+        counts = windows.size**2 if windows.counted else reduced(jnp.ones_like(x), 0.0, jax.lax.add)
+        return reduced(x, 0.0, jax.lax.add) / counts
+
+    @staticmethod
+    def expand(gate: Any, x: Any) -> Any:
+        """Return a number for each channel with the axes of an image."""
+        return gate.reshape(len(gate), *(1 for _ in Namespace.spatial(x)), -1)
+
+    @staticmethod
+    def spatial(x: Any) -> range:
+        """Return the axes of space."""
+        return range(1, x.ndim - 1)
+
+    @staticmethod
+    def linear(x: Any, matrix: Any, axis: int) -> Any:
+        """Multiply an axis by a matrix."""
+        return jnp.moveaxis(jnp.moveaxis(x, axis, -1) @ jnp.asarray(matrix, x.dtype), -1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:
@@ -58,6 +81,25 @@ class Namespace:
 def versions() -> dict[str, str]:
     """Return the versions that the results depend on."""
     return {"python": platform.python_version(), "jax": jax.__version__}
+
+
+def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """Return calls and seconds of each kind of instruction of the compiled program."""
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    found: dict[str, tuple[int, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, profiler_options=options):
+            execute()
+        for path in Path(folder).rglob("*.xplane.pb"):
+            planes = jax.profiler.ProfileData.from_file(str(path)).planes
+            for event in (each for plane in planes for line in plane.lines for each in line.events):
+                name = dict(event.stats).get("hlo_op")
+                if name is not None:
+                    kind = str(name).partition(".")[0]
+                    calls, total_s = found.get(kind, (0, 0.0))
+                    found[kind] = (calls + 1, total_s + event.duration_ns / 1e9)
+    return found
 
 
 def _moved(value: Any, axes: tuple[int, ...] | None) -> Any:
@@ -82,6 +124,7 @@ class Recorder:
         functions: Any,
     ) -> None:
         self.dtype, self.functions = dtype, functions
+        self.parts: dict[str, Any] = {}
         made = build(**arguments)
         if not (isinstance(made, tuple) and len(made) == 2 and all(map(callable, made))):
             raise TypeError("the callable has to return two functions, init and apply")
@@ -186,6 +229,33 @@ class Recorder:
             recorded["result"] = jnp.moveaxis(recorded["result"], -1, 1)
         return {key: np.asarray(value) for key, value in recorded.items()}
 
+    def part(self, name: str, rate: float) -> Callable[[], object]:
+        """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
+
+        It is compiled. The loss is the mean of the squared result; the update is one of SGD.
+        """
+        if name not in self.parts:
+
+            def loss(parameters: Any, batch: Any) -> Any:
+                return jnp.square(self.apply(parameters, batch)).mean()
+
+            def step(parameters: Any, batch: Any) -> Any:
+                gradients = jax.grad(loss, allow_int=True)(parameters, batch)
+
+                def updated(value: Any, gradient: Any) -> Any:
+                    is_trained = jnp.issubdtype(value.dtype, jnp.floating)
+                    return value - rate * gradient if is_trained else value
+
+                return jax.tree.map(updated, parameters, gradients)
+
+            parts = {"evaluation": self.apply, "forward": loss, "step": step}
+            jax.config.update("jax_disable_most_optimizations", False)
+            lowered = jax.jit(parts[name]).lower(self.parameters, self.batch)
+            self.parts[name] = lowered.compile()
+            jax.config.update("jax_disable_most_optimizations", True)
+        program = self.parts[name]
+        return lambda: jax.block_until_ready(program(self.parameters, self.batch))
+
     def _evaluate(
         self,
         leaves: list[Any],
@@ -259,6 +329,7 @@ class Recorder:
         other = feed.get(f"input|{entry.name}")
         if other is not None and other.shape == canonical.shape:
             value = _back(self._cast(other), entry.input_axes)
+        live[f"input|{entry.name}"] = value
         operands[entry.lhs] = value
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Undo = Callable[[], object]
@@ -26,13 +27,39 @@ class Namespace:
     maximum, minimum, softmax, log_softmax = ops.maximum, ops.minimum, ops.softmax, ops.log_softmax
 
     @staticmethod
-    def pool(x: Any, kind: str, size: int) -> Any:
-        """Reduce windows of an image that do not overlap; all of it if size is 0."""
-        is_last = keras.config.image_data_format() == "channels_last"
-        if not size:
-            axes = list(range(1, x.ndim - 1) if is_last else range(2, x.ndim))
+    def pool(x: Any, kind: str, windows: Any) -> Any:
+        """Reduce windows of an image."""
+        axes = list(Namespace.spatial(x))
+        if not windows.size:
             return (ops.max if kind == "max" else ops.mean)(x, axis=axes)
-        return (ops.max_pool if kind == "max" else ops.average_pool)(x, size, size)
+        around = [(0, 0)] * x.ndim
+        around[axes[0] : axes[-1] + 1] = windows.padding
+        reach = (windows.size, windows.stride)
+        if kind == "max":
+            return ops.max_pool(ops.pad(x, around, constant_values=-np.inf), *reach)
+        mean = ops.average_pool(ops.pad(x, around), *reach)
+        if windows.counted:
+            return mean
+        return mean / ops.average_pool(ops.pad(ops.ones_like(x), around), *reach)
+
+    @staticmethod
+    def expand(gate: Any, x: Any) -> Any:
+        """Return a number for each channel with the axes of an image."""
+        ones = [1] * x.ndim
+        ones[0], ones[-1 if Namespace.spatial(x)[0] == 1 else 1] = x.shape[0], -1
+        return ops.reshape(gate, ones)
+
+    @staticmethod
+    def spatial(x: Any) -> range:
+        """Return the axes of space."""
+        is_last = keras.config.image_data_format() == "channels_last"
+        return range(1, x.ndim - 1) if is_last else range(2, x.ndim)
+
+    @staticmethod
+    def linear(x: Any, matrix: Any, axis: int) -> Any:
+        """Multiply an axis by a matrix."""
+        moved = ops.matmul(ops.moveaxis(x, axis, -1), ops.convert_to_tensor(matrix, x.dtype))
+        return ops.moveaxis(moved, -1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:

@@ -1,26 +1,35 @@
-"""The recorder of Keras on TensorFlow: builds a model, and records layers, gradients, one update.
+"""The recorder of Keras: builds a model, and records its layers, gradients and one update.
 
-It imports nothing of Horizont, and runs wherever Keras does.
+It imports nothing of Horizont, and runs wherever Keras does. The backend is the one that
+``KERAS_BACKEND`` names, or else the one that is installed; what is not the same in all of them is
+in ``keras_<backend>.py`` in the folder of its framework.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import inspect
 import os
 import platform
 from collections.abc import Callable
 from typing import Any
 
-os.environ["KERAS_BACKEND"] = "tensorflow"
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault(
+    "KERAS_BACKEND", "tensorflow" if importlib.util.find_spec("tensorflow") else "torch"
+)
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from . import keras_changes as changes
 from .keras_layers import Entry, entries_of
+
+if keras.backend.backend() not in ("tensorflow", "torch"):
+    raise ImportError(f"Keras on {keras.backend.backend()} cannot be recorded")
+backend = importlib.import_module(f".keras_{keras.backend.backend()}", __package__)
 
 Arrays = dict[str, Any]
 
@@ -30,14 +39,29 @@ def versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "keras": keras.__version__,
-        "tensorflow": tf.__version__,
+        **backend.versions(),
     }
 
 
 def first_tensor(value: Any) -> Any:
     """Return the first floating-point tensor in what a layer or model returned."""
-    flat = tf.nest.flatten(value)
-    return next((each for each in flat if tf.is_tensor(each) and each.dtype.is_floating), None)
+    return next(filter(is_float_tensor, keras.tree.flatten(value)), None)
+
+
+def is_float_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of floating-point numbers."""
+    return ops.is_tensor(value) and "float" in keras.backend.standardize_dtype(value.dtype)
+
+
+def to_array(tensor: Any) -> Any:
+    """Copy a tensor: an operation in place may overwrite it later."""
+    return np.array(ops.convert_to_numpy(tensor))
+
+
+def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """Return calls and seconds of each operator that the backend executed."""
+    found: dict[str, tuple[int, float]] = backend.operators(execute)
+    return found
 
 
 def channels_first(value: Any) -> Any:
@@ -62,6 +86,8 @@ class Recorder:
         functions: Any,
     ) -> None:
         self.dtype, self.functions = dtype, functions
+        self.parts: dict[str, Any] = {}
+        self._tape: Any = None
         self._set_type()
         keras.backend.clear_session()  # so that the names of layers are those of the first model
         keras.utils.set_random_seed(0)
@@ -85,7 +111,8 @@ class Recorder:
     def _own_layout(self, batch: Any) -> Any:
         """Return a batch with the layout and type of the model."""
         value = channels_last(batch) if self.is_image else batch
-        return tf.constant(value, self.dtype if np.issubdtype(value.dtype, np.floating) else None)
+        is_float = np.issubdtype(value.dtype, np.floating)
+        return ops.convert_to_tensor(value, self.dtype if is_float else None)
 
     def _call(self, batch: Any, training: bool) -> Any:
         return self.model(batch, training=training)
@@ -100,7 +127,7 @@ class Recorder:
                 def wrap(call: Any, name: str = entry.name) -> Any:
                     def recorded(*args: Any, **kwargs: Any) -> Any:
                         order.setdefault(name, len(order))
-                        if args and tf.is_tensor(args[0]):
+                        if args and ops.is_tensor(args[0]):
                             self.shapes.setdefault(name, tuple(args[0].shape))
                         return call(*args, **kwargs)
 
@@ -153,6 +180,7 @@ class Recorder:
         recorded: Arrays = {}
         self._feed = feed
         self._live: dict[str, Any] = {}
+        self._inputs: dict[str, Any] = {}
         batch = self._own_layout(weights["batch"]) if "batch" in weights else self.batch
         with contextlib.ExitStack() as stack:
             for undo in changes.no_dropout(self.model):
@@ -166,28 +194,34 @@ class Recorder:
             for entry in self.entries:
                 if not entry.is_container:
                     self._hook(entry, inputs.get(entry.name), recorded, stack)
-            with tf.GradientTape() as tape:
+            with backend.Tape() as self._tape:
                 result = first_tensor(self._call(batch, training))
                 for repair in repairs:
                     if repair["key"] == "result":
                         result = self.functions.repaired(
-                            changes.Namespace, result, repair["value"], self._live
+                            changes.Namespace, result, repair["value"], self._sources
                         )
                 is_image = self.is_image and len(result.shape) > 3
-                recorded["result"] = (channels_first if is_image else np.array)(result.numpy())
+                canonical = channels_first if is_image else np.array
+                recorded["result"] = canonical(to_array(result))
                 if projection is not None:
                     value = channels_last(projection) if is_image else projection
-                    loss = tf.reduce_sum(result * tf.constant(value, result.dtype))
-                    loss = loss / tf.cast(tf.shape(result)[0], result.dtype)
+                    loss = ops.sum(result * ops.convert_to_tensor(value, self.dtype))
+                    loss = loss / result.shape[0]
             if projection is not None:
-                recorded["loss"] = loss.numpy()
-                self._train(tape, loss, rate, recorded)
+                recorded["loss"] = to_array(loss)
+                self._train(loss, rate, recorded)
             for entry in self.entries if training else ():
                 for role, value in entry.read().items():
                     recorded[f"after|{entry.name}|{role}"] = value
         return recorded
 
-    def _train(self, tape: Any, loss: Any, rate: float, recorded: Arrays) -> None:
+    @property
+    def _sources(self) -> dict[str, Any]:
+        """Outputs of layers by name, and inputs as ``input|name``."""
+        return {**self._live, **self._inputs}
+
+    def _train(self, loss: Any, rate: float, recorded: Arrays) -> None:
         """Compute gradients, and one update with the optimizer of Keras."""
         owned = [
             (entry, role, variable)
@@ -195,23 +229,52 @@ class Recorder:
             for role, variable in entry.variables.items()
             if variable.trainable
         ]
-        outputs = list(self._live.items())
-        gradients = tape.gradient(
-            loss, [[v.value for _, _, v in owned], [tensor for _, tensor in outputs]]
-        )
+        gradients, norms = self._tape.gradients(loss, [variable for _, _, variable in owned])
         pairs = []
-        for (entry, role, variable), found in zip(owned, gradients[0], strict=False):
-            if found is None:
+        for (entry, role, variable), gradient in zip(owned, gradients, strict=True):
+            if gradient is None:
                 continue
-            gradient = tf.convert_to_tensor(found)  # that of an embedding is sparse
             pairs.append((gradient, variable))
-            for name, value in entry.canonical(role, gradient.numpy()).items():
+            for name, value in entry.canonical(role, to_array(gradient)).items():
                 recorded[f"gradient|{entry.name}|{name}"] = value
-        for (name, _), gradient in zip(outputs, gradients[1], strict=False):
-            if gradient is not None:
-                recorded[f"outer|{name}"] = tf.norm(tf.convert_to_tensor(gradient)).numpy()
+        for name, value in norms.items():
+            recorded[f"outer|{name}"] = to_array(value)
         if pairs:
-            keras.optimizers.SGD(learning_rate=rate).apply(*map(list, zip(*pairs, strict=False)))
+            keras.optimizers.SGD(learning_rate=rate).apply(*map(list, zip(*pairs, strict=True)))
+
+    def part(self, name: str, rate: float) -> Callable[[], object]:
+        """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
+
+        It is executed as in `fit`. The loss is the mean of the squared result; the update is one
+        of SGD.
+        """
+        self._set_type()
+        if name not in self.parts:
+            self.parts[name] = backend.compiled(self._python_part(name, rate))
+        execute = self.parts[name]
+        return lambda: ops.convert_to_numpy(execute(self.batch))
+
+    def _python_part(self, name: str, rate: float) -> Callable[[Any], Any]:
+        variables = self.model.trainable_variables
+        optimizer = keras.optimizers.SGD(rate)
+        optimizer.build(variables)
+
+        def forward(batch: Any) -> Any:
+            return ops.mean(ops.square(first_tensor(self._call(batch, True))))
+
+        def step(batch: Any) -> Any:
+            with backend.Tape() as tape:
+                loss = forward(batch)
+            if variables:
+                gradients, _ = tape.gradients(loss, variables)
+                optimizer.apply(gradients, variables)
+            return loss
+
+        def evaluate(batch: Any) -> Any:
+            return first_tensor(self._call(batch, False))
+
+        parts = {"evaluation": backend.evaluating(evaluate), "forward": forward, "step": step}
+        return parts[name]
 
     def _hook(self, entry: Entry, repair: Any, recorded: Arrays, stack: Any) -> None:
         """Record input and output of a layer, repair its input, and feed other ones.
@@ -225,7 +288,9 @@ class Recorder:
             if (other := self._feed.get(key)) is not None:
                 other = own(other)
                 if other.shape == tuple(value.shape):
-                    return tf.constant(other, value.dtype)
+                    return ops.convert_to_tensor(
+                        other, keras.backend.standardize_dtype(value.dtype)
+                    )
             return value
 
         def note(output: Any) -> Any:
@@ -233,22 +298,24 @@ class Recorder:
             tensor = first_tensor(output)
             if tensor is None or key in recorded:
                 return output
-            recorded[key] = canonical(tensor.numpy())
+            recorded[key] = canonical(to_array(tensor))
             other = fed(key, tensor)
+            self._tape.watch(entry.name, other)
             self._live[entry.name] = other
-            return other if tf.is_tensor(output) else output
+            return other if ops.is_tensor(output) else output
 
         def wrap(call: Any) -> Any:
             def hooked(*args: Any, **kwargs: Any) -> Any:
                 key = f"input|{entry.name}"
-                if args and tf.is_tensor(args[0]) and key not in recorded:
+                if args and ops.is_tensor(args[0]) and key not in recorded:
                     value = args[0]
                     if repair is not None:
                         value = self.functions.repaired(
-                            changes.Namespace, value, _own_axis(repair, entry), self._live
+                            changes.Namespace, value, _own_axis(repair, entry), self._sources
                         )
-                    recorded[key] = canonical(value.numpy())
-                    args = (fed(key, value), *args[1:])
+                    recorded[key] = canonical(to_array(value))
+                    self._inputs[key] = fed(key, value)
+                    args = (self._inputs[key], *args[1:])
                 return note(call(*args, **kwargs))
 
             return hooked

@@ -46,11 +46,35 @@ class Namespace:
         return torch.log_softmax(x, -1)
 
     @staticmethod
-    def pool(x: Any, kind: str, size: int) -> Any:
-        """Reduce windows of an image that do not overlap; all of it if size is 0."""
-        if not size:
+    def pool(x: Any, kind: str, windows: Any) -> Any:
+        """Reduce windows of an image."""
+        if not windows.size:
             return x.flatten(2).max(2).values if kind == "max" else x.flatten(2).mean(2)
-        return (F.max_pool2d if kind == "max" else F.avg_pool2d)(x, size)
+        around = [size for pair in reversed(windows.padding) for size in pair]
+        reach = (windows.size, windows.stride)
+        if kind == "max":
+            return F.max_pool2d(F.pad(x, around, value=-torch.inf), *reach)
+        mean = F.avg_pool2d(F.pad(x, around), *reach)
+        return (
+            mean
+            if windows.counted
+            else mean / F.avg_pool2d(F.pad(torch.ones_like(x), around), *reach)
+        )
+
+    @staticmethod
+    def expand(gate: Any, x: Any) -> Any:
+        """Return a number for each channel with the axes of an image."""
+        return gate.reshape(*gate.shape[:2], *(1 for _ in x.shape[2:]))
+
+    @staticmethod
+    def spatial(x: Any) -> range:
+        """Return the axes of space."""
+        return range(2, x.ndim)
+
+    @staticmethod
+    def linear(x: Any, matrix: Any, axis: int) -> Any:
+        """Multiply an axis by a matrix."""
+        return (x.movedim(axis, -1) @ torch.as_tensor(matrix).to(x.dtype)).movedim(-1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:

@@ -26,6 +26,18 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "torch": torch.__version__}
 
 
+def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """Return calls and seconds of each operator, without those that an operator called."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        execute()
+    found: dict[str, tuple[int, float]] = {}
+    for event in profiler.events() or ():
+        if event.name.startswith("aten::"):
+            calls, total_s = found.get(event.name, (0, 0.0))
+            found[event.name] = (calls + 1, total_s + event.self_cpu_time_total / 1e6)
+    return found
+
+
 def first_tensor(value: Any) -> Any | None:
     """Return the first floating-point tensor in what a layer or model returned."""
     if isinstance(value, torch.Tensor):
@@ -170,6 +182,33 @@ class Recorder:
         parameters = [each for each in self.model.parameters() if each.requires_grad]
         torch.optim.SGD(parameters, lr=rate).step()
 
+    def part(self, name: str, rate: float) -> Callable[[], object]:
+        """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
+
+        The loss is the mean of the squared result; the update is one of SGD.
+        """
+        self.model.train(name != "evaluation")
+        parameters = [each for each in self.model.parameters() if each.requires_grad]
+        optimizer = torch.optim.SGD(parameters, lr=rate) if parameters else None
+
+        def evaluate() -> None:
+            with torch.inference_mode():
+                self.model(self.batch)
+
+        def forward() -> Any:
+            result = first_tensor(self.model(self.batch))
+            assert result is not None
+            return result.square().mean()
+
+        def step() -> None:
+            if optimizer is not None:
+                optimizer.zero_grad()
+            forward().backward()
+            if optimizer is not None:
+                optimizer.step()
+
+        return {"evaluation": evaluate, "forward": forward, "step": step}[name]
+
     def _hook_input(
         self, entry: Entry, repair: dict[str, Any] | None, recorded: Arrays, stack: Any
     ) -> None:
@@ -188,6 +227,7 @@ class Recorder:
             fed = self._feed.get(key)
             if fed is not None and fed.shape == tuple(value.shape):
                 value = torch.as_tensor(fed).to(value.dtype)
+            self._live[key] = value
             return (value, *inputs[1:])
 
         if entry.has_input and not entry.is_container:

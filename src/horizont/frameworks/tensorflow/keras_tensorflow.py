@@ -1,0 +1,86 @@
+"""What the recorder of Keras needs of TensorFlow as its backend: gradients, graphs, a profile."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+
+#: Characters that the names of nodes and their types do not have.
+_OTHER_EVENTS = {" ", ":"}
+
+
+def versions() -> dict[str, str]:
+    """Return the version of the backend."""
+    return {"tensorflow": tf.__version__}
+
+
+class Tape:
+    """The operations of one forward pass."""
+
+    def __init__(self) -> None:
+        self._tape = tf.GradientTape()
+        self._outputs: dict[str, Any] = {}
+
+    def __enter__(self) -> Tape:
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._tape.__exit__(*error)
+
+    def watch(self, name: str, tensor: Any) -> None:
+        """Remember a tensor, the gradient with respect to which is of interest."""
+        self._outputs[name] = tensor
+
+    def gradients(self, loss: Any, variables: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the gradients, None where there is none, and norms of those of tensors."""
+        found, outer = self._tape.gradient(
+            loss, [[each.value for each in variables], list(self._outputs.values())]
+        )
+        # That of an embedding is sparse.
+        found = [None if each is None else tf.convert_to_tensor(each) for each in found]
+        norms = {
+            name: tf.norm(tf.convert_to_tensor(each))
+            for name, each in zip(self._outputs, outer, strict=True)
+            if each is not None
+        }
+        return found, norms
+
+
+def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function as the backend executes it in `fit` and `predict`: as a graph."""
+    return tf.function(function)
+
+
+def evaluating(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that records no operations for gradients: a graph does not anyway."""
+    return function
+
+
+def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """Return calls and seconds of each type of node that the graph executed."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        execute()
+        tf.profiler.experimental.stop()
+        space = xplane_pb2.XSpace()
+        for path in Path(folder).rglob("*.xplane.pb"):
+            space.ParseFromString(path.read_bytes())
+    found: dict[str, tuple[int, float]] = {}
+    for plane in space.planes:
+        names = {key: value.name for key, value in plane.event_metadata.items()}
+        for event in (each for line in plane.lines for each in line.events):
+            node, _, kind = names[event.metadata_id].rpartition(":")
+            if node and kind and plane.name == "/host:CPU" and not _OTHER_EVENTS & {*node, *kind}:
+                calls, total_s = found.get(kind, (0, 0.0))
+                found[kind] = (calls + 1, total_s + event.duration_ps / 1e12)
+    return found

@@ -1,0 +1,256 @@
+"""Which function turned one recorded array into another one: its name, and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from horizont.modeldiff.functions import FUNCTIONS, RESIZED, RESULTS, Function, Windows, repaired
+
+#: How many elements show that a function is another one.
+_SAMPLE, _FEW, _FEW_CHANNELS = 4096, 64, 4
+
+#: Functions that map a number to one between 0 and 1, or not at all.
+GATES = ("none", "sigmoid", "hard sigmoid, slope 1/6", "hard sigmoid, slope 1/5", "tanh")
+
+#: A factor of a summand is 1 within rounding.
+_FACTOR_BOUND = 1e-9
+
+#: Between 0 and this, ReLU and ReLU6 return what they get.
+_SATURATED = 6.0
+
+
+class NumPyNamespace:
+    """The operations for arrays of NumPy."""
+
+    exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
+    minimum, abs, take, erf = np.minimum, np.abs, np.take, scipy.special.erf
+
+    @staticmethod
+    def pool(x: Any, kind: str, windows: Windows) -> Any:
+        """Reduce windows of an image, ``NCHW``."""
+        reduce = np.max if kind == "max" else np.mean
+        size, stride = windows.size, windows.stride
+        if not size:
+            return reduce(x, axis=tuple(range(2, x.ndim)))
+
+        def reduced(image: Any, outside: float) -> Any:
+            around = [(0, 0), (0, 0), *windows.padding]
+            padded = np.pad(image, around, constant_values=outside)
+            views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))
+            return reduce(views[:, :, ::stride, ::stride], axis=(4, 5))
+
+        if kind == "max":
+            return reduced(x, -np.inf)
+        return reduced(x, 0.0) / (1.0 if windows.counted else reduced(np.ones_like(x), 0.0))
+
+    @staticmethod
+    def expand(gate: Any, x: Any) -> Any:
+        """Return a number for each channel with the axes of an image, ``NCHW``."""
+        return gate.reshape(*gate.shape[:2], *(1 for _ in x.shape[2:]))
+
+    @staticmethod
+    def spatial(x: Any) -> range:
+        """Return the axes of space."""
+        return range(2, x.ndim)
+
+    @staticmethod
+    def linear(x: Any, matrix: Any, axis: int) -> Any:
+        """Multiply an axis by a matrix."""
+        return np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
+
+    @staticmethod
+    def flatten(x: Any, layout: str) -> Any:
+        """Flatten images, ``NCHW``, with channels first or last."""
+        return (np.moveaxis(x, 1, -1) if layout == "last" else x).reshape(len(x), -1)
+
+    @staticmethod
+    def softmax(x: Any) -> Any:
+        """Return the exponentials over the last axis, divided by their sum."""
+        powers = np.exp(x - x.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    @staticmethod
+    def log_softmax(x: Any) -> Any:
+        """Return the logarithm of `softmax`."""
+        return np.log(NumPyNamespace.softmax(x))
+
+
+class Elements(NumPyNamespace):
+    """The operations for elements of arrays, which need no expansion."""
+
+    @staticmethod
+    def expand(gate: Any, x: Any) -> Any:
+        """Return the gate itself."""
+        del x
+        return gate
+
+
+def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, Any]]:
+    """List what may turn an output of a shape into an input of another one, see `repaired`."""
+    found: list[dict[str, Any]] = [{}] if shape == target else []
+    if len(shape) < 3:
+        return found
+    if target == shape[:2]:
+        return found + [{"pool": kind, "size": 0} for kind in ("max", "mean")]
+    if len(target) == 2 and target[1] == np.prod(shape[1:]):
+        found += [{"flatten": layout} for layout in ("first", "last")]
+    if len(shape) != 4:
+        return found
+    if len(target) == 4 and target[:2] == shape[:2]:
+        found += _pools(shape[2:], target[2:])
+        larger = target[2] // shape[2]
+        if larger > 1 and target[2:] == (shape[2] * larger, shape[3] * larger):
+            found += [{"resize": mode, "times larger": larger} for mode in RESIZED]
+    for size in (2, 3, 4) if len(target) == 2 else ():
+        height, width = (each // size for each in shape[2:])
+        if target[1] == shape[1] * height * width > 0:
+            layouts = ("first", "last") if height * width > 1 else ("first",)
+            pools = _pools(shape[2:], (height, width), (size,))
+            found += [{**each, "flatten": layout} for each in pools for layout in layouts]
+    return found
+
+
+def _pools(
+    shape: tuple[int, ...], target: tuple[int, ...], sizes: tuple[int, ...] = (2, 3, 4, 5)
+) -> list[dict[str, Any]]:
+    """List the windows that turn an image of a size into one of another size."""
+    found = []
+    for size in sizes:
+        for stride in range(1, size + 1):
+            # How many pixels the windows reach beyond the image; those that do not fit are left.
+            beyond = [(n - 1) * stride + size - m for m, n in zip(shape, target, strict=True)]
+            if any(not -stride < each < 2 * size for each in beyond):
+                continue
+            missing = [max(each, 0) for each in beyond]
+            # All of it after the image, or half of it, the odd pixel after or before the image.
+            for before in ([0, 0], [n // 2 for n in missing], [n - n // 2 for n in missing]):
+                padding = [[b, n - b] for b, n in zip(before, missing, strict=True)]
+                windows = {"size": size, "stride": stride, "padding": padding}
+                means = (True, False) if any(missing) else (True,)
+                found.append({"pool": "max", **windows, "counted": True})
+                found += [{"pool": "mean", **windows, "counted": each} for each in means]
+    return [each for n, each in enumerate(found) if each not in found[:n]]
+
+
+def _distance(x: Any, y: Any, change: dict[str, Any]) -> float:
+    """Return the largest difference between a changed array and another one."""
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(repaired(NumPyNamespace, x, change, {}) - y)))
+
+
+def identify(
+    x: Any, y: Any, bound: float, functions: dict[str, Function] = FUNCTIONS
+) -> dict[str, Any] | None:
+    """Find the function, with what may follow it, that maps one array to another.
+
+    Parameters
+    ----------
+    bound
+        On the largest difference, relative to the largest element of the result.
+
+    Returns
+    -------
+    dict or None
+        A change for `repaired`, the closest one.
+    """
+    limit = bound * largest(y)
+    found: list[tuple[float, int, dict[str, Any]]] = []
+    part, plain_part = _channels(x, y), _elements(x, y)
+    applied = {} if part[0] is x else {name: _applied(part[0], name) for name in functions}
+    for chain in chains(x.shape, y.shape):
+        for name in functions:
+            change = {"function": name, **chain}
+            if not chain and name not in RESULTS:
+                far = _distance(*plain_part, change) > limit
+            else:
+                far = bool(applied) and _distance(applied[name], part[1], chain) > limit
+            if not far and (distance := _distance(x, y, change)) <= limit:
+                found.append((distance, len(found), change))
+        if found and not chain:
+            break
+    return min(found)[2] if found else None
+
+
+def largest(y: Any) -> float:
+    """Return the largest magnitude in an array."""
+    return max(float(np.max(np.abs(y), initial=0.0)), 1e-300)
+
+
+def _elements(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return a few elements of two arrays, which exclude most functions."""
+    if x.shape != y.shape:
+        return x, y
+    step = max(x.size // _SAMPLE, 1)
+    return x.reshape(-1)[::step], y.reshape(-1)[::step]
+
+
+def _channels(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two channels of two images, which exclude most windows."""
+    return (x[:1, :2], y[:1, :2]) if x.ndim == y.ndim == 4 else (x, y)
+
+
+def _applied(x: Any, name: str) -> Any:
+    with np.errstate(all="ignore"):
+        return {**RESULTS, **FUNCTIONS}[name](NumPyNamespace, x)
+
+
+def identify_pair(x: Any, y: Any, z: Any, bound: float) -> dict[str, Any] | None:
+    """Find the function that maps a sum of two arrays, or a product with a gate, to a third one.
+
+    The gate, ``y``, has one number for each channel. The third array may be a mean over the axes
+    of space.
+
+    Returns
+    -------
+    dict or None
+        A change for `repaired` without the names of the arrays: ``plus`` or ``times`` is ``y``.
+    """
+    is_gate = x.ndim > 2 and y.shape != x.shape and y.size == np.prod(x.shape[:2])
+    is_mean = x.ndim > 2 and z.shape == x.shape[:2]
+    if not (is_gate or y.shape == x.shape) or not (is_mean or z.shape == x.shape):
+        return None
+    arrays = (x, np.broadcast_to(NumPyNamespace.expand(y, x), x.shape) if is_gate else y, z)
+    # A few elements exclude most functions, more of them confirm one.
+    if is_mean:
+        follows, space = {"pool": "mean", "size": 0}, tuple(range(2, x.ndim))
+        parts = [[each[:1, :_FEW_CHANNELS] for each in arrays], arrays]
+        factors = _factors(x.mean(axis=space), arrays[1].mean(axis=space), z)
+    else:
+        follows = {}
+        steps = [max(z.size // count, 1) for count in (_FEW, _SAMPLE)]
+        parts = [[each.reshape(-1)[::step] for each in arrays] for step in steps]
+        factors = _factors(*parts[1])
+    changes = (
+        ({"function": f, "times": "y", "gate": each} for f, each in product(FUNCTIONS, GATES))
+        if is_gate
+        else ({"plus": "y", "factor": each, "function": f} for each in factors for f in FUNCTIONS)
+    )
+    limit = bound * largest(z)
+    for change in changes:
+        whole = {**change, **follows}
+        if all(_pair_distance(part, whole) <= limit for part in parts):
+            return whole
+    return None
+
+
+def _factors(x: Any, y: Any, z: Any) -> list[float]:
+    """Return 1, and the factor of the second summand if a sum is followed by nothing or ReLU."""
+    found = [1.0]
+    for shown in (np.full(z.shape, True), (z > 0) & (z < _SATURATED)):
+        length = float(np.dot(y[shown], y[shown]))
+        factor = float(np.dot(y[shown], (z - x)[shown])) / length if length > 0 else 1.0
+        if abs(factor - 1.0) > _FACTOR_BOUND:
+            found.append(float(f"{factor:.12g}"))
+    return found
+
+
+def _pair_distance(arrays: Sequence[Any], change: dict[str, Any]) -> float:
+    """Return the largest difference between a function of two arrays and the third one."""
+    x, y, z = arrays
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(repaired(Elements, x, change, {"y": y}) - z)))
