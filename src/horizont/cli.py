@@ -77,7 +77,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
-    """Take the options of the program itself."""
+    """Handle the options of the program itself."""
     del version
 
 

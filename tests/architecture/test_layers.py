@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis", "config", "data", "equivalence", "launchers", "monitoring", "networks",
         "records", "reporting", "statistics",
     },
-    "modeldiff": {"equivalence", "monitoring.process_control", "config"},
+    "modeldiff": {"equivalence", "monitoring.process_control", "config", "statistics"},
     "testing": {"modeldiff"},
     "cli": {"workflow", "modeldiff"},
 }  # fmt: skip

@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import ROOT, small_run
 
 from horizont.config.topology import Link, Topology
+from horizont.errors import UserError
 from horizont.launchers import emulated
 from horizont.launchers.base import check_topology, open_cluster, unavailable_reason
 from horizont.launchers.emulated import EmulatedCluster
@@ -231,6 +232,8 @@ def test_a_host_uses_no_more_than_its_cpu_quota(cpus: float, tmp_path: Path) -> 
 def test_nothing_is_left_if_a_host_cannot_be_created(
     hosts_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    topology = EMULATED.model_copy(update={"cpus_per_host": 0.5})
+    assert not unavailable_reason(topology)
     remaining = iter(range(hosts_before))
 
     def limited(*arguments: str) -> Namespace:
@@ -239,8 +242,7 @@ def test_nothing_is_left_if_a_host_cannot_be_created(
         return Namespace(*arguments)
 
     monkeypatch.setattr(emulated, "Namespace", limited)
-    topology = EMULATED.model_copy(update={"cpus_per_host": 0.5})
-    with pytest.raises(OSError, match="no more"), open_cluster(topology, tmp_path):
+    with pytest.raises(UserError, match="no more"), open_cluster(topology, tmp_path):
         pass
 
 

@@ -19,6 +19,15 @@ from horizont.modeldiff.distances import (
     unpadded,
 )
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, repaired
+from horizont.modeldiff.glue import (
+    Glue,
+    chain,
+    channel_order,
+    combination,
+    flatten_order,
+    result_candidate,
+    scaled_input,
+)
 from horizont.modeldiff.identification import NumPyNamespace, chains, identify, identify_pair
 from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
 from horizont.modeldiff.links import refined
@@ -32,17 +41,7 @@ from horizont.modeldiff.pairing import (
     write_pairs,
 )
 from horizont.modeldiff.recording import Layer, Repair
-from horizont.modeldiff.repairs import (
-    Candidate,
-    Glue,
-    chain,
-    channel_order,
-    combination,
-    flatten_order,
-    merged,
-    result_candidate,
-    scaled_input,
-)
+from horizont.modeldiff.repairs import Candidate, merged
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import parse_arguments, parse_side
 

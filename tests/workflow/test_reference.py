@@ -139,7 +139,7 @@ def test_only_the_measured_workloads_are_packed(
 
 
 def test_other_workloads_remain_in_the_pack(
-    two_planned: Paths, capsys: pytest.CaptureFixture[str]
+    two_planned: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also from another machine, and without their records."""
     assert main(["pack", "local", WORKLOAD]) == 0
@@ -148,7 +148,7 @@ def test_other_workloads_remain_in_the_pack(
         folder = make_record(two_planned.records("local", OTHER), number, run).folder
         facts = {**read_json(folder / "environment.json"), "provenance": {"machine": "Another"}}
         write_json(folder / "environment.json", facts)
-    before = Pack(two_planned.pack("local")).records()
+    before = Pack(shutil.copytree(two_planned.pack("local"), tmp_path / "before")).records()
     assert main(["pack", "local", OTHER]) == 0
     assert "6 runs (6 ok)" in capsys.readouterr().out
     pack = Pack(two_planned.pack("local"))

@@ -28,19 +28,11 @@ from horizont.modeldiff.distances import (
     training_values,
     unpadded,
 )
+from horizont.modeldiff.glue import GLUE, Glue, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, neutral_weights, transfer
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
-from horizont.modeldiff.repairs import (
-    GLUE,
-    UNKNOWN,
-    Candidate,
-    Glue,
-    merged,
-    result_candidate,
-    same_inputs,
-    setting_candidates,
-)
+from horizont.modeldiff.repairs import UNKNOWN, Candidate, merged, setting_candidates
 
 #: How many layers before an input may have computed it.
 _REACH = 10

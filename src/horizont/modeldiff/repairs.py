@@ -4,26 +4,19 @@ A repair changes side A to what side B does. It is a candidate where the sides d
 or where recorded tensors show which function each side applies between two layers. Whether it is
 a cause is decided by runs, see `search`.
 
-Differences of settings have a line in `SETTINGS`; those between layers a function in `GLUE`.
+Differences of settings have a line in `SETTINGS`; those between layers a function in
+:mod:`horizont.modeldiff.glue`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import permutations
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from horizont.modeldiff.distances import unpadded
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, SINGLE
-from horizont.modeldiff.identification import identify, identify_pair
 from horizont.modeldiff.pairing import Pair
-from horizont.modeldiff.recording import Array, Recording, Repair
-
-#: The largest relative difference at which a function is identified in float64.
-IDENTITY_BOUND = 1e-12
+from horizont.modeldiff.recording import Recording, Repair
 
 #: A function that is none of the catalogue.
 UNKNOWN = "another"
@@ -183,180 +176,6 @@ def _add(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
     return [[x + y for x, y in zip(*each, strict=True)] for each in zip(one, other, strict=False)]
 
 
-@dataclass(frozen=True)
-class Glue:
-    """What both sides compute between layers from the same outputs, up to one input.
-
-    Attributes
-    ----------
-    outputs
-        Outputs of the layers before, the last one first, by their names on side A.
-    inputs
-        Inputs of these layers on side B, as ``input|name``.
-    inputs_a
-        The same of side A.
-    """
-
-    layer: str
-    outputs: dict[str, Array]
-    a: Array
-    b: Array
-    inputs: dict[str, Array] = field(default_factory=dict)
-    inputs_a: dict[str, Array] = field(default_factory=dict)
-
-
-GlueRule = Callable[[Glue], Candidate | None]
-
-
-#: The parts of what lies between two layers, and how a candidate calls them.
-_PARTS = {
-    "function": "activation",
-    "pool": "pooling",
-    "size": "size of pooling",
-    "stride": "stride of pooling",
-    "padding": "padding of pooling",
-    "counted": "zeros in the mean of pooling",
-    "resize": "interpolation",
-    "flatten": "order of flattened features",
-}
-
-
-def chain(glue: Glue) -> Candidate | None:
-    """Find an activation, with pooling and flattening after it: ReLU6, or the other GELU."""
-    for name, output in glue.outputs.items():
-        theirs = identify(output, glue.b, IDENTITY_BOUND)
-        if theirs is None:
-            continue
-        own = identify(output, glue.a, IDENTITY_BOUND)
-        parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
-        parts = [key for key in parts if key in theirs] or ["function"]
-        what = " and ".join(_PARTS[key] for key in parts)
-        mine = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
-        value = ", ".join(shown(theirs[key]) for key in parts)
-        found = _candidate(glue, what, mine, value, {"from": name, **theirs})
-        is_rounded = parts == ["function"] and mine.removesuffix(SINGLE) == value.removesuffix(
-            SINGLE
-        )
-        return replace(found, of_framework=is_rounded)
-    return None
-
-
-def flatten_order(glue: Glue) -> Candidate | None:
-    """Find features of an image that are flattened with channels last against channels first."""
-    if glue.a.ndim != 2 or glue.a.shape != glue.b.shape:
-        return None
-    features = glue.a.shape[1]
-    for output in glue.outputs.values():
-        channels = output.shape[1]
-        if output.ndim < 3 or features % channels or features == channels:
-            continue
-        order = np.arange(features).reshape(channels, -1)
-        for permutation, names in (
-            (order.T.ravel(), ("channels first", "channels last")),
-            (order.reshape(-1, channels).T.ravel(), ("channels last", "channels first")),
-        ):
-            if _close(glue.a[:, permutation], glue.b):
-                value = {"order": permutation.tolist(), "axis": 1}
-                return _candidate(glue, "order of flattened features", *names, value)
-    return None
-
-
-def channel_order(glue: Glue) -> Candidate | None:
-    """Find images whose channels are reversed: RGB against BGR."""
-    if glue.a.ndim < 3 or glue.a.shape != glue.b.shape or glue.outputs:
-        return None
-    if not _close(glue.a[:, ::-1], glue.b):
-        return None
-    order = list(range(glue.a.shape[1]))[::-1]
-    value = {"order": order, "axis": 1}
-    return _candidate(glue, "order of channels", "given", "reversed", value)
-
-
-def scaled_input(glue: Glue) -> Candidate | None:
-    """Find a linear function between the inputs: pixels from 0 to 1 against -1 to 1."""
-    if glue.a.shape != glue.b.shape or not np.issubdtype(glue.a.dtype, np.floating):
-        return None
-    x, y = glue.a.ravel(), glue.b.ravel()
-    if x.size < 3 or not np.ptp(x) > 0:
-        return None
-    i, j = int(x.argmin()), int(x.argmax())
-    scale = float((y[j] - y[i]) / (x[j] - x[i]))
-    shift = float(y[i] - scale * x[i])
-    if scale == 0 or not _close(scale * glue.a + shift, glue.b):
-        return None
-    value = {"scale": scale, "shift": shift}
-    return _candidate(glue, "scale of an input", "x", f"{scale:.6g} x + {shift:.6g}", value)
-
-
-def combination(glue: Glue) -> Candidate | None:
-    """Find a function of two tensors: an activation after a sum, or a gate of channels.
-
-    One summand is often the input of an earlier layer, around which a model has a connection.
-    """
-    sources = {**glue.outputs, **glue.inputs}
-    for first, second in permutations(sources, 2):
-        x, y = sources[first], sources[second]
-        theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND)
-        if theirs is None:
-            continue
-        on_a = {**glue.outputs, **glue.inputs_a}
-        own = identify_pair(on_a[first], on_a[second], glue.a, IDENTITY_BOUND)
-        mine = own or {}
-        parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
-        named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
-        change: dict[str, Any] = {**theirs, **named, "from": first}
-        if not parts:  # the difference is one of a summand
-            arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
-            repairs = (Repair(glue.layer, "input", change),)
-            return Candidate("", "", "", (), repairs, follows=arises[0] if arises else "")
-        what = " and ".join(_JOINED[key] for key in parts)
-        value_a = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
-        value_b = ", ".join(shown(theirs[key]) for key in parts)
-        return _candidate(glue, what, value_a, value_b, change)
-    return None
-
-
-#: What is done with two tensors, and how a candidate calls it.
-_JOINED = {
-    "function": "activation after a sum or before a product",
-    "factor": "factor of a summand",
-    "gate": "function of a gate",
-}
-
-GLUE: tuple[GlueRule, ...] = (chain, flatten_order, channel_order, scaled_input, combination)
-
-
-def same_inputs(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, str]:
-    """Return layers of side A that have the same input as an earlier one, which branches share."""
-    found: dict[str, str] = {}
-    earlier: list[Pair] = []
-    for pair in pairs:
-        names = f"input|{pair.a.name}", f"input|{pair.b.name}"
-        if names[0] not in a or names[1] not in b:
-            continue
-        for other in earlier:
-            others = a[f"input|{other.a.name}"], b[f"input|{other.b.name}"]
-            if np.array_equal(others[0], a[names[0]]) and np.array_equal(others[1], b[names[1]]):
-                found[pair.a.name] = other.a.name
-                break
-        else:
-            earlier.append(pair)
-    return found
-
-
-def result_candidate(glue: Glue) -> Candidate | None:
-    """Find what follows the last layer: nothing, softmax or another function."""
-    for name, output in glue.outputs.items():
-        every = {**RESULTS, **FUNCTIONS}
-        theirs = identify(output, glue.b, IDENTITY_BOUND, every)
-        if theirs is not None:
-            own = identify(output, glue.a, IDENTITY_BOUND, every)
-            repair = Repair("", "result", {"from": name, **theirs})
-            mine = own["function"] if own else "another"
-            return Candidate("function of the result", mine, theirs["function"], (), (repair,))
-    return None
-
-
 def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return one candidate for all layers with the same difference."""
     groups: dict[tuple[str, str, str], list[Candidate]] = {}
@@ -370,12 +189,3 @@ def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
         )
         for found in groups.values()
     ]
-
-
-def _candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:
-    return Candidate(what, a, b, (glue.layer,), (Repair(glue.layer, "input", value),))
-
-
-def _close(a: Array, b: Array) -> bool:
-    scale = max(float(np.max(np.abs(b), initial=0.0)), 1e-300)
-    return float(np.max(np.abs(a - b), initial=0.0)) <= IDENTITY_BOUND * scale

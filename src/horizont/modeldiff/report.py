@@ -157,8 +157,8 @@ class Report:
             )
         elif self.agreements:
             found.append("as they are, no output diverges in evaluation")
-        shown, noted = (_SHOWN, 2) if self.timing is None else (_SHOWN_WITH_TIMES, 1)
-        found += self._cause_lines(shown)
+        causes, notes = (_SHOWN, 2) if self.timing is None else (_SHOWN_WITH_TIMES, 1)
+        found += self._cause_lines(causes)
         if self.agreements:
             with_all = "with all repairs, " if self.repairs else ""
             found += [f"{with_all}{each}" for each in self.agreements]
@@ -167,7 +167,7 @@ class Report:
         if self.without_effect:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
-        found += self.notes[:noted]
+        found += self.notes[:notes]
         found.append(f"verdict: {self.verdict}")
         if self.timing is not None:
             found += self.timing.lines()

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
+from .jax_changes import Namespace
 from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
 
 jax.config.update("jax_enable_x64", True)
@@ -26,56 +27,6 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)
 
 Arrays = dict[str, Any]
-
-
-class Namespace:
-    """The operations of `functions.py` for arrays of JAX."""
-
-    exp, log1p, tanh, erf, abs = jnp.exp, jnp.log1p, jnp.tanh, jax.scipy.special.erf, jnp.abs
-    maximum, minimum = jnp.maximum, jnp.minimum
-    softmax, log_softmax = jax.nn.softmax, jax.nn.log_softmax
-
-    @staticmethod
-    def pool(x: Any, kind: str, windows: Any) -> Any:
-        """Reduce windows of an image."""
-        if not windows.size:
-            reduce = jnp.max if kind == "max" else jnp.mean
-            return reduce(x, axis=tuple(Namespace.spatial(x)))
-
-        def reduced(image: Any, start: float, operation: Any) -> Any:
-            sizes, strides = ((1, each, each, 1) for each in (windows.size, windows.stride))
-            around = ((0, 0), *windows.padding, (0, 0))
-            return jax.lax.reduce_window(image, start, operation, sizes, strides, around)
-
-        if kind == "max":
-            return reduced(x, -jnp.inf, jax.lax.max)
-        counts = windows.size**2 if windows.counted else reduced(jnp.ones_like(x), 0.0, jax.lax.add)
-        return reduced(x, 0.0, jax.lax.add) / counts
-
-    @staticmethod
-    def expand(gate: Any, x: Any) -> Any:
-        """Return a number for each channel with the axes of an image."""
-        return gate.reshape(len(gate), *(1 for _ in Namespace.spatial(x)), -1)
-
-    @staticmethod
-    def spatial(x: Any) -> range:
-        """Return the axes of space."""
-        return range(1, x.ndim - 1)
-
-    @staticmethod
-    def linear(x: Any, matrix: Any, axis: int) -> Any:
-        """Multiply an axis by a matrix."""
-        return jnp.moveaxis(jnp.moveaxis(x, axis, -1) @ jnp.asarray(matrix, x.dtype), -1, axis)
-
-    @staticmethod
-    def flatten(x: Any, layout: str) -> Any:
-        """Flatten images with channels first or last."""
-        return (jnp.moveaxis(x, -1, 1) if layout == "first" else x).reshape(len(x), -1)
-
-    @staticmethod
-    def take(x: Any, order: list[int], axis: int) -> Any:
-        """Return the slices of an axis in an order."""
-        return jnp.take(x, jnp.asarray(order), axis=axis)
 
 
 def versions() -> dict[str, str]:

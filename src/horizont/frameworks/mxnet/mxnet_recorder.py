@@ -110,11 +110,11 @@ class Recorder:
             for entry in entries:
 
                 def wrap(call: Any, name: str = entry.name) -> Any:
-                    def noted(*args: Any, **kwargs: Any) -> Any:
+                    def recording_order(*args: Any, **kwargs: Any) -> Any:
                         order.setdefault(name, len(order))
                         return call(*args, **kwargs)
 
-                    return noted
+                    return recording_order
 
                 stack.callback(changes.wrap_forward(entry.block, wrap))
             self.net(self.batch)
@@ -196,7 +196,7 @@ class Recorder:
         return recorded
 
     def _change(self, repairs: list[dict[str, Any]], recorded: Arrays, stack: Any) -> None:
-        """Repair and record the layers, until a stack of functions that undo it is closed."""
+        """Change and record the layers, until a stack of functions that undo it is closed."""
         for undo in changes.no_dropout([block for _, block in named_blocks(self.net)]):
             stack.callback(undo)
         by_name = {entry.name: entry for entry in self.entries}

@@ -36,7 +36,7 @@ class Tape:
         self._tape.__exit__(*error)
 
     def watch(self, name: str, tensor: Any) -> None:
-        """Remember a tensor, the gradient with respect to which is of interest."""
+        """Record a tensor, the gradient with respect to which is of interest."""
         self._outputs[name] = tensor
 
     def gradients(self, loss: Any, variables: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -30,7 +30,7 @@ class Tape:
         del error
 
     def watch(self, name: str, tensor: Any) -> None:
-        """Remember a tensor, the gradient with respect to which is of interest."""
+        """Record a tensor, the gradient with respect to which is of interest."""
         if tensor.requires_grad:
             tensor.retain_grad()
             self._outputs[name] = tensor
