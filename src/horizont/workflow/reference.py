@@ -99,10 +99,11 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
         for workload in planned
         if workload in manifest.certificates and workload not in measured.records
     ]
+    records: dict[str, Sequence[Record]] = {name: pack.records(name) for name in workloads}
     for workload in workloads:
         dataset = study.workload(workload).dataset
         runs = [run.model_dump_json() for run in _planned_runs(study, name, workload)]
-        packed = [record.run.model_dump_json() for record in pack.records(workload)]
+        packed = [record.run.model_dump_json() for record in records[workload]]
         described = manifest.datasets[dataset]
         if runs != packed or measured.datasets.get(dataset, described) != described:
             value = f"with other {'settings' if runs != packed else 'data'} than now"
@@ -110,7 +111,7 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
             raise UserError(f"{workload} in {paths.pack(name)}", value, allowed)
     datasets = {study.workload(workload).dataset for workload in workloads}
     return _Part(
-        {workload: pack.records(workload) for workload in workloads},
+        records,
         {dataset: manifest.datasets[dataset] for dataset in datasets},
         {workload: manifest.certificates[workload] for workload in workloads},
     )

@@ -106,7 +106,6 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": entry.kind,
                 "code": "",
                 "roles": list(entry.leaves),
                 "settings": entry.settings,

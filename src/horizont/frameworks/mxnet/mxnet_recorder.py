@@ -126,7 +126,6 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.block).__name__,
                 "code": _code_of(type(entry.block)),
                 "roles": list(entry.parameters),
                 "settings": entry.settings(),
@@ -181,7 +180,7 @@ class Recorder:
             before = {
                 entry.name: {**entry.read(), "count": recorded[f"input|{entry.name}"][:, 0].size}
                 for entry in self.entries
-                if entry.kind == "batch norm" and f"input|{entry.name}" in recorded
+                if training and entry.kind == "batch norm" and f"input|{entry.name}" in recorded
             }
             if training or projection is not None:
                 loss.backward()

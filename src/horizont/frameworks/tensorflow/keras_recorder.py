@@ -143,7 +143,6 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.layer).__name__,
                 "code": _code_of(type(entry.layer)),
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name)),
@@ -180,7 +179,6 @@ class Recorder:
         recorded: Arrays = {}
         self._feed = feed
         self._live: dict[str, Any] = {}
-        self._inputs: dict[str, Any] = {}
         batch = self._own_layout(weights["batch"]) if "batch" in weights else self.batch
         with contextlib.ExitStack() as stack:
             for undo in changes.no_dropout(self.model):
@@ -199,7 +197,7 @@ class Recorder:
                 for repair in repairs:
                     if repair["key"] == "result":
                         result = self.functions.repaired(
-                            changes.Namespace, result, repair["value"], self._sources
+                            changes.Namespace, result, repair["value"], self._live
                         )
                 is_image = self.is_image and len(result.shape) > 3
                 canonical = channels_first if is_image else np.array
@@ -215,11 +213,6 @@ class Recorder:
                 for role, value in entry.read().items():
                     recorded[f"after|{entry.name}|{role}"] = value
         return recorded
-
-    @property
-    def _sources(self) -> dict[str, Any]:
-        """Outputs of layers by name, and inputs as ``input|name``."""
-        return {**self._live, **self._inputs}
 
     def _train(self, loss: Any, rate: float, recorded: Arrays) -> None:
         """Compute gradients, and one update with the optimizer of Keras."""
@@ -311,11 +304,11 @@ class Recorder:
                     value = args[0]
                     if repair is not None:
                         value = self.functions.repaired(
-                            changes.Namespace, value, _own_axis(repair, entry), self._sources
+                            changes.Namespace, value, _own_axis(repair, entry), self._live
                         )
                     recorded[key] = canonical(to_array(value))
-                    self._inputs[key] = fed(key, value)
-                    args = (self._inputs[key], *args[1:])
+                    self._live[key] = fed(key, value)
+                    args = (self._live[key], *args[1:])
                 return note(call(*args, **kwargs))
 
             return hooked

@@ -98,7 +98,6 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.module).__name__,
                 "code": _code_of(type(entry.module)),
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name)),
