@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench import (
+    agents,
     analysis,
     builds,
     coverage,
@@ -19,6 +20,7 @@ from bench import (
 )
 
 BENCHMARKS = {
+    "agents": agents.run,
     "analysis": analysis.run,
     "builds": builds.run,
     "coverage": coverage.run,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from horizont.errors import NotebookFailed, UserError
+from horizont.errors import NotebookFailed, RunFailed, UserError
 from horizont.workflow.paths import study_paths
 
 #: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return USER_ERROR
-    except NotebookFailed as failure:  # it is saved with its error
+    except (RunFailed, NotebookFailed) as failure:  # a notebook is saved with its error
         print(f"error: {failure}", file=sys.stderr)
-        return USER_ERROR if failure.error == "UserError" else FAILED
+        return USER_ERROR if getattr(failure, "error", "") == "UserError" else FAILED
     except _UsageError as error:
         error.show()
         context = getattr(error, "ctx", None)
@@ -110,12 +110,30 @@ def config_list() -> None:
 
 
 @config_app.command("use")
-def config_use(name: Annotated[str, typer.Argument(help="a profile")]) -> None:
+def config_use(
+    name: Annotated[str, typer.Argument(help="a profile")],
+    launcher: Annotated[
+        str, typer.Option(help="starts the distributed runs, such as slurm or command")
+    ] = "",
+) -> None:
     """Write the settings of a profile to params.yaml."""
     from horizont.workflow.profiles import apply_profile
 
-    apply_profile(study_paths(), name)
-    print(f"params.yaml now has the settings of the profile {name}")
+    apply_profile(study_paths(), name, launcher)
+    where = f", its distributed runs started by {launcher}" if launcher else ""
+    print(f"params.yaml now has the settings of the profile {name}{where}")
+
+
+@config_app.command("sbatch")
+def config_sbatch(
+    minutes: Annotated[int, typer.Option(help="time limit of a job")] = 120,
+    partition: Annotated[str, typer.Option(help="of the cluster; its default if empty")] = "",
+) -> None:
+    """Write horizont.sbatch, the batch script that runs the study of params.yaml under Slurm."""
+    from horizont.workflow.batch_script import write_batch_script
+
+    path = write_batch_script(study_paths(), minutes, partition)
+    print(f"{path.name} is written. Next: sbatch {path.name}")
 
 
 @config_app.command("check")

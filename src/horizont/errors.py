@@ -1,4 +1,4 @@
-"""Errors that are caught: mistakes of the user, failed notebooks, missing frameworks."""
+"""Errors that are caught: mistakes of the user, failed runs and notebooks, lost hosts."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ class MissingFramework(UserError):
 
 class RunFailed(Exception):
     """A run that failed, with the reason in a sentence."""
+
+
+class HostLost(RunFailed):
+    """A host of a run does not answer any more, or refuses what it was asked for."""
+
+
+class ConnectionRefused(Exception):
+    """The other end of a connection is not who it has to be, or does not speak the protocol."""
 
 
 class NotebookFailed(Exception):

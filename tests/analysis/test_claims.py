@@ -6,9 +6,21 @@ import json
 from math import inf, nan
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
-from claim_maker import CLAIM, FOUR, MX, PT, RATIO, VERIFIED, WORKLOAD, make_runs, verdict
+from claim_maker import (
+    CLAIM,
+    FOUR,
+    MX,
+    PT,
+    RATIO,
+    VERIFIED,
+    WORKLOAD,
+    make_runs,
+    verdict,
+    with_result,
+)
 from record_maker import make_record, make_records, make_study
 
 from horizont.analysis.claims.findings import combine, decide, threshold_for
@@ -24,7 +36,7 @@ from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec
 from horizont.config.run import Run
 from horizont.config.system import parse_system
-from horizont.records.files import write_json
+from horizont.records.files import write_json, write_table
 from horizont.records.record import Record
 from horizont.records.results import FaultReport, ProcessOutcome
 from horizont.statistics.intervals import Estimate
@@ -241,6 +253,31 @@ def test_a_training_that_reached_its_end_survived_even_if_its_process_hangs(
     check = {"kind": "survives_fault", "completes": True, "systems": [PT]}
     assert verdict(check, records)["verdict"] == "reproduced"
     assert set(fault_outcomes(records)["outcome"]) == {"completes, then hangs"}
+
+
+MPI_HOSTS = {"launcher": "command", "options": {"command": "mpirun", "hosts": ["a", "b"]}}
+
+
+@pytest.mark.parametrize(
+    ("sampled", "expected"),
+    [
+        ((2, 2, 2), "reproduced"),
+        ((2, 2, 1), "not reproduced"),  # a host is missing in the samples
+        ((2, 2, 0), "not reproduced"),  # the run has failed
+        ((2, 2), "not settled"),
+        ((), "not testable"),
+    ],
+)
+def test_completes(tmp_path: Path, sampled: tuple[int, ...], expected: str) -> None:
+    records = make_runs(tmp_path, PT, (1.0,) * len(sampled), topology=MPI_HOSTS)
+    for number, record in enumerate(records):
+        if not sampled[number]:
+            records[number] = with_result(record, status="failed", reason="a host is lost")
+        hosts = [f"host-{host}" for host in range(sampled[number])]
+        write_table(record.folder / "samples.parquet", pa.table({"host": hosts}))
+    check = {"kind": "completes", "command": "mpirun", "systems": [PT]}
+    assert verdict(check, records)["verdict"] == expected
+    assert verdict({**check, "command": "ssh"}, records)["verdict"] == "not testable"
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,11 @@ def resource_series(
 
 
 def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Sum the values of a sample by name and over all names."""
-    both = pd.concat([rows, rows.assign(name=TOTAL)])
+    """Sum the values of a sample by name and over all names.
+
+    Machines of a cluster are sampled at times of their own, so there is no sum over them.
+    """
+    both = pd.concat([rows, rows.assign(name=TOTAL)]) if rows["host"].nunique() == 1 else rows
     summed = both.groupby(["time_s", "name"], sort=False)["value"].sum(min_count=1)
     return summed.reset_index().assign(quantity=quantity)
 
@@ -135,8 +138,11 @@ def _traffic_by_host(wires: pd.DataFrame) -> pd.DataFrame:
 
 
 def _traffic_of_machine(machine: pd.DataFrame) -> pd.DataFrame:
+    hosts = machine["host"] + " " if machine["host"].nunique() > 1 else ""
     tables = [
-        machine.assign(name=way, value=rate_of_change(machine, f"{way}_bytes", ["scope"]) / _MIB)
+        machine.assign(
+            name=hosts + way, value=rate_of_change(machine, f"{way}_bytes", ["host"]) / _MIB
+        )
         for way in DIRECTIONS
         if f"{way}_bytes" in machine
     ]

@@ -195,10 +195,13 @@ def is_oversubscribed(record: Record) -> bool:
 
     Every process that computes counts: all but those of `_IDLE_ROLES`.
     """
-    topology = record.run.topology
+    topology, machine = record.run.topology, record.environment
     if topology.launcher != DEFAULT_LAUNCHER and not record.has("shared_clock"):
-        return False  # each host is a machine
-    affinity = record.environment.get("cpu", {}).get("affinity") or []
+        hosts = list(record.environment.get("hosts", {}).values())
+        if len({host["machine_number"] for host in hosts}) != 1:
+            return False  # each host is a machine
+        machine = hosts[0]
+    affinity = machine.get("cpu", {}).get("affinity") or []
     single = set(record.run.system.info.roles) - {"worker", "server"} - _IDLE_ROLES
     processes = topology.workers + topology.servers + len(single)
     demand = float(processes * topology.threads)

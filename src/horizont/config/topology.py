@@ -21,8 +21,11 @@ MAX_SERVERS = 64
 #: What only some launchers can do; recorded in ``environment.json``. `byte_counters`: each host has
 #: network interfaces of its own. `link_limits` and `cpu_quota`: `Topology.link` and
 #: `Topology.cpus_per_host`. `disconnect`: a host can lose its network. `shared_clock`: all hosts
-#: share a kernel, and with it the monotonic clock and the CPUs.
-Capability = Literal["byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock"]
+#: share a kernel, and with it the monotonic clock and the CPUs. `aligned_clocks`: they have clocks
+#: of their own, and all times in a record are converted to that of the launcher.
+Capability = Literal[
+    "byte_counters", "link_limits", "cpu_quota", "disconnect", "shared_clock", "aligned_clocks"
+]
 
 
 class Link(ConfigModel):

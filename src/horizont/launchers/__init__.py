@@ -4,4 +4,7 @@
 LAUNCHERS: dict[str, str] = {
     "local": "horizont.launchers.local",
     "emulated": "horizont.launchers.emulated",
+    "slurm": "horizont.launchers.slurm",
+    "command": "horizont.launchers.command",
+    "standby": "horizont.launchers.standby",
 }

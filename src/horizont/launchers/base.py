@@ -21,7 +21,8 @@ from horizont.config.topology import Capability, Topology
 from horizont.errors import UserError
 from horizont.launchers import LAUNCHERS
 from horizont.launchers.plan import EVENTS_FILE, PROGRESS_FILE, ProcessPlan
-from horizont.monitoring.client import SamplerClient
+from horizont.monitoring.background import BackgroundLoad
+from horizont.monitoring.client import SamplerClient, SamplerResult, start_sampler
 from horizont.monitoring.progress import StepCount, read_step_count
 from horizont.records.files import read_events
 
@@ -36,6 +37,16 @@ OPTIONAL_SETTINGS = (
     "pin_hosts",
     "device",
 )
+
+
+class Sampler(Protocol):
+    """What samples the processes and hosts of a run."""
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait for the first sample; return whether it was taken within `timeout_s` seconds."""
+
+    def stop(self) -> SamplerResult:
+        """Stop sampling and return the result; the same when called again."""
 
 
 class ProcessHandle(Protocol):
@@ -91,7 +102,8 @@ class ProcessHandle(Protocol):
         return
 
     def attach_sampler(self, sampler: SamplerClient) -> None:
-        """Sample the process, if it runs on this machine."""
+        """Sample the process by the sampler of this machine."""
+        del sampler
 
 
 class Cluster(Protocol):
@@ -113,9 +125,25 @@ class Cluster(Protocol):
         """Create an empty file for which processes wait, on all hosts; again it changes nothing."""
         barrier.touch()
 
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of each host by its name; nothing if they are those of this machine."""
+        return {}
+
+    def start_sampler(self, folder: Path, interval_s: float, device: str) -> Sampler:
+        """Start to sample all hosts; the table is written to a folder on this machine."""
+        return start_sampler(folder, interval_s, ready_timeout_s=0, device=device)
+
     def attach_sampler(self, sampler: SamplerClient) -> None:
         """Sample the hosts' interfaces and helper processes, if this machine has any."""
         return
+
+    def background_load(self) -> BackgroundLoad | None:
+        """Return the load by other programs during the run; None if this machine measures it."""
+        return None
+
+    def host_events(self) -> list[dict[str, Any]]:
+        """Return what to log of hosts that are other machines, when the run is over."""
+        return []
 
     def apply_cpu_quota(self) -> None:
         """Apply the limit of ``cpus_per_host`` to all hosts; again it changes nothing."""

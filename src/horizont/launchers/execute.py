@@ -12,7 +12,14 @@ from typing import Any
 
 from horizont.config.run import Run
 from horizont.errors import RunFailed
-from horizont.launchers.base import Cluster, ProcessHandle, check_run, get_launcher, open_cluster
+from horizont.launchers.base import (
+    Cluster,
+    ProcessHandle,
+    Sampler,
+    check_run,
+    get_launcher,
+    open_cluster,
+)
 from horizont.launchers.collect import summarise
 from horizont.launchers.fault_injection import FaultInjection, raise_if_incomplete
 from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
@@ -20,13 +27,16 @@ from horizont.launchers.process import terminating
 from horizont.launchers.supervisor import supervise
 from horizont.launchers.update_order import collect_updates
 from horizont.monitoring.background import BackgroundMeter
-from horizont.monitoring.client import SamplerClient, start_sampler
+from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts
 from horizont.records.record import Record, RecordWriter, read_record
 from horizont.records.results import FaultReport, RunResult
 
 #: Seconds to wait for the first sample.
 SAMPLER_READY_S = 20.0
+
+#: With one of these, times of different processes can be compared.
+COMPARABLE_CLOCKS = frozenset({"shared_clock", "aligned_clocks"})
 
 #: Called with the steps done and the steps planned, of the slowest worker.
 OnProgress = Callable[[int, int], None]
@@ -53,7 +63,7 @@ class RunPaths:
 
 
 @contextlib.contextmanager
-def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[SamplerClient | None]:
+def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[Sampler | None]:
     """Sample the machine and the hosts for the context, if the run is to be sampled.
 
     Unless the run is interrupted, it is logged why the sampler ended.
@@ -64,10 +74,11 @@ def _sampling(run: Run, cluster: Cluster, record: RecordWriter) -> Iterator[Samp
     with contextlib.ExitStack() as stack:
         with defer_interrupts():
             interval_s, device = 1.0 / run.sampler_hz, run.topology.device
-            sampler = start_sampler(record.folder, interval_s, ready_timeout_s=0, device=device)
+            sampler = cluster.start_sampler(record.folder, interval_s, device)
             stack.callback(sampler.stop)
         sampler.wait_ready(SAMPLER_READY_S)
-        cluster.attach_sampler(sampler)
+        if isinstance(sampler, SamplerClient):
+            cluster.attach_sampler(sampler)
         yield sampler
         sampler_result = sampler.stop()
         record.log_event("sampler_ended", reason=sampler_result.reason)
@@ -87,14 +98,17 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
     try:
         with defer_interrupts():
             record = RecordWriter(paths.store, key)
-        capabilities = sorted(get_launcher(run.topology.launcher).capabilities)
-        record.start(run, {**paths.environment, "capabilities": capabilities})
         with open_cluster(run.topology, record.folder) as cluster:
-            endpoints = cluster.endpoints([host for _, _, host in role_assignment(run)])
-            files = paths.files_folder and paths.files_folder.resolve()
-            plan = plan_run(run, record.folder, paths.data_folder.resolve(), endpoints, files)
-            record.log_event("planned", processes=[process.name for process in plan.processes])
-            result = _Execution(plan, cluster, record, on_progress).run()
+            record.start(run, _environment(run, paths, cluster))
+            try:
+                endpoints = cluster.endpoints([host for _, _, host in role_assignment(run)])
+                files = paths.files_folder and paths.files_folder.resolve()
+                plan = plan_run(run, record.folder, paths.data_folder.resolve(), endpoints, files)
+                record.log_event("planned", processes=[process.name for process in plan.processes])
+                result = _Execution(plan, cluster, record, on_progress).run()
+            except RunFailed as failure:  # before its processes were started
+                record.log_event("failed", reason=str(failure))
+                result = RunResult(status="failed", reason=str(failure))
         shutil.rmtree(record.folder / "processes", ignore_errors=True)
         return read_record(record.finish(result))
     except BaseException:
@@ -102,6 +116,17 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
             if record is not None:
                 record.discard()
         raise
+
+
+def _environment(run: Run, paths: RunPaths, cluster: Cluster) -> dict[str, Any]:
+    """Return the facts for the record; those of hosts that are other machines by their names."""
+    capabilities = sorted(get_launcher(run.topology.launcher).capabilities)
+    hosts = cluster.facts()
+    return {
+        **paths.environment,
+        "capabilities": capabilities,
+        **({"hosts": hosts} if hosts else {}),
+    }
 
 
 @dataclass
@@ -113,7 +138,7 @@ class _Execution:
     record: RecordWriter
     on_progress: OnProgress
     handles: list[ProcessHandle] = field(default_factory=list)
-    sampler: SamplerClient | None = None
+    sampler: Sampler | None = None
 
     def run(self) -> RunResult:
         """Run the planned processes, merge their files and summarise them."""
@@ -134,11 +159,14 @@ class _Execution:
                     collect_updates(record, [process.folder for process in self.plan.processes])
             except RunFailed as failure:
                 reason = str(failure)
-        background = meter.load(with_quotas=run.topology.cpus_per_host is not None)
+        own_load = meter.load(with_quotas=run.topology.cpus_per_host is not None)
+        background = self.cluster.background_load() or own_load
+        for event in self.cluster.host_events():
+            record.log_event(**event)
         record.log_event("failed" if reason else "ended", reason=reason)
         folders = [handle.plan.folder for handle in self.handles]
-        shared_clock = "shared_clock" in get_launcher(run.topology.launcher).capabilities
-        result = summarise(record, run.system, folders, wall_s, shared_clock=shared_clock)
+        one_clock = bool(COMPARABLE_CLOCKS & get_launcher(run.topology.launcher).capabilities)
+        result = summarise(record, run.system, folders, wall_s, shared_clock=one_clock)
         changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
         changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
         return result.model_copy(update=changes)
@@ -168,7 +196,7 @@ class _Execution:
             log = self.record.folder / "logs" / f"{process.name}.log"
             handle = self.cluster.start(process, log)
             self.handles.append(handle)
-        if self.sampler is not None:
+        if isinstance(self.sampler, SamplerClient):
             handle.attach_sampler(self.sampler)
         self.record.log_event("started", process=process.name, **handle.details)
         return handle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import psutil
 
@@ -38,6 +39,24 @@ class BackgroundLoad:
         return self.cpu_fraction >= DISTURBED_FRACTION or self.steal_fraction >= DISTURBED_FRACTION
 
 
+class CpuUsage(NamedTuple):
+    """CPU time of a span, in seconds: of other programs, of this one with its children, stolen.
+
+    `capacity_s` is the time of all CPUs together.
+    """
+
+    others_s: float
+    own_s: float
+    stolen_s: float
+    capacity_s: float
+
+    @property
+    def load(self) -> BackgroundLoad:
+        """The CPU time that was not available, as fractions of all CPUs."""
+        others, stolen = self.others_s / self.capacity_s, self.stolen_s / self.capacity_s
+        return BackgroundLoad(max(0.0, others), max(0.0, stolen))
+
+
 class BackgroundMeter:
     """Measures the CPU time that other programs use from now on.
 
@@ -53,7 +72,11 @@ class BackgroundMeter:
         self._processes = _other_processes()
 
     def load(self, *, with_quotas: bool = False) -> BackgroundLoad:
-        """Compute the load until now.
+        """Compute the load until now; see `usage`."""
+        return self.usage(with_quotas=with_quotas).load
+
+    def usage(self, *, with_quotas: bool = False) -> CpuUsage:
+        """Compute the CPU time until now.
 
         Where CPU quotas limited the children, the processes are added up, those of other containers
         excepted, because the machine's own counters are wrong: they charge a whole tick to the
@@ -62,6 +85,7 @@ class BackgroundMeter:
         """
         capacity_s = (time.monotonic() - self._start_s) * (psutil.cpu_count() or 1)
         host = psutil.cpu_times()
+        own_s = _own_cpu_s() - self._own_s
         if with_quotas:
             # Of a process that has ended, its parent has the time of its whole life.
             totals_s = [
@@ -70,9 +94,8 @@ class BackgroundMeter:
             ]
             others_s = totals_s[1] - totals_s[0]
         else:
-            others_s = cpu_busy_s(host) - cpu_busy_s(self._host) - (_own_cpu_s() - self._own_s)
-        stolen_s = host.steal - self._host.steal
-        return BackgroundLoad(max(0.0, others_s / capacity_s), max(0.0, stolen_s / capacity_s))
+            others_s = cpu_busy_s(host) - cpu_busy_s(self._host) - own_s
+        return CpuUsage(others_s, own_s, host.steal - self._host.steal, capacity_s)
 
     def cores_by_name(self) -> dict[str, float]:
         """Compute the CPUs in use by processes of other programs until now, the busiest first.

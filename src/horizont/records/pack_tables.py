@@ -109,8 +109,19 @@ def thin_samples(samples: pa.Table, steps: pa.Table | None) -> pa.Table:
 
     These are the neighbours of the first and of the last moment of each kind of steps of each
     worker, between which counters are interpolated, and the samples with the largest memory: of
-    the whole run and of the training, of each process and of all together.
+    the whole run and of the training, of each process and of all together. Machines of a cluster
+    are sampled at times of their own, each is thinned by itself.
     """
+    if "host" not in samples.column_names:
+        return _thin_ticks(samples, steps)
+    hosts = pc.unique(samples["host"].filter(pc.equal(samples["scope"], "host"))).to_pylist()
+    parts = [samples.filter(pc.equal(samples["host"], host)) for host in hosts]
+    if len(parts) > 1 and sum(map(len, parts)) == len(samples):
+        return pa.concat_tables([_thin_ticks(part, steps) for part in parts]).sort_by("time_s")
+    return _thin_ticks(samples, steps)
+
+
+def _thin_ticks(samples: pa.Table, steps: pa.Table | None) -> pa.Table:
     if not len(samples):
         return samples
     times_s, ticks = np.unique(samples["time_s"].to_numpy(), return_inverse=True)

@@ -135,7 +135,13 @@ class Record:
 
     @property
     def machine(self) -> str:
-        """The type of the machine that executed the run; empty if it was not recorded."""
+        """The type of the machine that executed the run; empty if it was not recorded.
+
+        Of hosts that are machines of their own, each type once.
+        """
+        hosts = self.environment.get("hosts", {}).values()
+        if hosts:
+            return " | ".join(sorted({str(host["machine_type"]) for host in hosts}))
         return str(self.environment.get("provenance", {}).get("machine", ""))
 
     @property

@@ -25,7 +25,7 @@ from horizont.config.system import (
 from horizont.config.topology import Topology
 from horizont.data.catalogue import dataset_info
 from horizont.errors import UserError
-from horizont.launchers.base import check_run, unavailable_reason
+from horizont.launchers.base import check_run, get_launcher, unavailable_reason
 from horizont.networks.catalogue import network_for
 from horizont.workflow.paths import Paths
 
@@ -104,10 +104,12 @@ def _missing_devices(run: Run) -> str:
 def with_local_fallback(run: Run) -> Run:
     """Return the run on the local launcher if its launcher is unavailable and it can do without.
 
-    A run with a limited link, a CPU quota or a disconnected host cannot. The record then says
-    ``launcher: local``.
+    A run with a limited link, a CPU quota or a disconnected host cannot, nor one that asks for
+    other machines. The record then says ``launcher: local``.
     """
     topology = run.topology
+    if "shared_clock" not in get_launcher(topology.launcher).capabilities:
+        return run
     is_limited = not topology.link.is_unlimited or topology.cpus_per_host is not None
     is_disconnected = run.fault is not None and run.fault.kind == "disconnect"
     if is_limited or is_disconnected or not unavailable_reason(topology):

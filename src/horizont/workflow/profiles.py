@@ -12,7 +12,10 @@ from yaml import safe_load
 
 from horizont.config.base import parse_config
 from horizont.config.study import Study
+from horizont.config.system import parse_system
+from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.errors import UserError
+from horizont.launchers.base import OPTIONAL_SETTINGS, get_launcher
 from horizont.workflow.paths import Paths
 
 BASE_PROFILE = "quick"
@@ -23,12 +26,15 @@ def profile_names(paths: Paths) -> list[str]:
     return sorted(path.stem for path in (paths.root / "profiles").glob("*.yaml"))
 
 
-def apply_profile(paths: Paths, name: str) -> Study:
+def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:
     """Write the settings of a profile into ``params.yaml``.
 
     A profile names its experiments; each changes the one of that name in the quick profile, if
     there is one. Experiments that it does not name are not in it. If its settings are wrong,
     ``params.yaml`` is not changed.
+
+    With a `launcher` the distributed experiments are those of its machines: without the settings
+    that it does not support, and unchanged where they are about such a setting.
     """
     if name not in profile_names(paths):
         raise UserError("profile", name, profile_names(paths))
@@ -43,11 +49,32 @@ def apply_profile(paths: Paths, name: str) -> Study:
         deep_merge(values, changes)
         for experiment in chosen:
             values["experiments"].move_to_end(experiment)
+    if launcher:
+        for experiment in values["experiments"].values():
+            _use_launcher(experiment, launcher)
     text = StringIO()
     yaml.dump(values, text)
     study = parse_config(Study, safe_load(text.getvalue()), f"profiles/{name}.yaml")
     paths.params.write_text(text.getvalue(), encoding="utf-8")
     return study
+
+
+def _use_launcher(experiment: Any, name: str) -> None:
+    """Set the launcher of an experiment, if it has several processes and the launcher is able."""
+    launcher, topology = get_launcher(name), experiment.setdefault("topology", {})
+    own = get_launcher(topology.get("launcher", DEFAULT_LAUNCHER))
+    unsupported = {setting for setting in OPTIONAL_SETTINGS if setting not in launcher.settings}
+    faults = {fault["kind"] for fault in experiment.get("faults", [])}
+    if (
+        "shared_clock" not in own.capabilities  # it asks for other machines already
+        or all(parse_system(system).is_local for system in experiment.get("systems", []))
+        or unsupported & set(experiment.get("sweep", {}))
+        or ("disconnect" in faults and "disconnect" not in launcher.capabilities)
+    ):
+        return
+    for setting in unsupported & set(topology):
+        del topology[setting]
+    topology["launcher"] = name
 
 
 def deep_merge(base: Any, changes: Mapping[str, Any]) -> None:

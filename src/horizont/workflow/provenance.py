@@ -20,6 +20,7 @@ from horizont.config.system import (
 from horizont.config.workload import Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.launchers import LAUNCHERS
+from horizont.launchers.base import get_launcher
 from horizont.monitoring.environment import machine_type
 from horizont.networks.catalogue import network_for
 from horizont.records.provenance import code_fingerprint, imported_files
@@ -82,6 +83,8 @@ def run_files(run: Run) -> tuple[Path, ...]:
         entries.append("horizont.monitoring.sampler")
     if run.topology.link.latency_ms:
         entries.append("horizont.launchers.latency_link")
+    if "aligned_clocks" in get_launcher(run.topology.launcher).capabilities:
+        entries.append("horizont.launchers.agent.__main__")
     return _imported_files(tuple(entries), frozenset(without))
 
 

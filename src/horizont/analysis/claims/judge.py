@@ -44,6 +44,7 @@ _CHECKS: dict[str, Callable[[Evidence, Any, str], list[Finding]]] = {
     "learns": learning_checks.learns,
     "largest_trainable": learning_checks.largest_trainable,
     "survives_fault": learning_checks.survives_fault,
+    "completes": learning_checks.completes,
 }
 
 

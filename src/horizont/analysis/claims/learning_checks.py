@@ -14,6 +14,7 @@ from horizont.analysis.claims.evidence import Evidence, Measured
 from horizont.analysis.claims.findings import Finding, Verdict, finding, too_few
 from horizont.analysis.claims.observations import Observation
 from horizont.analysis.faults import kills_worker, training_continues
+from horizont.records.record import Record
 from horizont.statistics.comparison import MIN_BLOCKS
 from horizont.statistics.intervals import proportion_bounds
 
@@ -58,6 +59,45 @@ def _survival_finding(
     reason = ", ".join(filter(None, [f"as claimed in {as_claimed} of {len(items)} runs", few_runs]))
     result = build("not settled" if few_runs else verdict, measured=measured, reason=reason)
     return {**result, **dict.fromkeys(_NUMBERS)}
+
+
+def completes(evidence: Evidence, check: rules.Completes, workload: str) -> list[Finding]:
+    """Count the runs that hosts completed which a command has started, and sampled."""
+    return [_completion_finding(evidence, check, workload, side.system) for side in check.systems]
+
+
+def _completion_finding(
+    evidence: Evidence, check: rules.Completes, workload: str, system: str
+) -> Finding:
+    subject = f"{system} completes on hosts started by {check.command}"
+    build = partial(finding, check, subject, workload, unit="runs")
+    items = [
+        item
+        for item in evidence.observations
+        if item.record is not None
+        and (item.system, item.setting.workload) == (system, workload)
+        and item.record.run.topology.options.get("command") == check.command
+        and item.record.result.status != "skipped"
+    ]
+    if not items:
+        reason = f"no runs of {system} on {workload} on hosts started by {check.command}"
+        return build("not testable", reason=reason)
+    done = sum(_completed_sampled(item.record) for item in items if item.record is not None)
+    few_runs = too_few(len(items), "runs")
+    verdict: Verdict = "reproduced" if done == len(items) else "not reproduced"
+    # One machine stands for the cluster: what is shown is that it works, not how fast.
+    measured = _count(evidence, check, done, items)._replace(evidence="D")
+    reason = ", ".join(filter(None, [f"{done} of {len(items)} runs completed", few_runs]))
+    result = build("not settled" if few_runs else verdict, measured=measured, reason=reason)
+    return {**result, **dict.fromkeys(_NUMBERS)}
+
+
+def _completed_sampled(record: Record) -> bool:
+    """Whether a run completed and every host was sampled."""
+    if not record.ok or not record.has_file("samples.parquet"):
+        return False
+    sampled = set(record.samples()["host"].to_pylist())
+    return sampled >= set(record.run.topology.all_hosts)
 
 
 def learns(evidence: Evidence, check: rules.Learns, workload: str) -> list[Finding]:

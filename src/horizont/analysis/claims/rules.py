@@ -180,6 +180,20 @@ class SurvivesFault(Check):
     systems: tuple[Side, ...]
 
 
+class Completes(Check):
+    """Whether runs whose hosts a command started complete, with samples of every host.
+
+    Attributes
+    ----------
+    command
+        Of the launcher `command`, such as ``mpirun``.
+    """
+
+    kind: Literal["completes"]
+    command: str
+    systems: tuple[Side, ...]
+
+
 class Learns(Check):
     """Whether a system learns: test accuracy above twice chance in most runs."""
 
@@ -213,7 +227,16 @@ class NotTestable(Check):
     reason: str
 
 
-AnyCheck = Contrast | Ordering | HalfRate | SurvivesFault | Learns | LargestTrainable | NotTestable
+AnyCheck = (
+    Contrast
+    | Ordering
+    | HalfRate
+    | SurvivesFault
+    | Completes
+    | Learns
+    | LargestTrainable
+    | NotTestable
+)
 Rules = Mapping[str, tuple[AnyCheck, ...]]
 
 _RULES_ADAPTER: TypeAdapter[Any] = TypeAdapter(

@@ -1,0 +1,100 @@
+"""Launcher `slurm`: an agent on each node of an allocation, started by srun.
+
+The study runs inside the allocation: ``salloc -N3 horizont repro``, or in a batch script.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+from horizont.config.topology import Topology
+from horizont.errors import UserError
+from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
+from horizont.launchers.agent.session import Command, Start
+
+FIELD = "topology.options.srun"
+
+
+class SlurmOptions(AgentOptions):
+    """Options of the launcher.
+
+    Attributes
+    ----------
+    srun
+        Further options of srun, such as ``--mem=0``.
+    """
+
+    srun: tuple[str, ...] = ()
+
+
+class SlurmLauncher(AgentLauncher):
+    """The nodes of the Slurm job in which this process runs."""
+
+    Options = SlurmOptions
+
+    def unavailable_reason(self, topology: Topology) -> str:
+        """Return what the allocation lacks; empty if it can be used."""
+        if shutil.which("srun") is None:
+            return "srun is not installed"
+        nodes, needed = _allocated_nodes(), len(topology.all_hosts)
+        if not nodes:
+            return "this is no Slurm job; start it with salloc or sbatch"
+        if nodes < needed:
+            return f"the Slurm job has {nodes} of the {needed} nodes that are needed"
+        return ""
+
+    def start(self, topology: Topology, options: AgentOptions) -> Start:
+        """Return how the agents are started: one on each node of the job, with all of its CPUs."""
+        assert isinstance(options, SlurmOptions)
+        if reason := self.unavailable_reason(topology):
+            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
+        nodes = _allocated_nodes()
+        command = (
+            "srun",
+            "--quiet",
+            f"--nodes={nodes}",
+            f"--ntasks={nodes}",
+            "--ntasks-per-node=1",
+            "--kill-on-bad-exit=0",  # a lost agent is reported, the others finish the run
+            "--overlap",
+            "--cpu-bind=none",  # the processes of a run set their own threads
+            *(() if any(word.startswith(("-c", "--cpus-per-task")) for word in options.srun)
+              else _all_cpus()),
+            *options.srun,
+            *agent_program(),
+        )  # fmt: skip
+        return self._start(FIELD, (Command(command),), (_last_node_address(),), nodes, options)
+
+
+LAUNCHER = SlurmLauncher()
+
+
+def _allocated_nodes() -> int:
+    """Return the number of nodes of the job; 0 outside a job."""
+    return int(os.environ.get("SLURM_JOB_NUM_NODES", "0") or 0)
+
+
+def _all_cpus() -> tuple[str, ...]:
+    """Return the option without which a step gets a single core of each node."""
+    # "4(x2),2": four on each of two nodes, two on the third; a step takes the same on all.
+    counts = os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")
+    numbers = [int(part.partition("(")[0]) for part in counts.split(",") if part]
+    return (f"--cpus-per-task={min(numbers)}",) if numbers else ()
+
+
+def _last_node_address() -> str:
+    """Return the address of the last node of the job: a batch script runs on the first."""
+    names = _scontrol("show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")).split()
+    if not names:
+        return "localhost"
+    address = re.search(r"NodeAddr=(\S+)", _scontrol("show", "node", names[-1]))
+    return address[1] if address else names[-1]
+
+
+def _scontrol(*words: str) -> str:
+    """Return what scontrol prints; nothing if it fails, which srun will report."""
+    command = ["scontrol", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,161 @@
+"""The ready commands of the launcher `command`, with a real MPI and a real SSH server."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from tests.conftest import ROOT
+from tests.launchers.agents import LEASE_S, agent_folder, require, run_on_agents
+from tests.launchers.test_agents import assert_nothing_on_hosts, run_locally
+
+from horizont.errors import UserError
+from horizont.launchers.agent.session import close_sessions
+from horizont.launchers.agent.wire import new_secret
+from horizont.launchers.local import reserve_ports
+from horizont.records.record import Record
+
+SSHD = "/usr/sbin/sshd"
+
+
+@pytest.fixture(autouse=True)
+def no_agent_left() -> Iterator[None]:
+    yield
+    close_sessions()
+    assert_nothing_on_hosts()
+
+
+def assert_trained_as_here(record: Record, folder: Path, data: Path) -> None:
+    assert record.ok, record.result.reason
+    expected = run_locally(record.run.system.name, folder, data).steps().to_pandas()
+    steps, columns = record.steps().to_pandas(), ["worker", "step"]
+    np.testing.assert_allclose(
+        steps.sort_values(columns)["loss"], expected.sort_values(columns)["loss"], rtol=1e-5
+    )
+
+
+@pytest.mark.framework("pytorch")
+def test_mpirun_starts_the_agents(
+    tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("mpirun")
+    if os.geteuid() == 0:
+        monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    options = {"command": "mpirun", "hosts": ["localhost"] * 2, "lease_s": LEASE_S}
+    record = run_on_agents(tmp_path, small_cifar, options=options, sampler_hz=10)
+    assert_trained_as_here(record, tmp_path, small_cifar)
+    assert set(record.samples()["host"].to_pylist()) == {"host-0", "host-1"}
+
+
+@pytest.fixture
+def ssh_command() -> Iterator[str]:
+    """Start an SSH server that knows one key, and yield the command to use it."""
+    if not Path(SSHD).exists() or shutil.which("ssh") is None:
+        pytest.skip("not installed: sshd, ssh")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="hz-") as name,
+        reserve_ports(["127.0.0.1"], 0) as ports,
+    ):
+        folder = Path(name)
+        for key in ("host", "user"):
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
+            subprocess.run(words, check=True)
+        options = {
+            "ListenAddress": f"127.0.0.1:{ports[0]}",
+            "HostKey": folder / "host",
+            "AuthorizedKeysFile": folder / "user.pub",
+            "PidFile": "none",
+            "StrictModes": "no",
+            "PermitRootLogin": "prohibit-password",
+            "UsePAM": "no",
+        }
+        words = [word for item in options.items() for word in ("-o", "=".join(map(str, item)))]
+        server = subprocess.Popen([SSHD, "-D", "-f", "/dev/null", *words])
+        try:
+            yield (
+                f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR "
+                f"-o UserKnownHostsFile=/dev/null -i {folder}/user -p {ports[0]} "
+                f"-o ConnectionAttempts=20 {getpass.getuser()}@{{host}}"
+            )
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+@pytest.mark.framework("pytorch")
+def test_ssh_starts_the_agents(ssh_command: str, tmp_path: Path, small_cifar: Path) -> None:
+    options = {"command": ssh_command, "hosts": ["127.0.0.1", "localhost"], "lease_s": LEASE_S}
+    record = run_on_agents(tmp_path, small_cifar, options=options)
+    assert_trained_as_here(record, tmp_path, small_cifar)
+
+
+STANDBY = ROOT / "deploy" / "kubernetes" / "horizont.yaml"
+
+
+@pytest.mark.framework("pytorch")
+def test_agents_of_the_kubernetes_job_serve_one_session_after_the_other(
+    tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of the pods runs as it is, except for the place of Python and the address."""
+    with reserve_ports(["127.0.0.1"], 0) as (port,):
+        _, job = yaml.safe_load_all(STANDBY.read_text(encoding="utf-8"))
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        script = container["args"][0]
+        for old, new in {
+            "horizont-0.horizont:4711": f"127.0.0.1:{port}",
+            ".venv/bin/python": sys.executable,
+            "/tmp/horizont-agent-pod": f"{agent_folder()}pod",
+            "--wait 600": "--wait 20",
+        }.items():
+            assert old in script
+            script = script.replace(old, new)
+        secret = new_secret()
+        (variable,) = container["env"]
+        pods = [
+            subprocess.Popen(
+                [*container["command"], script],
+                env=os.environ | {variable["name"]: secret, "JOB_COMPLETION_INDEX": str(index)},
+                cwd=ROOT,
+            )
+            for index in (1, 2)
+        ]
+        options = {"address": "127.0.0.1", "port": port, "lease_s": LEASE_S}
+        monkeypatch.setenv(variable["name"], secret)
+        try:
+            for _ in range(2):
+                record = run_on_agents(tmp_path, small_cifar, launcher="standby", options=options)
+                assert record.ok, record.result.reason
+                close_sessions()
+            assert [pod.wait(60) for pod in pods] == [0, 0]
+        finally:
+            for pod in pods:
+                pod.kill()
+                pod.wait()
+
+
+@pytest.mark.parametrize("secret", ["", "short", "0123"])
+def test_waiting_agents_need_a_secret(
+    secret: str, tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HORIZONT_AGENT_SECRET", secret)
+    with pytest.raises(UserError, match="hexadecimal"):
+        run_on_agents(tmp_path, small_cifar, launcher="standby", options={})
+
+
+def test_ssh_that_is_refused_says_why(tmp_path: Path, small_cifar: Path) -> None:
+    require("ssh")
+    options = {"command": "ssh -o BatchMode=yes -p 1 {host}", "hosts": ["127.0.0.1"] * 2}
+    with pytest.raises(UserError, match=r"status 255: ssh: connect .*refused"):
+        run_on_agents(tmp_path, small_cifar, options=options)

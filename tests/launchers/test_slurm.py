@@ -1,0 +1,155 @@
+"""The launcher of Slurm, with real daemons: allocation, placement, lost nodes, cancelled jobs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tests.conftest import ROOT, wait_for
+from tests.launchers.agents import LEASE_S, agent_processes, worker_processes
+from tests.launchers.slurm_cluster import NODES, slurm_cluster
+from tests.launchers.test_agents import assert_nothing_on_hosts, run_locally
+
+from horizont.config.topology import Topology
+from horizont.launchers.base import unavailable_reason
+from horizont.records.record import Record, read_record
+
+SYSTEMS = {
+    "pytorch": ("sync/allreduce", "sync/parameter_server", "async/parameter_server"),
+    "tensorflow": ("sync/allreduce", "async/parameter_server"),
+    "mxnet": ("sync/parameter_server", "async/parameter_server"),
+    "jax": ("sync/allreduce",),
+}
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.launchers.agents import run_on_agents
+record = run_on_agents(Path(sys.argv[2]), Path(sys.argv[3]), launcher="slurm",
+                       **json.loads(sys.argv[4]))
+print(record.result.reason)
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[dict[str, str]]:
+    # A short path: that of a Unix socket has at most 107 characters.
+    with (
+        tempfile.TemporaryDirectory(prefix="hz-", dir="/tmp") as folder,
+        slurm_cluster(Path(folder)) as environment,
+    ):
+        yield environment
+        assert_nothing_on_hosts()
+
+
+def study_in_allocation(folder: Path, data: Path, **changes: Any) -> list[str]:
+    """Return the command of a program that executes a run in an allocation."""
+    changes.setdefault("options", {"lease_s": LEASE_S})
+    words = [str(ROOT), str(folder), str(data), json.dumps(changes)]
+    return ["salloc", "--quiet", f"--nodes={NODES}", sys.executable, "-c", PROGRAM, *words]
+
+
+def run_in_allocation(
+    environment: dict[str, str], folder: Path, data: Path, **changes: Any
+) -> Record:
+    command = study_in_allocation(folder, data, **changes)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return read_record(folder / "key")
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(f"{framework}/{system}", marks=pytest.mark.framework(framework))
+        for framework, systems in SYSTEMS.items()
+        for system in systems
+    ],
+)
+def test_each_system_trains_on_three_nodes(
+    system: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+) -> None:
+    record = run_in_allocation(slurm, tmp_path, small_cifar, system=system)
+    assert record.ok, record.result.reason
+    steps = record.steps().to_pandas()
+    assert set(steps["worker"]) == {0, 1}
+    if "/sync/" in system:
+        expected = run_locally(system, tmp_path, small_cifar).steps().to_pandas()
+        columns = ["worker", "step"]
+        np.testing.assert_allclose(
+            steps.sort_values(columns)["loss"], expected.sort_values(columns)["loss"], rtol=1e-5
+        )
+
+
+def test_without_an_allocation_the_launcher_is_unavailable(
+    slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", slurm["PATH"])
+    for name in ("SLURM_JOB_NUM_NODES", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    topology = Topology(launcher="slurm", workers=2)
+    assert "salloc or sbatch" in unavailable_reason(topology)
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
+    assert "has 1 of the 2 nodes" in unavailable_reason(topology)
+
+
+@pytest.mark.framework("pytorch")
+@pytest.mark.parametrize("event", ["cancelled job", "draining node", "killed agent"])
+def test_the_end_of_an_allocation_leaves_nothing(
+    event: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+) -> None:
+    command = study_in_allocation(tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
+    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, text=True) as study:
+        wait_for(lambda: len(worker_processes()) == 2, "no worker was started")
+
+        def control(*words: str) -> str:
+            return subprocess.run(
+                words, env=slurm, capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+
+        if event == "killed agent":
+            agent_processes()[0].kill()
+        elif event == "draining node":
+            control("scontrol", "update", "NodeName=node1", "State=drain", "Reason=test")
+            assert study.poll() is None  # jobs end by themselves on a draining node
+            control("scontrol", "update", "NodeName=node1", "State=resume")
+            control("scancel", "--full", *control("squeue", "-h", "-o", "%i").split())
+        else:
+            control("scancel", "--full", *control("squeue", "-h", "-o", "%i").split())
+        output, _ = study.communicate(timeout=60)
+    if event == "killed agent":
+        assert "is lost" in output
+    assert_nothing_on_hosts()
+
+
+@pytest.mark.framework("pytorch")
+def test_a_killed_step_leaves_no_process_and_files_only_until_the_next_run(
+    slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+) -> None:
+    command = study_in_allocation(tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
+    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, text=True) as study:
+        wait_for(lambda: len(worker_processes()) == 2, "no worker was started")
+        (step,) = (
+            process
+            for process in psutil.Process(study.pid).children(recursive=True)
+            if process.name() == "srun" and "horizont.launchers.agent" in process.cmdline()
+            and process.parent().name() != "srun"  # it has a helper process of its own
+        )  # fmt: skip
+        step.kill()  # Slurm then kills the agents, which cannot remove anything
+        output, _ = study.communicate(timeout=60)
+    assert "is lost" in output
+    _, alive = psutil.wait_procs([*agent_processes(), *worker_processes()], timeout=10)
+    assert not alive
+    assert run_in_allocation(slurm, tmp_path, small_cifar).ok
+    assert_nothing_on_hosts()
