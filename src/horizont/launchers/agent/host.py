@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from horizont.errors import ConnectionRefused
 from horizont.launchers.agent.files import RunFiles, chunks, files_below
 from horizont.launchers.agent.sampling import HostSampling
 from horizont.launchers.agent.wire import Channel, Message
 from horizont.launchers.local import reserve_ports
-from horizont.launchers.plan import ProcessPlan
+from horizont.launchers.plan import EVENTS_FILE, ProcessPlan
 from horizont.launchers.process import ProcessGroup, terminating
 from horizont.monitoring.background import BackgroundMeter
 
@@ -43,7 +44,10 @@ class HostAgent:
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel, selectors.EVENT_READ)
         self._requests = Requests(channel, files, address, self._selector, lease_s)
-        self._reported: dict[str, Message] = {}
+        self._reported: WeakKeyDictionary[ProcessGroup, Message] = WeakKeyDictionary()
+        self._events: WeakKeyDictionary[ProcessGroup, tuple[int, list[Message]]] = (
+            WeakKeyDictionary()
+        )
         #: Whether an authentic frame was received.
         self.was_served = False
 
@@ -86,19 +90,28 @@ class HostAgent:
         """Return what has changed of the processes' states."""
         changed = {}
         for process in processes:
-            state = _state(process)
-            if state != self._reported.get(process.name):
-                self._reported[process.name] = changed[process.name] = state
+            state = self._state(process)
+            if state != self._reported.get(process):
+                self._reported[process] = changed[process.name] = state
         return changed
 
+    def _state(self, process: ProcessGroup) -> Message:
+        return {
+            "step_count": process.step_count(),
+            "cpu_s": process.cpu_time_s(),
+            "is_stopped": process.is_stopped(),
+            "events": self._events_of(process),
+        }
 
-def _state(process: ProcessGroup) -> Message:
-    return {
-        "step_count": process.step_count(),
-        "cpu_s": process.cpu_time_s(),
-        "is_stopped": process.is_stopped(),
-        "events": process.events(),
-    }
+    def _events_of(self, process: ProcessGroup) -> list[Message]:
+        """Return the events of a process, read again only if the log has grown."""
+        log = process.plan.folder / EVENTS_FILE
+        size = log.stat().st_size if log.exists() else 0
+        read_size, events = self._events.get(process, (0, []))
+        if size != read_size:
+            events = process.events()
+            self._events[process] = (size, events)
+        return events
 
 
 class Requests:
