@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -81,6 +81,7 @@ def slurm_cluster(folder: Path) -> Iterator[dict[str, str]]:
             _start_daemons(folder, environment)
             yield environment
         finally:
+            _cancel_jobs(environment)
             _stop_daemons(folder)
 
 
@@ -107,6 +108,20 @@ def _start_daemons(folder: Path, environment: dict[str, str]) -> None:
         state = done.stdout.strip()
 
 
+def _cancel_jobs(environment: dict[str, str]) -> None:
+    """Cancel all jobs and wait for their steps, which would outlive the daemons."""
+
+    def run(*words: str) -> str:
+        return subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=False, timeout=60
+        ).stdout
+
+    run("scancel", f"--user={getpass.getuser()}")
+    end_s = time.monotonic() + 20
+    while run("squeue", "--noheader").strip() and time.monotonic() < end_s:
+        time.sleep(0.2)
+
+
 def _stop_daemons(folder: Path) -> None:
     daemons = []
     for path in sorted(folder.glob("*.pid"), reverse=True):  # munge last but one
@@ -117,5 +132,16 @@ def _stop_daemons(folder: Path) -> None:
         except (psutil.NoSuchProcess, ValueError):
             continue
     _, alive = psutil.wait_procs(daemons, timeout=10)
-    for process in alive:
+    for process in [*alive, *_steps(folder)]:
         process.kill()
+
+
+def _steps(folder: Path) -> list[psutil.Process]:
+    """List the managers of steps that are still there."""
+    found = []
+    for process in psutil.process_iter(["name"]):
+        with suppress(psutil.Error):
+            configuration = process.environ().get("SLURM_CONF", "")
+            if process.info["name"] == "slurmstepd" and configuration.startswith(str(folder)):
+                found.append(process)
+    return found

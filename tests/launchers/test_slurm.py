@@ -119,7 +119,9 @@ def test_the_end_of_an_allocation_leaves_nothing(
             ).stdout
 
         if event == "killed agent":
-            agent_processes()[0].kill()
+            agent = worker_processes()[0].parent()
+            assert agent is not None
+            agent.kill()
         elif event == "draining node":
             control("scontrol", "update", "NodeName=node1", "State=drain", "Reason=test")
             assert study.poll() is None  # jobs end by themselves on a draining node

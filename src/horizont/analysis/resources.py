@@ -115,12 +115,16 @@ def resource_series(
     return concat_tables(tables, _SERIES_COLUMNS)[_SERIES_COLUMNS].dropna(subset="value")
 
 
+def _has_several_hosts(rows: pd.DataFrame) -> bool:
+    return "host" in rows and rows["host"].nunique() > 1
+
+
 def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Sum the values of a sample by name and over all names.
 
     Machines of a cluster are sampled at times of their own, so there is no sum over them.
     """
-    both = pd.concat([rows, rows.assign(name=TOTAL)]) if rows["host"].nunique() == 1 else rows
+    both = rows if _has_several_hosts(rows) else pd.concat([rows, rows.assign(name=TOTAL)])
     summed = both.groupby(["time_s", "name"], sort=False)["value"].sum(min_count=1)
     return summed.reset_index().assign(quantity=quantity)
 
@@ -138,10 +142,11 @@ def _traffic_by_host(wires: pd.DataFrame) -> pd.DataFrame:
 
 
 def _traffic_of_machine(machine: pd.DataFrame) -> pd.DataFrame:
-    hosts = machine["host"] + " " if machine["host"].nunique() > 1 else ""
+    several = _has_several_hosts(machine)
+    hosts, series = (machine["host"] + " ", "host") if several else ("", "scope")
     tables = [
         machine.assign(
-            name=hosts + way, value=rate_of_change(machine, f"{way}_bytes", ["host"]) / _MIB
+            name=hosts + way, value=rate_of_change(machine, f"{way}_bytes", [series]) / _MIB
         )
         for way in DIRECTIONS
         if f"{way}_bytes" in machine
