@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -59,10 +58,8 @@ def slurm_cluster(folder: Path) -> Iterator[dict[str, str]]:
 
     The test is skipped without Slurm.
     """
-    search = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-    if any(shutil.which(program, path=search) is None for program in PROGRAMS):
-        require(*PROGRAMS)
-    environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": search}
+    require(*PROGRAMS)
+    environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
     (folder / "state").mkdir()
     folder.chmod(0o755)  # munge refuses a socket in a folder that others cannot enter
     key = folder / "munge.key"

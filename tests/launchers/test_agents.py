@@ -172,7 +172,7 @@ def test_a_lost_host_ends_the_run_and_the_next_one_works(
         assert "was killed by signal 9" in record.result.reason
     else:
         assert "is lost" in record.result.reason
-    record = run_on_agents(tmp_path, small_cifar, options=options)
+    record = run_on_agents(tmp_path, small_cifar, options=TWO_HOSTS)
     assert record.ok, record.result.reason
     assert len(worker_processes()) == 0
 

@@ -24,8 +24,6 @@ from horizont.launchers.agent.wire import new_secret
 from horizont.launchers.local import reserve_ports
 from horizont.records.record import Record
 
-SSHD = "/usr/sbin/sshd"
-
 
 @pytest.fixture(autouse=True)
 def no_agent_left() -> Iterator[None]:
@@ -60,8 +58,7 @@ def test_mpirun_starts_the_agents(
 @pytest.fixture
 def ssh_command() -> Iterator[str]:
     """Start an SSH server that knows one key, and yield the command to use it."""
-    if not Path(SSHD).exists() or shutil.which("ssh") is None:
-        pytest.skip("not installed: sshd, ssh")
+    require("sshd", "ssh")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     with (
@@ -82,7 +79,7 @@ def ssh_command() -> Iterator[str]:
             "UsePAM": "no",
         }
         words = [word for item in options.items() for word in ("-o", "=".join(map(str, item)))]
-        server = subprocess.Popen([SSHD, "-D", "-f", "/dev/null", *words])
+        server = subprocess.Popen([str(shutil.which("sshd")), "-D", "-f", "/dev/null", *words])
         try:
             yield (
                 f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR "
