@@ -69,7 +69,7 @@ def show_optional(*names: str, records: Sequence[Record], **values: Any) -> None
         if not entry.needs(records):
             continue
         heading = f"## {entry.title}" if entry.title else ""
-        if section := "\n\n".join(filter(None, [heading, entry.text])):
+        if section := "\n\n".join(filter(None, [heading, entry.text_on(records)])):
             _display(Prose(section))
         show(name, records=records, **values)
 

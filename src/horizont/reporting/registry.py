@@ -25,6 +25,8 @@ from horizont.reporting.output import FigureOutput, TableOutput
 from horizont.reporting.style import book_style, message_figure
 
 Condition = Callable[[Sequence[Record]], bool]
+#: The same on all pages, or by the records of a page.
+Text = str | Callable[[Sequence[Record]], str]
 P = ParamSpec("P")
 Output = TypeVar("Output")
 
@@ -56,8 +58,12 @@ class Entry:
 
     function: Callable[..., Any]
     title: str
-    text: str
+    text: Text
     needs: Condition  # whether records have what it shows
+
+    def text_on(self, records: Sequence[Record]) -> str:
+        """Return the text above it on a page about some records."""
+        return self.text if isinstance(self.text, str) else self.text(records)
 
     def __call__(self, available: Mapping[str, Any]) -> Any:
         """Call the function with those of the values that its parameters name."""
@@ -95,7 +101,7 @@ def figure(
 
 
 def table(
-    name: str, *, title: str = "", text: str = "", needs: Condition = bool
+    name: str, *, title: str = "", text: Text = "", needs: Condition = bool
 ) -> Callable[[Callable[P, Output]], Callable[P, Output]]:
     """Register a table, or several outputs in a `Stack`; the title is the table's caption."""
 

@@ -14,6 +14,7 @@ from horizont.config.system import parse_system
 from horizont.config.topology import DEFAULT_LAUNCHER, Link
 from horizont.data.catalogue import DatasetInfo
 from horizont.data.prepared import DatasetDescription
+from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import TableOutput, key_value_table
 from horizont.reporting.registry import table
@@ -82,16 +83,31 @@ def _format_values(name: str, values: Iterable[Any]) -> str:
     )
 
 
-@table(
-    "hosts",
-    title="The hosts",
-    text="Each emulated host is a network namespace of this machine, with an address, a name, and "
+_EMULATED_HOSTS = (
+    "Each emulated host is a network namespace of this machine, with an address, a name, and "
     "one link to a switch. The kernel limits the rate of each end of a link. Once all workers have "
     "made a step, the CPU time of each host is limited, so that hosts do not take CPU time from "
     "each other. Times and bytes are therefore those of a small cluster, with one difference: "
     "communication within a host is as fast as on this machine. The systems of a single process "
     "are the baseline: one process on one such host with one worker's share of the batch, under "
-    "the same limits.",
+    "the same limits."
+)
+
+_AGENTS = (
+    "On each host an agent starts the processes and sends back what they have written. The hosts' "
+    "clocks are measured at both ends of a run, and all times are converted to that of the "
+    "launcher. Hosts on one machine share its CPUs: such times say nothing of a cluster."
+)
+
+
+def _hosts_text(records: Sequence[Record]) -> str:
+    return _AGENTS if any(record.has("aligned_clocks") for record in records) else _EMULATED_HOSTS
+
+
+@table(
+    "hosts",
+    title="The hosts",
+    text=_hosts_text,
     needs=lambda records: any(r.run.topology.launcher != DEFAULT_LAUNCHER for r in records),
 )
 def host_table(settings: Experiment) -> TableOutput:
