@@ -106,7 +106,7 @@ def _start_daemons(folder: Path, environment: dict[str, str]) -> None:
 
 
 def _cancel_jobs(environment: dict[str, str]) -> None:
-    """Cancel all jobs and wait for their steps, which would outlive the daemons."""
+    """Stop all jobs and wait for their steps, which would outlive the daemons."""
 
     def run(*words: str) -> str:
         return subprocess.run(
