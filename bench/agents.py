@@ -17,8 +17,7 @@ from typing import Any
 
 import psutil
 
-from horizont.config.run import Run
-from horizont.config.system import parse_system
+from bench.cases import lenet5_run
 from horizont.data.preparation import prepare
 from horizont.launchers.agent.session import close_sessions
 from horizont.launchers.execute import RunPaths, execute
@@ -31,8 +30,6 @@ AGENTS = {
     "launcher": "command",
     "options": {"command": "env HOST={host}", "hosts": ["node0", "node1"]},
 }
-
-Steps = dict[str, int]
 
 
 def run() -> None:
@@ -55,28 +52,12 @@ class _Bench:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def train(
-        self, topology: dict[str, Any], timed: int = 4, system: str = "pytorch/sync/allreduce"
-    ) -> tuple[Record, float]:
+    def train(self, topology: dict[str, Any], timed: int = 4) -> tuple[Record, float]:
         """Execute a run; return its record and the duration of everything."""
-        run = Run.model_validate(
-            {
-                "experiment": "bench",
-                "workload_name": "lenet5-cifar10",
-                "workload": {
-                    "network": "lenet5",
-                    "dataset": "cifar10",
-                    "optimizer": {"learning_rate": 0.01},
-                },
-                "system": parse_system(system),
-                "topology": {"workers": 2, "threads": 1, **topology},
-                "steps": {"warmup": 2, "timed": timed},
-                "global_batch": 84,
-                "block": 0,
-                "seed": 1,
-                "sampler_hz": 0,
-                "timeout_s": 600,
-            }
+        run = lenet5_run(
+            topology={"workers": 2, "threads": 1, **topology},
+            steps={"warmup": 2, "timed": timed},
+            sampler_hz=0,
         )
         paths = RunPaths(self._folder / "records", self._folder / "cifar10", {})
         start_s = time.monotonic()

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from horizont.config.run import StepCounts
-from horizont.config.system import DEFAULT
+from horizont.config.run import Run, StepCounts
+from horizont.config.system import DEFAULT, parse_system
 from horizont.config.workload import OptimizerConfig
 from horizont.data.sharding import window_starts
 from horizont.frameworks.base import (
@@ -117,3 +117,23 @@ CASES = {
     "inception": Case("inception", steps=2, rounds=3, batch=16, processes=1),
     "lstm": Case("lstm", steps=6, rounds=3, shape=(30,), batch=20),
 }
+
+
+def lenet5_run(**changes: Any) -> Run:
+    """Return a run of LeNet-5 with two workers of PyTorch that exchange by all-reduce."""
+    values = {
+        "experiment": "bench",
+        "workload_name": "lenet5-cifar10",
+        "workload": {
+            "network": "lenet5",
+            "dataset": "cifar10",
+            "optimizer": {"learning_rate": RATE},
+        },
+        "system": parse_system("pytorch/sync/allreduce"),
+        "topology": {"workers": 2},
+        "global_batch": 84,
+        "block": 0,
+        "seed": 1,
+        "timeout_s": 600,
+    }
+    return Run.model_validate({**values, **changes})

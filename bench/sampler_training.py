@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from bench.cases import lenet5_run
 from horizont.config.run import Run
-from horizont.config.system import parse_system
 from horizont.data.preparation import prepare
 from horizont.launchers.execute import RunPaths, execute
 
@@ -54,25 +54,7 @@ class Toggle(threading.Thread):
 
 def long_run(steps: int) -> Run:
     """Plan a run that trains for about a minute on two workers."""
-    return Run.model_validate(
-        {
-            "experiment": "bench",
-            "workload_name": "lenet5-cifar10",
-            "workload": {
-                "network": "lenet5",
-                "dataset": "cifar10",
-                "optimizer": {"learning_rate": 0.01},
-            },
-            "system": parse_system("pytorch/sync/allreduce"),
-            "topology": {"workers": 2},
-            "steps": {"warmup": 20, "timed": steps, "instrumented": 0},
-            "global_batch": 84,
-            "block": 0,
-            "seed": 1,
-            "sampler_hz": HZ,
-            "timeout_s": 600,
-        }
-    )
+    return lenet5_run(steps={"warmup": 20, "timed": steps, "instrumented": 0}, sampler_hz=HZ)
 
 
 def run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
@@ -188,6 +189,13 @@ def nothing_left(tmp_path: Path) -> Iterator[None]:
 def assert_nothing_left(folder: Path) -> None:
     _, alive = psutil.wait_procs(horizont_processes(folder), timeout=3)
     assert not alive, [" ".join(process.cmdline()) for process in alive]
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs: a killed one stays a zombie until it is reaped."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def wait_for(condition: Callable[[], bool], message: str) -> None:

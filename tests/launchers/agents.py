@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from tests.conftest import small_run
@@ -42,6 +43,22 @@ def run_on_agents(
     topology = {"launcher": launcher, "workers": workers, "servers": needed, "options": options}
     run = small_run(system, topology=topology, **changes)
     return execute(run, "key", RunPaths(folder, data, {}), lambda done, planned: None)
+
+
+def run_locally(system: str, folder: Path, data: Path) -> Record:
+    """Execute the same run on the local launcher."""
+    run = small_run(system)
+    return execute(run, "local", RunPaths(folder, data, {}), lambda done, planned: None)
+
+
+def assert_trained_as_here(record: Record, folder: Path, data: Path) -> None:
+    """Assert that a run has the losses of the same run on the local launcher."""
+    assert record.ok, record.result.reason
+    local = run_locally(record.run.system.name, folder, data)
+    losses, expected = (
+        each.steps().to_pandas().sort_values(["worker", "step"])["loss"] for each in (record, local)
+    )
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
 def agent_processes() -> list[psutil.Process]:

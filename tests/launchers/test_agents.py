@@ -11,15 +11,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
-from tests.conftest import ROOT, small_run, wait_for
+from tests.conftest import ROOT, wait_for
 from tests.launchers.agents import (
     LEASE_S,
     LOCAL_COMMAND,
     agent_folder,
     agent_processes,
+    assert_trained_as_here,
     can_shift_clocks,
     run_on_agents,
     worker_processes,
@@ -29,8 +29,6 @@ from horizont.errors import UserError
 from horizont.launchers.agent import facts
 from horizont.launchers.agent.clock import ClockOffset, drift_s, measure_offset
 from horizont.launchers.agent.session import close_sessions
-from horizont.launchers.execute import RunPaths, execute
-from horizont.records.record import Record
 
 TWO_HOSTS = {"command": LOCAL_COMMAND, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
 
@@ -50,22 +48,12 @@ def assert_nothing_on_hosts() -> None:
     assert not list(folder.parent.glob(f"{folder.name}*"))
 
 
-def run_locally(system: str, folder: Path, data: Path) -> Record:
-    run = small_run(system)
-    return execute(run, "local", RunPaths(folder, data, {}), lambda done, planned: None)
-
-
 @pytest.mark.framework("pytorch")
 def test_synchronous_training_has_the_losses_of_this_machine(
     tmp_path: Path, small_cifar: Path
 ) -> None:
     record = run_on_agents(tmp_path, small_cifar)  # test_slurm has all systems
-    assert record.ok, record.result.reason
-    expected = run_locally(record.run.system.name, tmp_path, small_cifar)
-    columns = ["worker", "step"]
-    steps = record.steps().to_pandas().sort_values(columns)
-    local = expected.steps().to_pandas().sort_values(columns)
-    np.testing.assert_allclose(steps["loss"], local["loss"], rtol=1e-5)
+    assert_trained_as_here(record, tmp_path, small_cifar)
 
 
 @pytest.mark.parametrize(

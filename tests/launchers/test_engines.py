@@ -11,18 +11,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from tests.conftest import ROOT
-from tests.launchers.agents import LEASE_S, agent_folder, require, run_on_agents
-from tests.launchers.test_agents import assert_nothing_on_hosts, run_locally
+from tests.launchers.agents import (
+    LEASE_S,
+    agent_folder,
+    assert_trained_as_here,
+    require,
+    run_on_agents,
+)
+from tests.launchers.test_agents import assert_nothing_on_hosts
 
 from horizont.errors import UserError
 from horizont.launchers.agent.session import close_sessions
 from horizont.launchers.agent.wire import new_secret
 from horizont.launchers.local import reserve_ports
-from horizont.records.record import Record
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +34,6 @@ def no_agent_left() -> Iterator[None]:
     yield
     close_sessions()
     assert_nothing_on_hosts()
-
-
-def assert_trained_as_here(record: Record, folder: Path, data: Path) -> None:
-    assert record.ok, record.result.reason
-    expected = run_locally(record.run.system.name, folder, data).steps().to_pandas()
-    steps, columns = record.steps().to_pandas(), ["worker", "step"]
-    np.testing.assert_allclose(
-        steps.sort_values(columns)["loss"], expected.sort_values(columns)["loss"], rtol=1e-5
-    )
 
 
 @pytest.mark.framework("pytorch")

@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 from tests.conftest import ROOT, wait_for
-from tests.launchers.agents import LEASE_S, agent_processes, worker_processes
+from tests.launchers.agents import (
+    LEASE_S,
+    agent_processes,
+    assert_trained_as_here,
+    worker_processes,
+)
 from tests.launchers.slurm_cluster import NODES, slurm_cluster
-from tests.launchers.test_agents import assert_nothing_on_hosts, run_locally
+from tests.launchers.test_agents import assert_nothing_on_hosts
 
 from horizont.config.topology import Topology
 from horizont.launchers.base import unavailable_reason
@@ -85,11 +89,7 @@ def test_each_system_trains_on_three_nodes(
     steps = record.steps().to_pandas()
     assert set(steps["worker"]) == {0, 1}
     if "/sync/" in system:
-        expected = run_locally(system, tmp_path, small_cifar).steps().to_pandas()
-        columns = ["worker", "step"]
-        np.testing.assert_allclose(
-            steps.sort_values(columns)["loss"], expected.sort_values(columns)["loss"], rtol=1e-5
-        )
+        assert_trained_as_here(record, tmp_path, small_cifar)
 
 
 def test_without_an_allocation_the_launcher_is_unavailable(

@@ -1,4 +1,3 @@
-import contextlib
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from tests.conftest import is_running
 
 from horizont.errors import UserError
 from horizont.monitoring.client import start_sampler
@@ -38,12 +38,6 @@ client.close()
 while connection.recv(1 << 16):
     pass
 """
-
-
-def running(pid):
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def rows(folder, scope="process"):
@@ -205,9 +199,9 @@ def test_a_killed_launcher_leaves_the_table_and_no_sampler(tmp_path, until, kill
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as launcher:
         sampler = int(launcher.stdout.readline())
         kill_at_end.append(sampler)
-        assert running(sampler)
+        assert is_running(sampler)
         launcher.kill()
-    until(lambda: not running(sampler))
+    until(lambda: not is_running(sampler))
     assert json.loads((tmp_path / "samples.json").read_text())["ended"] == "the launcher ended"
     assert len(rows(tmp_path, "host")) >= 1
     assert not (tmp_path / ".samples.arrows").exists()

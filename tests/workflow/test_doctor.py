@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.conftest import wait_for
+from tests.conftest import is_running, wait_for
 
 from horizont.errors import UserError
 from horizont.monitoring.background import BackgroundLoad, BackgroundMeter
@@ -72,14 +72,6 @@ def start_doctor(lock: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Return whether a process runs: a killed one stays a zombie until it is reaped."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_a_busy_program_is_named_and_the_exit_status_is_1(
@@ -174,5 +166,8 @@ def test_an_interrupt_leaves_nothing(study_folder: Paths, lock: Path) -> None:
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, "")
     assert "Traceback" not in errors
-    wait_for(lambda: not any(map(is_alive, started)), "the computation outlives the command")
+    wait_for(
+        lambda: not any(is_running(one.pid) for one in started),
+        "the computation outlives the command",
+    )
     assert set(study_folder.root.rglob("*")) - before <= {lock}

@@ -233,4 +233,6 @@ def open_cluster(topology: Topology, folder: Path) -> AbstractContextManager[Clu
     A topology that the launcher does not support, or this machine does not allow, is refused.
     """
     check_topology(topology)
+    if reason := unavailable_reason(topology):
+        raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
     return get_launcher(topology.launcher).open(topology, folder)

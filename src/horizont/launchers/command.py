@@ -80,8 +80,6 @@ class CommandLauncher(AgentLauncher):
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return how the agents of all hosts are started."""
         assert isinstance(options, CommandOptions)
-        if reason := self.unavailable_reason(topology):
-            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
         commands = _commands(options.template, options.hosts)
         return self._start(FIELD, commands, options.hosts, len(options.hosts), options)
 

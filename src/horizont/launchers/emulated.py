@@ -61,8 +61,6 @@ class EmulatedLauncher(Launcher):
     @contextmanager
     def open(self, topology: Topology, folder: Path) -> Iterator[EmulatedCluster]:
         """Create the hosts of a topology, removed at the end of the context."""
-        if reason := self.unavailable_reason(topology):
-            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
         with ExitStack() as stack:
             try:
                 cluster = stack.enter_context(_open_cluster(topology, folder))

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 
 from horizont.config.topology import Topology
-from horizont.errors import UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
 from horizont.launchers.agent.session import Command, Start
 
@@ -49,8 +48,6 @@ class SlurmLauncher(AgentLauncher):
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return how the agents are started: one on each node of the job, with all of its CPUs."""
         assert isinstance(options, SlurmOptions)
-        if reason := self.unavailable_reason(topology):
-            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
         nodes = _allocated_nodes()
         command = (
             "srun",

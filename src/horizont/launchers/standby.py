@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 
 from pydantic import Field
 
 from horizont.config.base import parse_config
 from horizont.config.topology import Topology
-from horizont.errors import UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions
 from horizont.launchers.agent.session import Start
-from horizont.launchers.agent.wire import SECRET_VARIABLE
+from horizont.launchers.agent.wire import MIN_SECRET_DIGITS, SECRET_VARIABLE, is_secret
 
 FIELD = "topology.options.agents"
-
-#: Hexadecimal digits of a secret: 128 bits at least.
-MIN_SECRET_DIGITS = 32
 
 
 class StandbyOptions(AgentOptions):
@@ -46,7 +43,7 @@ class StandbyLauncher(AgentLauncher):
     def unavailable_reason(self, topology: Topology) -> str:
         """Return what the launcher lacks; empty if it can be tried."""
         options = parse_config(StandbyOptions, topology.options, "topology.options")
-        if not _is_secret(os.environ.get(SECRET_VARIABLE, "")):
+        if not is_secret(os.environ.get(SECRET_VARIABLE, "")):
             return f"{SECRET_VARIABLE} is not set to {MIN_SECRET_DIGITS} or more hexadecimal digits"
         needed = len(topology.all_hosts)
         if options.agents and options.agents < needed:
@@ -56,17 +53,10 @@ class StandbyLauncher(AgentLauncher):
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return where the agents are awaited."""
         assert isinstance(options, StandbyOptions)
-        if reason := self.unavailable_reason(topology):
-            raise UserError("topology.launcher", topology.launcher, f"local ({reason})")
         agents = options.agents or len(topology.all_hosts)
-        return Start(
-            field=FIELD,
-            commands=(),
-            agents=agents,
+        return replace(
+            self._start(FIELD, (), (), agents, options),
             address=options.address or _own_address(),
-            scratch="",
-            timeout_s=options.start_timeout_s,
-            lease_s=options.lease_s,
             port=options.port,
             secret=os.environ[SECRET_VARIABLE],
         )
@@ -81,10 +71,3 @@ def _own_address() -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
         return "127.0.0.1"
-
-
-def _is_secret(text: str) -> bool:
-    try:
-        return len(bytes.fromhex(text)) * 2 >= MIN_SECRET_DIGITS
-    except ValueError:
-        return False

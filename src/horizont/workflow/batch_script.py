@@ -60,9 +60,8 @@ def write_batch_script(paths: Paths, minutes: int, partition: str) -> Path:
     nodes = max(
         (
             len(run.topology.all_hosts)
-            for name, experiment in study.experiments.items()
-            for workload in experiment.workloads
-            for run in study.runs(name, workload)
+            for workload in study.workloads
+            for run in study.runs_on(workload)
             if run.topology.launcher == "slurm"
         ),
         default=0,

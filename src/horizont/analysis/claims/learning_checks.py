@@ -53,10 +53,17 @@ def _survival_finding(
     verdict: Verdict = "not settled" if as_claimed else "reversed"
     if as_claimed == len(items):
         verdict = "reproduced"
-    few_runs = too_few(len(items), "runs")
     # Neither speed nor the number of workers decides what a framework does without one of them.
     measured = _count(evidence, check, as_claimed, items)._replace(evidence="A")
-    reason = ", ".join(filter(None, [f"as claimed in {as_claimed} of {len(items)} runs", few_runs]))
+    return _counted(build, verdict, measured, f"as claimed in {as_claimed} of {len(items)} runs")
+
+
+def _counted(
+    build: Callable[..., Finding], verdict: Verdict, measured: Measured, counted: str
+) -> Finding:
+    """Build a finding without a number: the runs decide, unless there are too few of them."""
+    few_runs = too_few(measured.estimate.n, "runs")
+    reason = ", ".join(filter(None, [counted, few_runs]))
     result = build("not settled" if few_runs else verdict, measured=measured, reason=reason)
     return {**result, **dict.fromkeys(_NUMBERS)}
 
@@ -83,13 +90,10 @@ def _completion_finding(
         reason = f"no runs of {system} on {workload} on hosts started by {check.command}"
         return build("not testable", reason=reason)
     done = sum(_completed_sampled(item.record) for item in items if item.record is not None)
-    few_runs = too_few(len(items), "runs")
     verdict: Verdict = "reproduced" if done == len(items) else "not reproduced"
     # One machine stands for the cluster: what is shown is that it works, not how fast.
     measured = _count(evidence, check, done, items)._replace(evidence="D")
-    reason = ", ".join(filter(None, [f"{done} of {len(items)} runs completed", few_runs]))
-    result = build("not settled" if few_runs else verdict, measured=measured, reason=reason)
-    return {**result, **dict.fromkeys(_NUMBERS)}
+    return _counted(build, verdict, measured, f"{done} of {len(items)} runs completed")
 
 
 def _completed_sampled(record: Record) -> bool:

@@ -19,14 +19,11 @@ from horizont.errors import ConnectionRefused, UserError
 from horizont.launchers.agent.facts import host_facts
 from horizont.launchers.agent.files import RunFiles
 from horizont.launchers.agent.host import HostAgent
-from horizont.launchers.agent.wire import SECRET_VARIABLE, Channel
+from horizont.launchers.agent.wire import SECRET_VARIABLE, Channel, is_secret
 
 #: Where a process finds its number among those that an engine has started; Slurm last, whose
 #: variable is also in the environment of a program that MPI starts in a job.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-
-#: Hexadecimal digits of a secret: 128 bits at least.
-MIN_SECRET_DIGITS = 32
 
 CONNECT_TIMEOUT_S, RETRY_S = 5.0, 0.5
 
@@ -43,7 +40,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     secret = os.environ.pop(SECRET_VARIABLE, "") or sys.stdin.readline().strip()
-    if len(secret) < MIN_SECRET_DIGITS:
+    if not is_secret(secret):
         parser.error(f"no secret in {SECRET_VARIABLE} or on standard input")
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))

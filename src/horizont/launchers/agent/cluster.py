@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -101,9 +100,9 @@ class AgentCluster(Cluster):
         for source in plan.inputs:
             if source.name != JOB_FILE:
                 paths[source] = self._send_input(agent, source)
-        job = self._relocate(plan.job.model_dump_json(), paths)
+        job = self._relocate(plan.job.model_dump_json(), paths).encode()
         folder = f"{RUN_FOLDER}/{plan.folder.relative_to(self._record)}"
-        self._send(agent, f"{folder}/{JOB_FILE}", json.dumps(json.loads(job), indent=2).encode())
+        agent.post("write", job, name=f"{folder}/{JOB_FILE}", offset=0, size=len(job))
         process = RemoteProcess(plan, log, agent, self._shift(plan))
         self._processes[agent][plan.name] = process
         process.pid = agent.request(
@@ -113,7 +112,6 @@ class AgentCluster(Cluster):
             argv=[self._relocate(word, paths) for word in plan.argv],
             environment={n: self._relocate(value, paths) for n, value in plan.environment.items()},
             folder=folder,
-            is_service=plan.is_service,
         )["pid"]
         return process
 
@@ -218,9 +216,6 @@ class AgentCluster(Cluster):
             for offset, content in chunks(names[name]):
                 agent.post("write", content, name=name, offset=offset, size=size)
         return root
-
-    def _send(self, agent: AgentConnection, name: str, content: bytes) -> None:
-        agent.post("write", content, name=name, offset=0, size=len(content))
 
 
 def _offset(agent: AgentConnection) -> ClockOffset:

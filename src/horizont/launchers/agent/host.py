@@ -145,60 +145,55 @@ class Requests:
         return [each for each in self._processes.values() if each.exit_status is None]
 
     def answer(self, message: Message, body: bytes) -> None:
-        """Do what a frame asks for, and reply if it wants a reply."""
+        """Do what a frame asks for, and reply if it wants a reply; its body is part of it."""
         method = REQUESTS.get(message["kind"])
         if method is None:
             raise ConnectionRefused(f"a request {message['kind']!r}")
         reply: Message = {"kind": "reply", "id": message.get("id")}
         try:
-            reply |= method(self, message, body) or {}
+            reply |= method(self, {**message, "body": body}) or {}
         except (OSError, ValueError) as error:  # a UserError is a ValueError
             reply["error"] = str(error)
         if reply["id"] is not None or "error" in reply:
             self._channel.send(reply)
 
-    def clock(self, message: Message, body: bytes) -> Message:
+    def clock(self, message: Message) -> Message:
         """Return the clocks of this host."""
-        del message, body
+        del message
         return {"time_s": time.monotonic(), "unix_s": time.time()}
 
-    def begin(self, message: Message, body: bytes) -> Message:
+    def begin(self, message: Message) -> Message:
         """Reserve ports for a run, set its lease, and measure other programs from now on."""
-        del body
-        self.end({}, b"")
+        self.end({})
         self._meter = BackgroundMeter()
         self.lease_s = float(message["lease_s"])
         addresses = [self._address] * int(message["ports"])
         return {"ports": self._run.enter_context(reserve_ports(addresses, 0))}
 
-    def sample(self, message: Message, body: bytes) -> None:
+    def sample(self, message: Message) -> None:
         """Sample this host and its processes until the samples are fetched."""
-        del body
         folder = self._files.path(message["folder"])
         folder.mkdir(parents=True, exist_ok=True)
         self._sampling.start(folder, float(message["interval_s"]), str(message["device"]))
 
-    def samples(self, message: Message, body: bytes) -> Message:
+    def samples(self, message: Message) -> Message:
         """Stop sampling; send the table, and return why the sampler ended and its report."""
-        del body
         result = self._sampling.stop()
         if result.path is not None:
             self._send_file(message["id"], result.path.name, result.path)
         return {"reason": result.reason, "report": result.report}
 
-    def missing(self, message: Message, body: bytes) -> Message:
+    def missing(self, message: Message) -> Message:
         """Return which of the named files this host does not have with this content."""
-        del body
         digests: dict[str, str] = message["digests"]
         return {"names": [n for n, digest in digests.items() if not self._files.has(n, digest)]}
 
-    def write(self, message: Message, body: bytes) -> None:
+    def write(self, message: Message) -> None:
         """Write a part of a file."""
-        self._files.write(message["name"], message["offset"], body, message["size"])
+        self._files.write(message["name"], message["offset"], message["body"], message["size"])
 
-    def start(self, message: Message, body: bytes) -> Message:
+    def start(self, message: Message) -> Message:
         """Start a process below the folder of the run."""
-        del body
         folder = self._files.path(message["folder"])
         plan = ProcessPlan(
             name=message["name"],
@@ -207,7 +202,6 @@ class Requests:
             environment=dict(message["environment"]),
             folder=folder,
             job=None,  # its file is written like any other
-            is_service=bool(message["is_service"]),
         )
         log = folder.with_name(f"{folder.name}.log")
         folder.mkdir(parents=True, exist_ok=True)
@@ -216,48 +210,42 @@ class Requests:
         self._sampling.add(process)
         return {"pid": process.process.pid}
 
-    def signal(self, message: Message, body: bytes) -> None:
+    def signal(self, message: Message) -> None:
         """Send a signal to a process and its descendants."""
-        del body
         self._processes[message["name"]].signal(int(message["number"]))
 
-    def reap(self, message: Message, body: bytes) -> Message:
+    def reap(self, message: Message) -> Message:
         """Stop what is left of a process and return its exit status."""
-        del body
         process = self._processes[message["name"]]
         self._forget(process)
         return {"status": process.reap()}
 
-    def last_error(self, message: Message, body: bytes) -> Message:
+    def last_error(self, message: Message) -> Message:
         """Return the last error that a process has printed."""
-        del body
         return {"last_error": self._processes[message["name"]].last_error()}
 
-    def outputs(self, message: Message, body: bytes) -> None:
+    def outputs(self, message: Message) -> None:
         """Send the files that a process has written so far, and its log."""
-        del body
         plan, log = self._processes[message["name"]].plan, self._processes[message["name"]].log
         for path in files_below(plan.folder):
             self._send_file(message["id"], str(path.relative_to(plan.folder)), path)
         self._send_file(message["id"], "", log)
 
-    def release(self, message: Message, body: bytes) -> None:
+    def release(self, message: Message) -> None:
         """Create the start barrier."""
-        del body
         self._files.path(message["name"]).touch()
 
-    def background(self, message: Message, body: bytes) -> Message:
+    def background(self, message: Message) -> Message:
         """Return the CPU time that other programs have used since the run began."""
-        del message, body
+        del message
         return self._meter.usage()._asdict()
 
-    def ping(self, message: Message, body: bytes) -> None:
+    def ping(self, message: Message) -> None:
         """Do nothing: any frame renews the lease."""
-        del message, body
+        del message
 
-    def end(self, message: Message, body: bytes) -> None:
+    def end(self, message: Message) -> None:
         """Stop the processes of a run, remove its files and release its ports."""
-        del body
         for process in self._processes.values():
             self._forget(process)
         with terminating(list(self._processes.values())):
@@ -267,9 +255,9 @@ class Requests:
         if name := message.get("folder"):
             self._files.remove(name)
 
-    def close(self, message: Message, body: bytes) -> None:
+    def close(self, message: Message) -> None:
         """Mark the session as over."""
-        del message, body
+        del message
         self.is_over = True
 
     def _forget(self, process: ProcessGroup) -> None:
@@ -288,10 +276,10 @@ class Requests:
         return
 
     def __exit__(self, *error: object) -> None:
-        self.end({}, b"")
+        self.end({})
 
 
-Method = Callable[[Requests, Message, bytes], Message | None]
+Method = Callable[[Requests, Message], Message | None]
 
 #: What a frame may ask for.
 REQUESTS: dict[str, Method] = {

@@ -26,6 +26,9 @@ PROTOCOL = b"horizont-agent-1"
 #: Environment variable with the secret of a run, for engines that pass it on.
 SECRET_VARIABLE = "HORIZONT_AGENT_SECRET"
 
+#: Hexadecimal digits of a secret: 128 bits at least.
+MIN_SECRET_DIGITS = 32
+
 #: Largest parts of a frame: more memory is never reserved for one.
 MAX_JSON_BYTES, MAX_BODY_BYTES = 1 << 22, 1 << 22
 
@@ -45,6 +48,14 @@ End = Literal["launcher", "agent"]
 def new_secret() -> str:
     """Return a random secret for the connections of one launcher."""
     return os.urandom(32).hex()
+
+
+def is_secret(text: str) -> bool:
+    """Whether a text can be a secret: hexadecimal digits, `MIN_SECRET_DIGITS` at least."""
+    try:
+        return len(bytes.fromhex(text)) * 2 >= MIN_SECRET_DIGITS
+    except ValueError:
+        return False
 
 
 class Channel:
