@@ -38,4 +38,5 @@ for x, labels in zip(examples["x"], examples["labels"], strict=True):
 
 weight, bias = (each.detach().numpy() for each in model.parameters())
 np.savez("result.npz", losses=losses, weight=weight.T, bias=bias)
+dist.barrier()  # a process that leaves while another still communicates can abort either
 dist.destroy_process_group()
