@@ -158,6 +158,22 @@ def doctor(
 
 
 @app.command()
+def chaos(
+    seed: Annotated[int, typer.Option(help="decides all cases")] = 1,
+    cases: Annotated[int, typer.Option(min=1, help="number of cases")] = 20,
+    case: Annotated[int | None, typer.Option(min=1, help="only this one, to replay it")] = None,
+    launcher: Annotated[
+        list[str] | None, typer.Option(help="local, emulated or command; by default all")
+    ] = None,
+) -> int:
+    """Kill, pause and starve processes of short runs, and check what is left of them."""
+    from horizont.workflow.chaos.command import run_chaos
+
+    numbers = range(1, cases + 1) if case is None else [case]
+    return 0 if run_chaos(study_paths(), seed, numbers, launcher or ()) else FAILED
+
+
+@app.command()
 def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     """Download or generate a data set, and convert it."""
     from horizont.workflow.prepare import prepare_dataset

@@ -1,4 +1,4 @@
-"""Every role of every system is killed and stopped at random moments, the launcher included.
+"""Every role of every system is killed and paused at random moments, the launcher included.
 
 Afterwards only the record is left of the run, which says what happened, and the next run works. The
 moments are seeded for each case. `make chaos` runs all cases, in a quarter of an hour on two cores;
@@ -8,18 +8,17 @@ otherwise the first and the last case of four systems represent the others.
 from __future__ import annotations
 
 import os
-import signal
-import threading
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.conftest import small_run
-from tests.launchers.chaos import Case, run_case
 
 from horizont.config.system import SYSTEMS
-from horizont.launchers.execute import RunPaths, execute
-from horizont.records.record import RecordWriter
+from horizont.workflow.chaos.cases import Case, draw_moment
+from horizont.workflow.chaos.checks import Outcome
+from horizont.workflow.chaos.execution import open_bench, run_case, run_without_fault
 
 pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
@@ -30,33 +29,35 @@ REPRESENTATIVE = ("tensorflow/async/parameter_server", "pytorch/async/parameter_
             "pytorch/sync/allreduce", "mxnet/async/parameter_server")  # fmt: skip
 
 
+def a_case(system: str, target: str, fault: str, launcher_fault: str = "") -> Case:
+    """Return a case at a moment that its other properties decide."""
+    dice = random.Random(f"{system} {target} {fault} {launcher_fault}")
+    return Case("local", system, fault, target, *draw_moment(dice, "local"), launcher_fault)
+
+
 def cases(system: str) -> list[Case]:
     """List the cases of a system."""
-    roles = ["worker", *SYSTEMS[system].roles]
-    listed = []
-    for role in roles:
-        rank = 1 if role == "worker" and "local" not in system else 0
-        # Where workers train on without each other, the others have to complete.
-        steps = 200 if "async" in system else 5000
-        listed += [Case(system, f"{role}-{rank}", "kill"),
-                  Case(system, f"{role}-{rank}", "pause", steps=steps)]  # fmt: skip
+    info = SYSTEMS[system]
+    first = "worker-0" if system.endswith("local") else "worker-1"
+    targets = [first, *(f"{role}-0" for role in info.roles)]
     if "allreduce" in system:  # where the others connect to the first worker
-        listed += [Case(system, "worker-0", "kill"), Case(system, "worker-0", "pause")]
+        targets.append("worker-0")
+    listed = [a_case(system, target, fault) for target in targets for fault in ("kill", "pause")]
     if system in REPRESENTATIVE:
-        listed += [Case(system, launcher=number) for number in (signal.SIGKILL, signal.SIGTERM)]
-        stopped_roles = SYSTEMS[system].service_roles or ("worker",)
-        listed += [Case(system, f"{role}-0", "pause", signal.SIGKILL) for role in stopped_roles]
+        listed += [a_case(system, "launcher", fault) for fault in ("kill", "terminate")]
+        paused = info.service_roles or ("worker",)
+        listed += [a_case(system, f"{role}-0", "pause", "kill") for role in paused]
     if system == "pytorch/sync/allreduce":
-        listed += [Case(system, launcher=signal.SIGINT),
-                  Case(system, "sampler", "kill", steps=200),
-                  Case(system, "sampler", "pause", signal.SIGKILL),
-                  Case(system, "worker-1", "kill", signal.SIGINT)]  # fmt: skip
+        listed += [a_case(system, "launcher", "interrupt"), a_case(system, "launcher", "hang_up"),
+                   a_case(system, "sampler", "kill"), a_case(system, "sampler", "pause", "kill"),
+                   a_case(system, "worker-1", "fill_disk"),
+                   a_case(system, "worker-1", "kill", "interrupt")]  # fmt: skip
     return listed
 
 
 def test_there_are_enough_cases() -> None:
     listed = [case for system in SYSTEMS for case in cases(system)]
-    assert len(listed) == len({(case.system, case.key) for case in listed}) >= 50
+    assert len(listed) == len(set(listed)) >= 50
 
 
 ALL = os.environ.get("HORIZONT_CHAOS") == "all"
@@ -69,24 +70,19 @@ ALL = os.environ.get("HORIZONT_CHAOS") == "all"
         for name in (SYSTEMS if ALL else REPRESENTATIVE)
     ],
 )
-def test_only_the_record_is_left(
-    system: str, tmp_path: Path, small_cifar: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, scratch = tmp_path / "records", tmp_path / "scratch"
-    for folder in (store, scratch):
-        folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(scratch))
+def test_only_the_record_is_left(system: str, small_cifar: Path) -> None:
+    workload = small_run(system).workload
+
+    def run(case: Case) -> Outcome:
+        with open_bench(small_cifar, "lenet5-cifar10", workload) as bench:
+            return run_case(case, bench)
+
     selected = cases(system)
     if not ALL:
         selected = [selected[0], selected[-1]]
     with ThreadPoolExecutor(CONCURRENT_RUNS) as pool:
-        records = list(pool.map(lambda case: run_case(case, store, small_cifar), selected))
-    assert not list(scratch.iterdir())
-    assert threading.active_count() < 10
-    if system.endswith("local"):
-        return
-    # The next run works, and replaces the record of one that failed.
-    RecordWriter.remove_abandoned(store)
-    key = next(case.key for case, record in zip(selected, records, strict=True) if record)
-    record = execute(small_run(system), key, RunPaths(store, small_cifar, {}), lambda d, p: None)
-    assert record.ok, record.result.reason
+        outcomes = list(pool.map(run, selected))
+    assert not [(str(one.case), one.defects) for one in outcomes if one.defects]
+    assert any(outcome.happened for outcome in outcomes)
+    with open_bench(small_cifar, "lenet5-cifar10", workload) as bench:
+        assert run_without_fault("local", system, bench) == ""

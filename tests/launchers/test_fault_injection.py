@@ -12,8 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.conftest import small_run
-from tests.launchers.chaos import wait_until
+from tests.conftest import small_run, wait_for
 
 from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec
@@ -135,7 +134,7 @@ def test_a_throttled_process_is_stopped_and_resumed_in_turns(sleeper: ProcessGro
     actions = inject(fault, sleeper, lambda: None, None)  # type: ignore[arg-type]
     for pause_s, is_stopped in [(0.075, True), (0.025, False)] * 2:
         assert next(actions) == pytest.approx(pause_s)
-        wait_until(lambda expected=is_stopped: sleeper.is_stopped() is expected, 5)
+        wait_for(lambda expected=is_stopped: sleeper.is_stopped() is expected, "state")
 
 
 def test_hosts_are_disconnected_by_their_cluster(sleeper: ProcessGroup) -> None:
@@ -197,4 +196,4 @@ def test_a_stopped_process_dies_with_its_launcher(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert launcher.returncode == -signal.SIGKILL, launcher.stderr
-    wait_until(lambda: not psutil.pid_exists(int(launcher.stdout)), 5)
+    wait_for(lambda: not psutil.pid_exists(int(launcher.stdout)), "the process outlived it")

@@ -1,0 +1,1 @@
+"""Faults at random moments: short runs whose processes are killed, paused and starved."""

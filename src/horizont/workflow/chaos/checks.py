@@ -1,0 +1,141 @@
+"""What a chaos case may leave behind: the record, which says what happened, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from horizont.config.system import parse_system
+from horizont.records.record import Record, RecordWriter
+from horizont.workflow.chaos.cases import LONG_RUN, Case
+from horizont.workflow.chaos.launch import INTERRUPTED
+from horizont.workflow.chaos.observation import Observation
+
+#: Seconds for the processes to end after their launcher; on hosts of agents, whose lease has to
+#: expire if the launcher was killed.
+REMAIN_S, REMAIN_ON_AGENTS_S = 5.0, 10.0
+
+POLL_S = 0.02
+
+
+@dataclass
+class Outcome:
+    """What became of a case.
+
+    Attributes
+    ----------
+    happened
+        Whether the fault found its target alive.
+    status
+        Exit status of the launcher, or minus the signal that ended it; None if it hung.
+    defects
+        What should not be; empty if the run ended as it should.
+    """
+
+    case: Case
+    happened: bool = False
+    status: int | None = None
+    record: Record | None = None
+    defects: list[str] = field(default_factory=list)
+
+    @property
+    def result(self) -> str:
+        """The result in a few words."""
+        if not self.happened:
+            return "the run ended before the fault"
+        if self.record is None:
+            return "no record"
+        return self.record.result.reason or "completed"
+
+
+def check_remains(outcome: Outcome, observation: Observation, scratch: Path) -> list[str]:
+    """List the processes, records and temporary files that should not be left."""
+    case = outcome.case
+    on_agents = case.launcher == "command"
+    limit_s = REMAIN_ON_AGENTS_S if on_agents else REMAIN_S
+    defects = []
+    if not _holds(lambda: not observation.processes(), limit_s):
+        left = [" ".join(process.cmdline())[:120] for process in observation.processes()]
+        defects.append(f"{len(left)} processes left after {limit_s:g} s: {'; '.join(left)}")
+    if outcome.status == -signal.SIGKILL:
+        RecordWriter.remove_abandoned(observation.store)  # as the next run does
+    if half := sorted(path.name for path in observation.store.glob(".*")):
+        defects.append(f"incomplete records: {', '.join(half)}")
+    if hidden := [path.name for path in observation.store.glob("*/**/.*")]:
+        defects.append(f"files that a process was writing: {', '.join(hidden)}")
+    files = sorted(os.listdir(scratch))
+    if files and case.target_kind != "agent":  # whose folder the next agent of its host removes
+        defects.append(f"temporary files: {', '.join(files[:5])}")
+    shutil.rmtree(scratch)
+    scratch.mkdir()
+    return defects
+
+
+def _holds(condition: Callable[[], bool], timeout_s: float) -> bool:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def check_end(outcome: Outcome, log: Path) -> list[str]:
+    """List what is wrong with the end of the launcher."""
+    status = outcome.status
+    expected = {0}
+    for name in outcome.case.faults_of_launcher if outcome.happened else []:
+        expected |= {
+            "kill": {-signal.SIGKILL},
+            "fill_disk": {1, 2},
+        }.get(name, {INTERRUPTED})
+    if status is None or status in expected:
+        return []
+    return [f"the launcher ended with status {status}: {last_line(log)}"]
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in reversed(lines) if line.strip()), "no output")
+
+
+def check_record(outcome: Outcome) -> list[str]:
+    """List what is wrong with the record: it has to say what happened."""
+    case, record = outcome.case, outcome.record
+    if outcome.status != 0:  # it may have been interrupted after the record was finished
+        return []
+    if record is None:
+        return ["the launcher finished, but there is no record"]
+    if case.faults_of_launcher or not outcome.happened:
+        return []
+    defect = _defect_of_success(case) if record.ok else _defect_of_failure(case, record)
+    return [defect] if defect else []
+
+
+def _defect_of_success(case: Case) -> str:
+    """Return why a run should not have succeeded; empty if it may."""
+    trains_on = "worker" in parse_system(case.system).info.service_roles
+    if case.timed_steps == LONG_RUN and not (trains_on and case.target.startswith("worker")):
+        return "the run completed without a process that it needs"
+    return ""
+
+
+def _defect_of_failure(case: Case, record: Record) -> str:
+    """Return what is wrong with the failure of a run; empty if nothing is."""
+    reason = record.result.reason
+    if not reason:
+        return "the run failed without a reason"
+    if case.target == "sampler":
+        return f"the run failed with its sampler: {reason}"
+    if case.fault == "throttle":
+        return f"a slow process ended the run: {reason}"
+    is_ended = case.fault in ("kill", "terminate") and case.target_kind == "process"
+    if is_ended and case.target not in reason:
+        return f"the reason names another process: {reason}"
+    return ""

@@ -1,0 +1,80 @@
+"""What is done to a process from outside, and what it may be done to."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import psutil
+
+TargetKind = Literal["process", "sampler", "agent", "launcher"]
+
+#: A throttled process runs for a fifth of each period, in seconds, for two seconds.
+THROTTLED_S, PERIOD_S, CPU_FRACTION = 2.0, 0.1, 0.2
+
+
+@dataclass(frozen=True)
+class ChaosFault:
+    """A fault that can happen to any process, without its cooperation.
+
+    Attributes
+    ----------
+    past_participle
+        What has happened to the target, for prose.
+    inject
+        Does it to a process; raises `psutil.Error` if the process has ended.
+    targets
+        What it is injected into: a planned process of the run, the sampler, an agent, or the
+        launcher itself.
+    is_fatal
+        Whether a process to which it happened cannot complete its part.
+    """
+
+    past_participle: str
+    inject: Callable[[psutil.Process], None]
+    targets: tuple[TargetKind, ...]
+    is_fatal: bool = False
+
+
+def _signal(number: signal.Signals) -> Callable[[psutil.Process], None]:
+    return lambda process: process.send_signal(number)
+
+
+def _throttle(process: psutil.Process) -> None:
+    end_s = time.monotonic() + THROTTLED_S
+    while time.monotonic() < end_s:
+        process.suspend()
+        time.sleep(PERIOD_S * (1 - CPU_FRACTION))
+        process.resume()
+        time.sleep(PERIOD_S * CPU_FRACTION)
+
+
+def _limit_memory(process: psutil.Process) -> None:
+    """Refuse the process any address space beyond what it has."""
+    size = process.memory_info().vms
+    process.rlimit(psutil.RLIMIT_AS, (size, size))
+
+
+def _fill_disk(process: psutil.Process) -> None:
+    """Let every write to a file fail from now on, as on a full disk; sockets are not affected."""
+    process.rlimit(psutil.RLIMIT_FSIZE, (0, 0))
+
+
+#: The faults by name. A terminal that closes sends SIGHUP, and a batch system SIGTERM.
+FAULTS: dict[str, ChaosFault] = {
+    "kill": ChaosFault(
+        "killed", _signal(signal.SIGKILL), ("process", "sampler", "agent", "launcher"), True
+    ),
+    "terminate": ChaosFault(
+        "terminated", _signal(signal.SIGTERM), ("process", "agent", "launcher"), True
+    ),
+    "interrupt": ChaosFault("interrupted", _signal(signal.SIGINT), ("launcher",), True),
+    "hang_up": ChaosFault("cut off from its terminal", _signal(signal.SIGHUP), ("launcher",), True),
+    "pause": ChaosFault("paused", _signal(signal.SIGSTOP), ("process", "sampler", "agent"), True),
+    "throttle": ChaosFault("throttled", _throttle, ("process",)),
+    "limit_memory": ChaosFault("denied more memory", _limit_memory, ("process", "sampler")),
+    "fill_disk": ChaosFault("denied a disk", _fill_disk, ("process", "sampler", "launcher")),
+}
