@@ -59,7 +59,7 @@ def _limit_memory(process: psutil.Process) -> None:
 
 
 def _fill_disk(process: psutil.Process) -> None:
-    """Let every write to a file fail from now on, as on a full disk; sockets are not affected."""
+    """Limit all files to no bytes: writes fail as on a full disk, and sockets are not affected."""
     process.rlimit(psutil.RLIMIT_FSIZE, (0, 0))
 
 
