@@ -198,9 +198,9 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def wait_for(condition: Callable[[], bool], message: str) -> None:
-    """Wait until a condition holds; fail with a message after five minutes."""
-    end_s = time.monotonic() + 300
+def wait_for(condition: Callable[[], bool], message: str, timeout_s: float = 300) -> None:
+    """Wait until a condition holds; fail with a message after a time."""
+    end_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end_s, message
         time.sleep(0.1)

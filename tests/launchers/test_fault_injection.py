@@ -134,7 +134,7 @@ def test_a_throttled_process_is_stopped_and_resumed_in_turns(sleeper: ProcessGro
     actions = inject(fault, sleeper, lambda: None, None)  # type: ignore[arg-type]
     for pause_s, is_stopped in [(0.075, True), (0.025, False)] * 2:
         assert next(actions) == pytest.approx(pause_s)
-        wait_for(lambda expected=is_stopped: sleeper.is_stopped() is expected, "state")
+        wait_for(lambda expected=is_stopped: sleeper.is_stopped() is expected, "state", 5)
 
 
 def test_hosts_are_disconnected_by_their_cluster(sleeper: ProcessGroup) -> None:
@@ -196,4 +196,4 @@ def test_a_stopped_process_dies_with_its_launcher(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert launcher.returncode == -signal.SIGKILL, launcher.stderr
-    wait_for(lambda: not psutil.pid_exists(int(launcher.stdout)), "the process outlived it")
+    wait_for(lambda: not psutil.pid_exists(int(launcher.stdout)), "it is alive", 5)

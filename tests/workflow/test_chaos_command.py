@@ -73,7 +73,8 @@ def test_what_is_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_record_has_to_say_what_happened(status: str, reason: str, defect: str) -> None:
     result = RunResult.model_validate({"status": status, "reason": reason})
-    record = Record(Path("case"), small_run(), {}, result)
+    run = KILLED.run("lenet5-cifar10", small_run().workload)
+    record = Record(Path("case"), run, {}, result)
     found = check_record(Outcome(KILLED, True, 0, record))
     assert bool(found) == bool(defect)
     assert all(defect in one for one in found)
@@ -87,8 +88,16 @@ def test_a_launcher_ends_as_its_fault_demands(tmp_path: Path) -> None:
     ]
     interrupted = Case("local", "pytorch/local", "interrupt", "launcher", "spawned", 0.1)
     assert not check_end(Outcome(interrupted, True, 130), log)
+    assert check_end(Outcome(interrupted, True, 0), log)
     assert check_end(Outcome(interrupted, True, -9), log)
     assert check_end(Outcome(interrupted, False, 130), log)
+
+
+def test_a_run_that_fails_by_itself_is_a_defect() -> None:
+    result = RunResult.model_validate({"status": "failed", "reason": "worker-0 failed"})
+    record = Record(Path("case"), small_run(), {}, result)
+    assert check_record(Outcome(KILLED, False, 0, record))
+    assert check_record(Outcome(KILLED, True, 130, record))
 
 
 @pytest.mark.parametrize("arguments", [["--launcher", "slurm"], ["--cases", "0"], ["--case", "x"]])

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from horizont.config.system import parse_system
+from horizont.launchers.plan import role_assignment
 from horizont.records.record import Record, RecordWriter
-from horizont.workflow.chaos.cases import LONG_RUN, Case
+from horizont.workflow.chaos.cases import LONG_RUN, SHORT_RUN, Case
 from horizont.workflow.chaos.launch import INTERRUPTED
-from horizont.workflow.chaos.observation import Observation
+from horizont.workflow.chaos.observation import Observation, listening_ports
 
 #: Seconds for the processes to end after their launcher; on hosts of agents, whose lease has to
 #: expire if the launcher was killed.
@@ -33,6 +34,8 @@ class Outcome:
         Whether the fault found its target alive.
     status
         Exit status of the launcher, or minus the signal that ended it; None if it hung.
+    ports
+        The ports of the run at the moment of the fault.
     defects
         What should not be; empty if the run ended as it should.
     """
@@ -41,6 +44,7 @@ class Outcome:
     happened: bool = False
     status: int | None = None
     record: Record | None = None
+    ports: set[int] = field(default_factory=set)
     defects: list[str] = field(default_factory=list)
 
     @property
@@ -62,12 +66,17 @@ def check_remains(outcome: Outcome, observation: Observation, scratch: Path) -> 
     if not _holds(lambda: not observation.processes(), limit_s):
         left = [" ".join(process.cmdline())[:120] for process in observation.processes()]
         defects.append(f"{len(left)} processes left after {limit_s:g} s: {'; '.join(left)}")
+    # The kernel may close the sockets of a killed process a little later.
+    if not _holds(lambda: not outcome.ports & listening_ports(), REMAIN_S):
+        defects.append(f"still listening: {sorted(outcome.ports & listening_ports())}")
     if outcome.status == -signal.SIGKILL:
         RecordWriter.remove_abandoned(observation.store)  # as the next run does
     if half := sorted(path.name for path in observation.store.glob(".*")):
         defects.append(f"incomplete records: {', '.join(half)}")
     if hidden := [path.name for path in observation.store.glob("*/**/.*")]:
         defects.append(f"files that a process was writing: {', '.join(hidden)}")
+    if list(observation.store.glob("*/processes")):
+        defects.append("the record has the folders of its processes")
     files = sorted(os.listdir(scratch))
     if files and case.target_kind != "agent":  # whose folder the next agent of its host removes
         defects.append(f"temporary files: {', '.join(files[:5])}")
@@ -87,13 +96,13 @@ def _holds(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 def check_end(outcome: Outcome, log: Path) -> list[str]:
     """List what is wrong with the end of the launcher."""
-    status = outcome.status
-    expected = {0}
-    for name in outcome.case.faults_of_launcher if outcome.happened else []:
-        expected |= {
-            "kill": {-signal.SIGKILL},
-            "fill_disk": {1, 2},
-        }.get(name, {INTERRUPTED})
+    status, faults = outcome.status, outcome.case.faults_of_launcher if outcome.happened else []
+    # A launcher cannot finish a long run after a fault that ends it.
+    can_finish = set(faults) <= {"fill_disk"} or outcome.case.timed_steps == SHORT_RUN
+    expected = {0} if can_finish else set()
+    for name in faults:
+        of_fault = {"kill": {-signal.SIGKILL}, "fill_disk": {1, 2}}
+        expected |= of_fault.get(name, {INTERRUPTED})
     if status is None or status in expected:
         return []
     return [f"the launcher ended with status {status}: {last_line(log)}"]
@@ -108,18 +117,28 @@ def last_line(log: Path) -> str:
 def check_record(outcome: Outcome) -> list[str]:
     """List what is wrong with the record: it has to say what happened."""
     case, record = outcome.case, outcome.record
-    if outcome.status != 0:  # it may have been interrupted after the record was finished
-        return []
+    if outcome.status != 0:
+        # A short run may have been finished before the launcher ended.
+        must_not_exist = record is not None and case.timed_steps == LONG_RUN
+        return ["a record of a run that was not finished"] if must_not_exist else []
     if record is None:
         return ["the launcher finished, but there is no record"]
-    if case.faults_of_launcher or not outcome.happened:
+    if not outcome.happened:
+        return [] if record.ok else [f"the run failed without a fault: {record.result.reason}"]
+    if case.faults_of_launcher:
         return []
-    defect = _defect_of_success(case) if record.ok else _defect_of_failure(case, record)
+    defect = _defect_of_success(case, record) if record.ok else _defect_of_failure(case, record)
     return [defect] if defect else []
 
 
-def _defect_of_success(case: Case) -> str:
+def _defect_of_success(case: Case, record: Record) -> str:
     """Return why a run should not have succeeded; empty if it may."""
+    if case.target == "sampler":
+        ends = [event for event in record.events() if event["event"] == "sampler_ended"]
+        is_reported = any(event["reason"] for event in ends)
+        return (
+            "" if is_reported or not case.what.is_fatal else "the end of the sampler has no reason"
+        )
     trains_on = "worker" in parse_system(case.system).info.service_roles
     if case.timed_steps == LONG_RUN and not (trains_on and case.target.startswith("worker")):
         return "the run completed without a process that it needs"
@@ -129,13 +148,16 @@ def _defect_of_success(case: Case) -> str:
 def _defect_of_failure(case: Case, record: Record) -> str:
     """Return what is wrong with the failure of a run; empty if nothing is."""
     reason = record.result.reason
-    if not reason:
-        return "the run failed without a reason"
     if case.target == "sampler":
         return f"the run failed with its sampler: {reason}"
     if case.fault == "throttle":
         return f"a slow process ended the run: {reason}"
-    is_ended = case.fault in ("kill", "terminate") and case.target_kind == "process"
-    if is_ended and case.target not in reason:
-        return f"the reason names another process: {reason}"
-    return ""
+    names = [f"{role}-{rank}" for role, rank, _ in role_assignment(record.run)]
+    if not any(name in reason for name in names):
+        return f"the run failed without a reason that names a process: {reason}"
+    needed = ""
+    if case.target_kind == "process" and case.fault in ("kill", "terminate"):
+        needed = case.target
+    elif case.target_kind == "process" and case.fault == "pause" and "still running" in reason:
+        needed = f"{case.target} (stopped)"
+    return "" if needed in reason else f"the reason names another process: {reason}"

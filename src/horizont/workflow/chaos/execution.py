@@ -22,6 +22,7 @@ from horizont.monitoring.process_control import child_environment
 from horizont.records.record import find_record
 from horizont.workflow.chaos.cases import SHORT_RUN, TIMEOUT_S, Case, chaos_run
 from horizont.workflow.chaos.checks import (
+    POLL_S,
     Outcome,
     check_end,
     check_record,
@@ -38,10 +39,11 @@ from horizont.workflow.chaos.observation import (
 
 LAUNCH_MODULE = "horizont.workflow.chaos.launch"
 
+#: Key of all records: a run replaces the record of the one before.
+KEY = "case"
+
 #: A launcher that runs longer hangs: start-up has no time limit of its own, but takes less.
 DEADLINE_S = TIMEOUT_S + 120.0
-
-POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,14 @@ def open_bench(data_folder: Path, workload_name: str, workload: Workload) -> Ite
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_case(case: Case, bench: Bench, key: str = "case") -> Outcome:
+def run_case(case: Case, bench: Bench) -> Outcome:
     """Run a case and check that nothing is left but the record, if there is to be one."""
+    shutil.rmtree(bench.store / KEY, ignore_errors=True)
     outcome = Outcome(case)
     run = case.run(bench.workload_name, bench.workload)
-    with _launched(run.model_dump(mode="json"), bench, key) as (launcher, observation, log):
+    with _launched(run.model_dump(mode="json"), bench) as (launcher, observation, log):
         try:
-            outcome.happened = _inject(case, observation, launcher)
+            outcome.happened = _inject(outcome, observation, launcher)
         except psutil.NoSuchProcess:
             outcome.happened = False
         outcome.status = _wait(launcher, DEADLINE_S)
@@ -92,33 +95,34 @@ def run_case(case: Case, bench: Bench, key: str = "case") -> Outcome:
             _end(launcher)
         outcome.defects += check_remains(outcome, observation, bench.scratch)
         outcome.defects += check_end(outcome, log)
-    outcome.record = find_record(bench.store, key)
+    outcome.record = find_record(bench.store, KEY)
     outcome.defects += check_record(outcome)
-    shutil.rmtree(bench.store / key, ignore_errors=True)
     return outcome
 
 
 def run_without_fault(launcher: str, system: str, bench: Bench) -> str:
-    """Execute a run that follows the cases; return why it did not succeed, or an empty string."""
+    """Execute a run that follows the cases; return why it did not succeed, or an empty string.
+
+    It replaces the record of the last case.
+    """
     run = chaos_run(launcher, system, bench.workload_name, bench.workload, SHORT_RUN)
-    with _launched(run.model_dump(mode="json"), bench, "last") as (launcher_process, _, log):
+    with _launched(run.model_dump(mode="json"), bench) as (launcher_process, _, log):
         if _wait(launcher_process, DEADLINE_S) != 0:
             return f"the run after the cases failed: {last_line(log)}"
-    record = find_record(bench.store, "last")
+    record = find_record(bench.store, KEY)
     assert record is not None
-    shutil.rmtree(record.folder)
     return record.result.reason
 
 
 @contextmanager
 def _launched(
-    run: dict[str, object], bench: Bench, key: str
+    run: dict[str, object], bench: Bench
 ) -> Iterator[tuple[subprocess.Popen[bytes], Observation, Path]]:
     """Start a launcher with a run; no process of it outlives the context."""
-    observation = Observation(bench.store, key)
-    job, log = bench.folder / f"{key}.json", bench.folder / f"{key}.log"
+    observation = Observation(bench.store, KEY)
+    job, log = bench.folder / "job.json", bench.folder / "log"
     folders = {"store": str(bench.store), "data_folder": str(bench.data_folder)}
-    job.write_text(json.dumps({"run": run, "key": key, **folders}), encoding="utf-8")
+    job.write_text(json.dumps({"run": run, "key": KEY, **folders}), encoding="utf-8")
     environment = {VARIABLE: observation.mark, "TMPDIR": str(bench.scratch)}
     with log.open("wb") as output:
         launcher = subprocess.Popen(
@@ -160,8 +164,9 @@ def _wait(launcher: subprocess.Popen[bytes], timeout_s: float) -> int | None:
         return None
 
 
-def _inject(case: Case, observation: Observation, launcher: subprocess.Popen[bytes]) -> bool:
+def _inject(outcome: Outcome, observation: Observation, launcher: subprocess.Popen[bytes]) -> bool:
     """Wait for the moment and inject the fault; return whether its target was alive."""
+    case = outcome.case
     watched = case.target if case.target_kind == "process" else "worker-0"
     roles = parse_system(case.system).info
     if watched.rpartition("-")[0] in roles.service_roles and case.stage not in _SERVICE_STAGES:
@@ -175,11 +180,10 @@ def _inject(case: Case, observation: Observation, launcher: subprocess.Popen[byt
     target = _await_target(case, observation, launcher)
     if target is None or launcher.poll() is not None:
         return False
-    try:
-        case.what.inject(target)
-    finally:
-        if case.launcher_fault:
-            FAULTS[case.launcher_fault].inject(psutil.Process(launcher.pid))
+    outcome.ports = observation.ports()
+    case.what.inject(target)
+    if case.launcher_fault:
+        FAULTS[case.launcher_fault].inject(psutil.Process(launcher.pid))
     return True
 
 

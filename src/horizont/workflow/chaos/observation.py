@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from horizont.records.files import read_events
+from horizont.launchers.plan import EVENTS_FILE, JOB_FILE
+from horizont.records.files import read_events, read_json
 
 VARIABLE = "HORIZONT_CHAOS_CASE"
 
@@ -59,13 +60,23 @@ class Observation:
         folder = self.incomplete_record()
         if folder is None:
             return False
-        events = read_events(folder / "processes" / process / "events.jsonl")
+        events = read_events(folder / "processes" / process / EVENTS_FILE)
         events += [
             event
             for event in read_events(folder / "events.jsonl")
             if event.get("process") == process
         ]
         return any(event["event"] == stage for event in events)
+
+    def ports(self) -> set[int]:
+        """Return the ports on which the planned processes listen; none once the run is over."""
+        folder = self.incomplete_record()
+        jobs = list(folder.glob(f"processes/*/{JOB_FILE}")) if folder else []
+        try:
+            listed = [one for job in jobs for one in read_json(job)["endpoints"].values()]
+        except (OSError, ValueError):  # the run is over, and its folder has been renamed
+            return set()
+        return {int(endpoint.rsplit(":", 1)[1]) for group in listed for endpoint in group}
 
     def planned_process(self, name: str) -> psutil.Process | None:
         """Return a process of the plan; None if it has not been started, or has ended."""
@@ -89,3 +100,14 @@ def _command(process: psutil.Process) -> list[str]:
         return list(process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return []
+
+
+def listening_ports() -> set[int]:
+    """Return the ports of this machine on which a process listens."""
+    ports = set()
+    for name in ("tcp", "tcp6"):
+        for line in Path("/proc/net", name).read_text(encoding="ascii").splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A":
+                ports.add(int(columns[1].rsplit(":", 1)[1], 16))
+    return ports
