@@ -9,6 +9,7 @@ import pytest
 
 from horizont.equivalence.bounds import (
     CONTINUOUS_FACTOR,
+    CONTINUOUS_FLOOR_ULPS,
     ERROR_CAP,
     FLOAT64_BOUND,
     MAX_BOUND,
@@ -331,6 +332,19 @@ def test_one_inaccurate_framework_does_not_widen_the_bound_of_logits() -> None:
     traces = {**exact, "b": trace(**{"logits__0__logits": np.full((2, 3), 1 + 3e-5)})}
     found = failures(TraceSet("float32", traces, [traces], float64_reference=exact))
     assert found == [("frameworks", "", "logits")] * 2
+
+
+@pytest.mark.parametrize(("loss", "is_equal"), [(4.0, False), (1.0, False), (0.5, True)])
+def test_the_rounding_of_a_small_loss_is_that_of_numbers_of_order_one(
+    loss: float, is_equal: bool
+) -> None:
+    relative = 1.5 * CONTINUOUS_FLOOR_ULPS * np.finfo(np.float32).eps
+    traces = {
+        name: trace(loss__0__loss=np.array(value))
+        for name, value in {"a": loss, "b": loss, "c": loss * (1 + relative)}.items()
+    }
+    found = failures(TraceSet("float32", traces, float64_reference=traces))
+    assert (not found) == is_equal
 
 
 def test_a_certificate_of_an_earlier_format_is_refused(tmp_path: Path) -> None:

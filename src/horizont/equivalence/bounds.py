@@ -23,7 +23,8 @@ at every call, which no rerun would show; but a large error may be a defect of f
 
 **Continuous quantities** in float32. Logits and losses do not jump where a gradient does. Their
 bound is a small multiple of the noise, or of the error, that is typical of the frameworks: of the
-median, which a single framework with less precise activations does not change.
+median, which a single framework with less precise activations does not change. A loss is the
+difference of numbers of order one: the smaller it is, the larger is their rounding beside it.
 
 A comparison whose bound is above ``EVIDENCE_BOUND`` could hide a defect: it is *mute*, and no
 evidence. No bound exceeds ``MAX_BOUND``, the distance of a tensor from its opposite; what is not
@@ -96,11 +97,17 @@ def float32_bound(noise: Iterable[float], error: Iterable[float]) -> float:
     return min(max(FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
 
 
-def continuous_bound(noise: Collection[float], error: Collection[float]) -> float:
-    """Return the bound on logits and losses in float32, from noise and error of all frameworks."""
+def continuous_bound(
+    noise: Collection[float], error: Collection[float], magnitude: float = 1.0
+) -> float:
+    """Return the bound on logits and losses in float32, from noise and error of all frameworks.
+
+    The magnitude is that of the numbers that the quantity is the difference of, in units of the
+    quantity itself; at least 1.
+    """
     typical_noise, typical_error = (median_low(each) if each else 0.0 for each in (noise, error))
     bound = CONTINUOUS_FACTOR * max(typical_noise, min(typical_error, ERROR_CAP))
-    return min(max(CONTINUOUS_FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
+    return min(max(CONTINUOUS_FLOOR_ULPS * _FLOAT32_EPSILON * magnitude, bound), MAX_BOUND)
 
 
 def _largest(values: Iterable[float]) -> float:

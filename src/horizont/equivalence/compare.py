@@ -192,8 +192,15 @@ class _TensorComparison:
         noise = self._of(self.noise, self.noise if noisy is None else noisy)
         if self.quantity in CONTINUOUS_QUANTITIES:
             error = [value for name, value in self.error.items() if "+" not in name]
-            return bounds.continuous_bound(noise, error)
+            return bounds.continuous_bound(noise, error, self._magnitude())
         return bounds.float32_bound(noise, self._of(self.error, trainers))
+
+    def _magnitude(self) -> float:
+        """Return the magnitude of what a loss is computed from, in units of the loss."""
+        if self.quantity != "loss":
+            return 1.0
+        losses = (bounds.norm(tensor) for tensor in self.tensors.values())
+        return 1 / min([1.0, *(loss for loss in losses if loss > 0)])
 
     def _of(self, values: Mapping[str, float], trainers: Iterable[str]) -> list[float]:
         return [values[trainer] for trainer in trainers if trainer in values]
