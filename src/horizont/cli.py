@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -12,11 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from horizont.errors import NotebookFailed, RunFailed, UserError
+from horizont.errors import (
+    FAILED,
+    INTERRUPTED,
+    USER_ERROR,
+    NotebookFailed,
+    RunFailed,
+    UserError,
+)
+from horizont.monitoring.process_control import interrupt_on_signals
 from horizont.workflow.paths import study_paths
-
-#: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
-FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
 
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
 WRONG_USE = 3
@@ -40,10 +44,7 @@ PassThrough = Annotated[list[str] | None, typer.Argument(help="arguments to pass
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    # SIGTERM, and a closed terminal unless `nohup` ignores it, end all processes as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    interrupt_on_signals()
     try:
         return int(app(argv, standalone_mode=False) or 0)
     except UserError as error:
@@ -179,7 +180,10 @@ def prepare(dataset: Annotated[str, typer.Argument(help="a data set")]) -> None:
     from horizont.workflow.prepare import prepare_dataset
 
     description = prepare_dataset(dataset)
-    print(f"{description.name}: {description.source}, from {description.origin}")
+    sizes = ", ".join(f"{count:,} to {split}" for split, count in description.splits.items())
+    print(f"{description.name}: {description.source}, from {description.origin}; {sizes}")
+    if description.duplicates:
+        print(f"{description.duplicates:,} of the images to test are images to train, too")
 
 
 @app.command()
@@ -190,6 +194,7 @@ def run(
 ) -> int:
     """Execute the runs of an experiment that have no record yet."""
     from horizont.workflow.experiment import print_plans, run_on_workloads
+    from horizont.workflow.outcome import show_outcome
     from horizont.workflow.progress import forwarded_progress
 
     if dry_run:
@@ -197,6 +202,7 @@ def run(
         return 0
     with forwarded_progress():
         records = run_on_workloads(experiment, workload, study_paths())
+    show_outcome(experiment, records, study_paths())
     return FAILED if any(record.failed_unexpectedly for record in records) else 0
 
 

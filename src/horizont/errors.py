@@ -1,9 +1,22 @@
-"""Errors that are caught: mistakes of the user, failed runs and notebooks, lost hosts."""
+"""Errors that are caught, and the exit statuses of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
+
+#: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
+FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
+
+#: Characters of a value in a message.
+_LONGEST_VALUE = 200
+
+
+def suggestion(value: object, names: Iterable[str]) -> str:
+    """Return a question about the name that is spelled nearly like the value, if there is one."""
+    found = get_close_matches(str(value), names, n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 class UserError(ValueError):
@@ -19,14 +32,20 @@ class UserError(ValueError):
     value
         The value of the field.
     allowed
-        A sentence, or the permitted values.
+        A sentence, or the permitted values; one that is spelled nearly like `value` is suggested.
     """
 
     def __init__(self, field: str, value: object, allowed: str | Iterable[str]) -> None:
         self.field = field
         self.value = value
-        self.allowed = allowed if isinstance(allowed, str) else "one of " + ", ".join(allowed)
-        super().__init__(f"{self.field}: {self.value!r} is not possible; allowed: {self.allowed}")
+        if not isinstance(allowed, str):
+            names = list(allowed)
+            allowed = f"one of {', '.join(names)}{suggestion(value, names)}"
+        self.allowed = allowed
+        shown = repr(value)
+        if len(shown) > _LONGEST_VALUE:
+            shown = f"{shown[:_LONGEST_VALUE]}..."
+        super().__init__(f"{field}: {shown} is not possible; allowed: {allowed}")
 
 
 class MissingFramework(UserError):

@@ -292,6 +292,15 @@ def test_a_hanging_sampler_does_not_block_the_launcher(sampler):
     assert sampler.stop().path is not None
 
 
+def test_a_sampler_that_a_signal_has_stopped_is_reported(sampler, tmp_path, until):
+    until(lambda: len(read_samples(tmp_path)) > 0)
+    os.kill(sampler.pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(sampler.pid).status() == psutil.STATUS_STOPPED)
+    result = sampler.stop()
+    assert "stopped by a signal" in result.reason
+    assert result.path is not None
+
+
 def test_no_samples_yet_is_an_empty_table(tmp_path):
     assert read_samples(tmp_path).num_rows == 0
 

@@ -143,6 +143,9 @@ def test_an_interrupt_preserves_finished_runs(study_folder: Paths) -> None:
     resumed = horizont(study_folder.root, "run", "local", "lenet5-cifar10")
     assert resumed.returncode == 0, resumed.stderr
     assert f"{len(finished)} available before" in resumed.stderr
+    assert "PyTorch, one process" in resumed.stdout
+    assert resumed.stdout.splitlines()[-1].startswith("next: horizont verify lenet5-cifar10")
+    assert len(resumed.stdout.splitlines()) <= 25
     assert len(list(store.iterdir())) == 3
     for folder, time_ns in finished.items():
         assert folder.stat().st_mtime_ns == time_ns, "measured twice"

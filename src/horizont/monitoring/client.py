@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from horizont.errors import UserError
 from horizont.monitoring.process_control import (
     child_environment,
@@ -95,7 +97,8 @@ class SamplerClient:
         if self._result is None:
             with defer_interrupts():
                 self._send(command="stop")
-                self._result = self._collect(self._wait_for_exit())
+                was_stopped = self._is_stopped()
+                self._result = self._collect(self._wait_for_exit(), was_stopped)
         return self._result
 
     def _send(self, **command: object) -> None:
@@ -104,6 +107,13 @@ class SamplerClient:
             line = json.dumps(command).encode() + b"\n"
             with contextlib.suppress(BrokenPipeError, BlockingIOError):
                 os.write(self._process.stdin.fileno(), line)
+
+    def _is_stopped(self) -> bool:
+        """Whether a signal has stopped the sampler, so that it has taken no samples since."""
+        try:
+            return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
 
     def _wait_for_exit(self) -> str:
         """Wait, or kill after a time; return what the sampler printed on standard error."""
@@ -117,9 +127,11 @@ class SamplerClient:
             message = f"did not stop within {_STOP_TIMEOUT_S} s"
         return errors.decode(errors="replace") + message
 
-    def _collect(self, errors: str) -> SamplerResult:
+    def _collect(self, errors: str, was_stopped: bool) -> SamplerResult:
         code, files = self._process.returncode, self.files
-        reason = "" if code == 0 else f"sampler ended with status {code}: {errors.strip()}"
+        reason = "the sampler was stopped by a signal: the last samples are missing"
+        if code != 0 or not was_stopped:
+            reason = "" if code == 0 else f"sampler ended with status {code}: {errors.strip()}"
         try:
             if not files.table.exists():
                 # The sampler died before or during this; a report that it wrote stays.

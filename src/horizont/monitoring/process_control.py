@@ -26,6 +26,13 @@ _PRCTL = ctypes.CDLL(None, use_errno=True).prctl
 _PR_SET_PDEATHSIG = 1
 
 
+def interrupt_on_signals() -> None:
+    """Make SIGTERM, and the SIGHUP of a closed terminal unless it is ignored, act as Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # `nohup` ignores it
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+
+
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Defer interrupts to the end of the context, for work that must not be interrupted halfway.

@@ -39,7 +39,7 @@ DEFAULT_CONSOLE_WIDTH = 120
 
 #: The summary fits a screen; a table has a blank line, the headings and a rule, and a blank line.
 _MAX_SUMMARY_LINES = 25
-_TABLE_FRAME_LINES = 4
+TABLE_FRAME_LINES = 4
 
 
 def open_console() -> Console:
@@ -99,7 +99,7 @@ def show_summary(paths: Paths) -> int:
     closing.append(_next_step(paths, is_complete=not failed and not missing))
     if answered:
         cells = answer_cells(answered)
-        places = _MAX_SUMMARY_LINES - len(closing) - _TABLE_FRAME_LINES
+        places = _MAX_SUMMARY_LINES - len(closing) - TABLE_FRAME_LINES
         print_table(console, cells[: places // 2])
         for answer in answered[: places // 2]:
             line = f"{answer.workload}: {cause_sentence(answer)}"

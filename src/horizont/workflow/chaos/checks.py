@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from horizont.config.system import parse_system
+from horizont.errors import INTERRUPTED
 from horizont.launchers.plan import role_assignment
 from horizont.records.record import Record, RecordWriter
 from horizont.workflow.chaos.cases import LONG_RUN, SHORT_RUN, Case
-from horizont.workflow.chaos.launch import INTERRUPTED
 from horizont.workflow.chaos.observation import Observation, listening_ports
 
 #: Seconds for the processes to end after their launcher; on hosts of agents, whose lease has to

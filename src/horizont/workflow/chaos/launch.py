@@ -10,25 +10,23 @@ import sys
 from pathlib import Path
 
 from horizont.config.run import Run
-from horizont.errors import UserError
+from horizont.errors import INTERRUPTED, USER_ERROR, UserError
 from horizont.launchers.execute import RunPaths, execute
+from horizont.monitoring.process_control import interrupt_on_signals
 from horizont.records.files import read_json
-
-#: Exit statuses, those of the command line.
-REFUSED, INTERRUPTED = 2, 130
 
 
 def main(path: Path) -> int:
     """Execute the run and return the exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # as the command line does
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a parent under `nohup` ignores it
+    interrupt_on_signals()
     job = read_json(path)
     paths = RunPaths(Path(job["store"]), Path(job["data_folder"]), {})
     try:
         execute(Run.model_validate(job["run"]), job["key"], paths, lambda done, planned: None)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        return REFUSED
+        return USER_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0

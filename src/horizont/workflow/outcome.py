@@ -1,0 +1,85 @@
+"""What a command that measures prints at its end: the result, its cause and the next command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from horizont.analysis.answer import answers
+from horizont.analysis.runs import CertificateStatus, by_workload
+from horizont.config.experiment import Kind
+from horizont.config.study import Study, read_study
+from horizont.records.record import Record
+from horizont.reporting.answer import cause_sentence
+from horizont.reporting.output import TableOutput
+from horizont.reporting.overview import fault_table, speed_table, sweep_table
+from horizont.reporting.tables import shorten
+from horizont.workflow.paths import Paths
+from horizont.workflow.publish import certificate_status
+from horizont.workflow.results import TABLE_FRAME_LINES, open_console, print_table
+
+#: Of a screen, together with what closes the output.
+_MAX_LINES = 25
+
+_NUMBERS = {"examples/s", "interval", "of best", "runs", "steps", "detected, s"}
+#: For the page of the experiment; the notes say why a system is not comparable.
+_OMITTED = ["runs", "comparable", "survivors", "weights on"]
+
+
+def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> None:
+    """Print what the runs of an experiment show, in at most 25 lines."""
+    console, study = open_console(), read_study(paths.params)
+    groups = [(workload, own) for (_, workload), own in by_workload(records).items()]
+    closing = _closing_lines(study, experiment, records, paths)
+    # A workload has the frame of its table, the sentence on the cause, and perhaps "more rows".
+    rows = (_MAX_LINES - len(closing)) // max(1, len(groups)) - TABLE_FRAME_LINES - 3
+    kind = study.experiment(experiment).kind
+    for workload, own in groups:
+        certificate = certificate_status(workload, paths)
+        cells = _cells(_table_of(kind, own, certificate), "system" if kind == "faults" else "point")
+        shown = cells[: max(1, rows)]
+        print_table(console, shown, workload, numbers=_NUMBERS)
+        if len(shown) < len(cells):
+            console.print(f"and {len(cells) - len(shown)} more rows", highlight=False)
+        for answer in answers(own, {workload: certificate}) if kind == "training" else ():
+            if answer.cause is not None:
+                console.print(cause_sentence(answer), soft_wrap=True, highlight=False)
+    for line in closing:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _table_of(kind: Kind, records: Sequence[Record], certificate: CertificateStatus) -> TableOutput:
+    if kind == "faults":
+        return fault_table(records)
+    return (speed_table if kind == "training" else sweep_table)(records, certificate)
+
+
+def _cells(output: TableOutput, heading: str) -> pd.DataFrame:
+    """Return the cells of a table for a terminal; its groups become the first column."""
+    cells = output.cells.drop(columns=_OMITTED, errors="ignore")
+    if output.groups:
+        cells.insert(0, heading, [output.groups.get(row, "") for row in range(len(cells))])
+    return cells
+
+
+def _closing_lines(
+    study: Study, experiment: str, records: Sequence[Record], paths: Paths
+) -> list[str]:
+    lines = []
+    if failed := [record for record in records if record.failed_unexpectedly]:
+        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        reason = shorten(failed[0].result.reason)
+        lines.append(f"failed: {failed[0].folder.name}: {reason}{others}")
+    if skipped := [record for record in records if record.result.status == "skipped"]:
+        lines.append(f"{len(skipped)} runs were skipped: {shorten(skipped[0].result.reason)}")
+    if disturbed := sum(record.result.disturbed for record in records):
+        lines.append(f"{disturbed} of {len(records)} runs were disturbed by other programs")
+    workloads = dict.fromkeys(record.run.workload_name for record in records)
+    if unverified := [name for name in workloads if not paths.certificate(name).exists()]:
+        lines.append(
+            f"next: horizont verify {unverified[0]}, for a certificate that systems are equal"
+        )
+    else:
+        lines.append(f"next: horizont experiment {experiment}, for its page")
+    return lines
