@@ -107,7 +107,7 @@ def read_profile(name: str) -> Study:
         (
             "experiments.distributed.topology.workers",
             0,
-            ["experiments.distributed.topology.workers", "greater"],
+            ["experiments.distributed.topology.workers", "at least 1"],
         ),
         (
             "experiments.distributed.topology.servers",
@@ -163,7 +163,7 @@ def read_profile(name: str) -> Study:
         (
             "experiments.distributed.gradient_exchange",
             {"local_steps": 0},
-            ["gradient_exchange.local_steps", "greater"],
+            ["gradient_exchange.local_steps", "at least"],
         ),
         (
             "experiments.distributed.gradient_exchange",
@@ -333,7 +333,7 @@ def test_a_workload_has_steps_of_its_own(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"lenet5-cifar10": {"steps": {"warmup": 1}}}, ["steps.timed", "required"]),
+        ({"lenet5-cifar10": {"steps": {"warmup": 1}}}, ["steps.timed", "no default"]),
         ({"alexnet": {"steps": {"warmup": 1, "timed": 1}}}, ["overrides", "'alexnet'"]),
         (
             {"lenet5-cifar10": {"steps": {"warmup": 1, "timed": 1, "profiled": 2}}},

@@ -239,13 +239,25 @@ def test_a_distance_beyond_its_bound_has_a_ring():
 def test_synthetic_samples_have_a_banner(channels, synthetic):
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (60, channels, 28, 28), dtype=np.uint8)
-    description = SimpleNamespace(name="cifar10", source="synthetic" if synthetic else "real")
+    source = "synthetic" if synthetic else "real"
+    description = SimpleNamespace(name="cifar10", source=source, class_names=())
     data = SimpleNamespace(
         description=description, train_images=images, train_labels=np.arange(60) % 10
     )
     text = text_of(image_samples(data))
     assert (SYNTHETIC_BANNER in text) == synthetic
     assert ("airplane" in text) != synthetic
+
+
+def test_own_samples_have_the_names_of_their_folders():
+    images = np.zeros((4, 3, 8, 8), np.uint8)
+    description = SimpleNamespace(name="mine", source="own", class_names=("round", "square"))
+    labels = np.array([0, 1, 0, 1])
+    data = SimpleNamespace(description=description, train_images=images, train_labels=labels)
+    text = text_of(image_samples(data))
+    assert "round" in text
+    assert "square" in text
+    assert SYNTHETIC_BANNER not in text
 
 
 def test_the_overview_is_plotted_from_metrics_alone(records):

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from horizont.errors import UserError
 
 Model = TypeVar("Model", bound="ConfigModel")
+
+#: What is allowed, by the beginning of the type of pydantic's error; the message of others stands.
+_ALLOWED = {
+    "missing": "a value, since this setting has no default",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "too_short": "a list of at least {min_length}",
+    "int_": "an integer",
+    "float_": "a number",
+    "bool_": "true or false",
+    "string_": "a text",
+    "tuple_": "a list",
+    "dict_": "a mapping",
+    "model_": "a mapping of settings",
+    "path_": "a path",
+}
 
 
 class ConfigModel(BaseModel):
@@ -34,12 +53,22 @@ class ConfigModel(BaseModel):
                 raise UserError(key, key, f"{cls.RENAMED[key]}, the new name of this setting")
         if unknown:
             raise UserError(str(unknown[0]), unknown[0], sorted(known))
+        for name, field in cls.model_fields.items():
+            value = values.get(field.alias or name)
+            types = _types_in(field.annotation)
+            # pydantic would convert it to 0 or 1.
+            if isinstance(value, bool) and types & {int, float} and bool not in types:
+                raise UserError(field.alias or name, value, "a number")
         return values
 
     def check_defaults(self, where: str) -> None:
         """Refuse a field with another value than its default; `where` completes the sentence."""
         for field, value in self.model_dump(exclude_defaults=True).items():
             raise UserError(field, value, f"{type(self).model_fields[field].default} {where}")
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    return {annotation}.union(*map(_types_in, get_args(annotation)))
 
 
 @contextmanager
@@ -63,6 +92,20 @@ def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Mod
     path = [field_prefix, *map(str, first["loc"])]
     cause = first.get("ctx", {}).get("error")
     if not isinstance(cause, UserError):
-        cause = UserError("", first.get("input"), first["msg"].removeprefix("Input should be "))
+        # The input of a missing value is the whole mapping that lacks it.
+        value = None if first["type"] == "missing" else first.get("input")
+        cause = UserError("", value, _allowed(first))
     field = ".".join(filter(None, [*path, cause.field]))
     raise UserError(field, cause.value, cause.allowed)
+
+
+def _allowed(error: Mapping[str, Any]) -> str | list[str]:
+    """Return what would be allowed in the place of an error of pydantic."""
+    context: Mapping[str, str] = error.get("ctx", {})
+    if error["type"] == "literal_error":
+        return re.findall(r"'([^']*)'", context["expected"]) or context["expected"]
+    for prefix, allowed in _ALLOWED.items():
+        if error["type"].startswith(prefix):
+            return allowed.format(**context)
+    message: str = error["msg"]
+    return message.removeprefix("Input should be ")

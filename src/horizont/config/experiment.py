@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal
@@ -35,6 +35,9 @@ SWEEPABLE = (*TOPOLOGY_FIELDS, *BATCH_FIELDS, *WORKLOAD_FIELDS, "input")
 #: A larger sweep is a mistake.
 MAX_POINTS = 200
 
+#: More blocks are a mistake, too.
+MAX_BLOCKS = 1000
+
 Sweep = dict[str, tuple[Any, ...]]
 
 
@@ -48,7 +51,7 @@ class Overrides(ConfigModel):
     global_batch: int | None = Field(default=None, ge=1)
     local_batch: int | None = Field(default=None, ge=1)
     steps: StepCounts | None = None
-    blocks: int | None = Field(default=None, ge=1)
+    blocks: int | None = Field(default=None, ge=1, le=MAX_BLOCKS)
     sweep: Sweep = Field(default_factory=dict)
     evaluation: Evaluation | None = None
     timeout_s: float | None = Field(default=None, gt=0)
@@ -89,7 +92,7 @@ class Experiment(ConfigModel):
     global_batch: int | None = Field(default=None, ge=1)
     local_batch: int | None = Field(default=None, ge=1)
     steps: StepCounts
-    blocks: int = Field(default=1, ge=1)
+    blocks: int = Field(default=1, ge=1, le=MAX_BLOCKS)
     seed_per_block: bool = False
     anchored: bool = True
     sweep: Sweep = Field(default_factory=dict)
@@ -173,6 +176,8 @@ class Experiment(ConfigModel):
         for workload in self.overrides:
             if workload not in self.workloads:
                 raise UserError("overrides", workload, self.workloads)
+        _check_unique("workloads", self.workloads)
+        expand_sweep(self.sweep)
         self._check_kind()
         for workload in self.workloads:
             self.on(workload)._check_on_workload()
@@ -181,6 +186,7 @@ class Experiment(ConfigModel):
 
     def _check_on_workload(self) -> None:
         """Refuse impossible settings; overrides are already applied."""
+        _check_unique("systems", self.systems)
         workers = self.topology.workers
         is_swept = any(name in self.sweep for name in BATCH_FIELDS)
         if not is_swept and self.global_batch is None and self.local_batch is None:
@@ -243,6 +249,12 @@ class Experiment(ConfigModel):
                 if not any(supports_input(pipeline, parse_system(name)) for name in one.systems):
                     allowed = f"one of {', '.join(one.systems)}"
                     raise UserError("sweep.input.reader", pipeline.reader, allowed)
+
+
+def _check_unique(field: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(field, name, "each of them once")
 
 
 def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:

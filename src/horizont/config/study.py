@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, product
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
+from horizont.config.data import DataConfig
 from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
 from horizont.config.run import Run, StepCounts
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
-from horizont.errors import UserError
-
-DataSource = Literal["synthetic", "available", "real"]
-
-
-class DataConfig(ConfigModel):
-    """Where the data sets come from, and how much of them is used; see ``docs/settings.md``."""
-
-    source: DataSource = "available"
-    mirror: Path | None = None
-    train_examples: int | None = Field(default=None, ge=1)
-    test_examples: int | None = Field(default=None, ge=1)
+from horizont.errors import UserError, suggestion
 
 
 class ComparisonSchedule(ConfigModel):
@@ -118,9 +108,7 @@ class Study(ConfigModel):
                     raise UserError(f"equivalence.{field}", name, sorted(self.workloads))
         if self.anchor and self.anchor.workload not in verified:
             raise UserError("anchor.workload", self.anchor.workload, verified)
-        needed = sorted({self.workloads[name].dataset for name in verified})
-        if sorted(self.datasets) != needed:
-            raise UserError("datasets", list(self.datasets), f"what the workloads need: {needed}")
+        self._check_datasets()
         for name, experiment in self.experiments.items():
             if not name.replace("_", "").isalnum() or not name.islower():
                 allowed = "names of lower-case letters, digits and underscores"
@@ -130,6 +118,19 @@ class Study(ConfigModel):
                     allowed = f"those of equivalence.workloads: {', '.join(verified)}"
                     raise UserError(f"experiments.{name}.workloads", workload, allowed)
         return self
+
+    def _check_datasets(self) -> None:
+        """Refuse another list of data sets than what the verified workloads need."""
+        needed = {self.workloads[name].dataset: name for name in self.equivalence.workloads}
+        for dataset, name in needed.items():
+            if dataset not in self.datasets:
+                known = suggestion(dataset, self.datasets)
+                allowed = f"a name of the list datasets: {', '.join(self.datasets)}{known}"
+                raise UserError(f"workloads.{name}.dataset", dataset, allowed)
+        for dataset in self.datasets:
+            if dataset not in needed or self.datasets.count(dataset) > 1:
+                allowed = f"once each that a workload to verify needs: {', '.join(needed)}"
+                raise UserError("datasets", dataset, allowed)
 
     def workload(self, name: str) -> Workload:
         """Return a workload by its name; refuse a name that the study does not have."""
@@ -216,12 +217,29 @@ class Study(ConfigModel):
                 )
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that stands twice in a mapping, of which YAML would use the last value."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge" or not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                where = f"line {key.start_mark.line + 1}"
+                raise UserError(where, key.value, "every key of a mapping once")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_study(path: Path) -> Study:
     """Read a study; refuse a missing file, no YAML, and a wrong or impossible setting."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except FileNotFoundError:
         raise UserError("settings file", str(path), "a file that exists") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError("settings file", str(path), f"a readable file: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(str(path), " ".join(str(error).split()), "valid YAML") from None
     if not isinstance(values, dict):

@@ -207,6 +207,32 @@ DATASETS: dict[str, DatasetInfo] = {
 }
 
 
+def describe_own(
+    name: str, shape: tuple[int, ...], classes: int, splits: Mapping[str, int]
+) -> DatasetInfo:
+    """Return the entry of a data set of the user: a text if it has no shape.
+
+    Its files are written in the format of one of the known sets, for pipelines that read files.
+    """
+    format_: Format = "ptb" if not shape else "idx" if shape[0] == 1 else "cifar"
+    suffixes = ("images", "labels") if format_ == "idx" else ("text" if not shape else "batch",)
+    return DatasetInfo(
+        name=name,
+        title=name,
+        kind="image" if shape else "text",
+        format=format_,
+        shape=shape,
+        classes=classes,
+        splits=splits,
+        files=(),
+        split_files={split: tuple(f"{split}_{suffix}" for suffix in suffixes) for split in splits},
+        file_md5={},
+        licence="",
+        citation="",
+        page="",
+    )
+
+
 def dataset_info(name: str) -> DatasetInfo:
     """Return the catalogue entry of a data set; refuse an unknown name."""
     if name not in DATASETS:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.data.catalogue import dataset_info
+from horizont.data.catalogue import DatasetInfo, dataset_info, describe_own
 from horizont.data.formats import archive_members, find_pixel_offset, parse_idx
 from horizont.data.prepared import DatasetArrays, DatasetDescription, ImageData, atomic_folder
 from horizont.errors import UserError
@@ -127,7 +127,7 @@ def write_files_if_missing(data: ImageData, folder: Path) -> Path:
 
     The files are those of the official archives, with the prepared examples.
     """
-    info, content_hash = dataset_info(data.description.name), _content_hash(data.description)
+    info, content_hash = _info(data.description), _content_hash(data.description)
     hash_file = folder / SOURCE_HASH_FILE
     if not hash_file.is_file() or hash_file.read_text() != content_hash:
         train_only = replace(info, split_files={"train": info.split_files["train"]})
@@ -143,7 +143,7 @@ def write_files_if_missing(data: ImageData, folder: Path) -> Path:
 
 def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
     """Find the images in the files of a folder; refuse a missing file and another format."""
-    info = dataset_info(description.name)
+    info = _info(description)
     paths = [folder / PurePosixPath(name).name for name in info.split_files["train"]]
     missing = [path for path in paths if not path.is_file()]
     if missing:
@@ -163,6 +163,14 @@ def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
         segments.append(FileSegment(path, offset, len(labels), len(content)))
         batches.append(labels)
     return ImageFiles(description.shape, tuple(segments), np.concatenate(batches))
+
+
+def _info(description: DatasetDescription) -> DatasetInfo:
+    if description.source != "own":
+        return dataset_info(description.name)
+    return describe_own(
+        description.name, description.shape, description.classes, description.splits
+    )
 
 
 def _content_hash(description: DatasetDescription) -> str:

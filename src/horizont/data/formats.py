@@ -177,7 +177,7 @@ def write_archives(info: DatasetInfo, content: DatasetArrays, folder: Path) -> D
     return replace(
         info,
         classes=len(content.vocabulary) if content.vocabulary else info.classes,
-        splits={name.partition("_")[0]: len(array) for name, array in content.arrays.items()},
+        splits=content.split_sizes(),
         files=tuple(
             RawFile(file.name, md5_of(path), path.stat().st_size, file.url)
             for file, path in zip(info.files, paths, strict=True)

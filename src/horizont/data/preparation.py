@@ -1,14 +1,16 @@
-"""Preparation of a data set: from the official files or the generator to a prepared folder."""
+"""Preparation of a data set: from its files or the generator to a prepared folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from horizont.config.study import DataSource
+from horizont.config.data import DataSource
 from horizont.data.catalogue import DatasetInfo, dataset_info
+from horizont.data.own import OwnSource
+from horizont.data.own_images import count_duplicates
 from horizont.data.prepared import (
     DESCRIPTION_FORMAT,
     GENERATOR_VERSION,
@@ -23,6 +25,11 @@ from horizont.data.prepared import (
 from horizont.data.sources import RawFiles, fetch, locate, read_content
 from horizont.errors import UserError
 
+_SOURCES: Mapping[Origin, Literal["synthetic", "own"]] = {
+    "generated": "synthetic",
+    "own folder": "own",
+}
+
 
 def prepare(
     name: str,
@@ -30,6 +37,7 @@ def prepare(
     raw_dir: Path,
     out_dir: Path,
     *,
+    own: OwnSource | None = None,
     mirror: Path | None = None,
     train_examples: int | None = None,
     test_examples: int | None = None,
@@ -42,13 +50,15 @@ def prepare(
     source
         ``synthetic``: the stand-in. ``real``: the real set, downloaded if necessary.
         ``available``: the real set if it is available without network, else the stand-in.
+    own
+        The files of a data set of the user, which is read from them, whatever the source.
     raw_dir, out_dir
         Folders of raw and of prepared sets, with a folder for each set.
     mirror
         A folder with official archives, or with a folder of them for each set.
     train_examples, test_examples
         Number of first examples to use of the training split and of each other one; for text,
-        words. By default all.
+        words. By default all; of a data set of the user at most all.
     seed
         Of the stand-in.
 
@@ -58,8 +68,10 @@ def prepare(
         If the data set has fewer examples, the real set is unavailable or damaged, or the
         prepared set cannot be written.
     """
+    if own is not None:
+        return _prepare_own(own, out_dir / name, train_examples, test_examples)
     info = dataset_info(name)
-    splits = _split_sizes(info, train_examples, test_examples)
+    splits = split_sizes(info, train_examples, test_examples)
     raw_files = None if source == "synthetic" else locate(info, raw_dir, mirror)
     folder = out_dir / name
     with suppress(UserError):  # missing or damaged: either way it is rebuilt
@@ -84,7 +96,32 @@ def prepare(
     return description
 
 
-def _split_sizes(info: DatasetInfo, train: int | None, test: int | None) -> dict[str, int]:
+def _prepare_own(
+    own: OwnSource, folder: Path, train: int | None, test: int | None
+) -> DatasetDescription:
+    info, digest = own.info(), own.digest()
+    limits = {split: train if split == "train" else test for split in info.splits}
+    splits = {split: min(size, limits[split] or size) for split, size in info.splits.items()}
+    with suppress(UserError):
+        existing = load(folder, verify=True).description
+        if (existing.files_sha256, existing.splits) == (digest, splits):
+            return existing
+    content = own.read().head(splits)
+    description = _describe(
+        info,
+        content,
+        splits,
+        "own folder",
+        class_names=own.class_names(),
+        files_sha256=digest,
+        duplicates=count_duplicates(content) if info.kind == "image" else None,
+    )
+    write_prepared(folder, content, description)
+    return description
+
+
+def split_sizes(info: DatasetInfo, train: int | None, test: int | None) -> dict[str, int]:
+    """Return the examples of each split, at most as many as asked for; refuse more than it has."""
     splits = {}
     for split, size in info.splits.items():
         field, limit = ("train_examples", train) if split == "train" else ("test_examples", test)
@@ -115,7 +152,7 @@ def _describe(
     content: DatasetArrays,
     splits: Mapping[str, int],
     origin: Origin,
-    **synthetic: Any,
+    **more: Any,
 ) -> DatasetDescription:
     images = content.arrays.get("train_images")
     mean, std = ((), ()) if images is None else channel_moments(images)
@@ -123,7 +160,7 @@ def _describe(
         format=DESCRIPTION_FORMAT,
         name=info.name,
         kind=info.kind,
-        source="synthetic" if origin == "generated" else "real",
+        source=_SOURCES.get(origin, "real"),
         origin=origin,
         shape=info.shape,
         classes=info.classes,
@@ -131,5 +168,5 @@ def _describe(
         mean=mean,
         std=std,
         sha256={name: hash_array(array) for name, array in content.arrays.items()},
-        **synthetic,
+        **more,
     )

@@ -26,7 +26,7 @@ from horizont.data.catalogue import DatasetInfo
 from horizont.errors import UserError
 
 Array = NDArray[Any]
-Origin = Literal["raw folder", "mirror", "debian", "official", "generated"]
+Origin = Literal["raw folder", "mirror", "debian", "official", "generated", "own folder"]
 
 DESCRIPTION_FORMAT: Literal[1] = 1
 #: To be raised with every change of the synthetic sets, so that prepared ones are rebuilt.
@@ -49,6 +49,10 @@ class DatasetArrays:
         }
         return DatasetArrays(arrays, self.vocabulary)
 
+    def split_sizes(self) -> dict[str, int]:
+        """Return the number of examples of each split, for text of words."""
+        return {name.partition("_")[0]: len(array) for name, array in self.arrays.items()}
+
 
 class DatasetDescription(ConfigModel):
     """The description of a prepared data set.
@@ -58,7 +62,7 @@ class DatasetDescription(ConfigModel):
     name, kind, shape, classes
         As in the catalogue.
     source
-        To be shown wherever the data are used.
+        To be shown wherever the data are used; ``own``: of the user.
     splits
         Examples, for text words, of each split.
     mean, std
@@ -69,12 +73,15 @@ class DatasetDescription(ConfigModel):
         The best expected value that a model can reach; synthetic sets only.
     seed, generator
         Of synthetic sets.
+    class_names, files_sha256, duplicates
+        Of the user's sets: names in the order of the labels, hash of the files, and the number of
+        test examples that are training examples, too.
     """
 
     format: Literal[1]
     name: str
     kind: Literal["image", "text"]
-    source: Literal["real", "synthetic"]
+    source: Literal["real", "synthetic", "own"]
     origin: Origin
     shape: tuple[int, ...]
     classes: int
@@ -86,6 +93,9 @@ class DatasetDescription(ConfigModel):
     best_perplexity: float | None = None
     seed: int | None = None
     generator: int | None = None
+    class_names: tuple[str, ...] = ()
+    files_sha256: str | None = None
+    duplicates: int | None = None
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _display(output: Any) -> None:
 
 
 def workload_title(workload: Workload, source: str) -> PageTitle:
-    """Return the title of a page about a workload; the source is ``real`` or ``synthetic``."""
+    """Return the title of a page about a workload; the source is that of a description."""
     label = labels.workload_label(workload.network, workload.dataset)
     return _title(label, source, _optimizer_label(workload.optimizer))
 
@@ -94,6 +94,8 @@ def dataset_title(name: str, source: str) -> PageTitle:
 def _title(label: str, source: str, *facts: str) -> PageTitle:
     if source == "real":
         return PageTitle(label, "; ".join([*facts, "the real data set"]))
+    if source == "own":
+        return PageTitle(f"{label} (own data)", "; ".join([*facts, "data of the user"]))
     data = "synthetic data of the same shape, not the real data set"
     return PageTitle(f"{label} (synthetic stand-in)", "; ".join([*facts, data]))
 

@@ -146,7 +146,7 @@ def system_table(settings: Experiment) -> TableOutput:
 
 @table("study", title="What was run")
 def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
-    """Build the table of all experiments; `sources` has ``real`` or ``synthetic`` by data set."""
+    """Build the table of all experiments; `sources` is by data set."""
     rows = []
     for name in study.equivalence.workloads:
         workload = study.workload(name)
@@ -157,7 +157,7 @@ def study_table(study: Study, sources: Mapping[str, str]) -> TableOutput:
             rows.append(
                 {
                     "workload": labels.workload_label(workload.network, workload.dataset),
-                    "data": "real" if source == "real" else "synthetic stand-in",
+                    "data": {"real": "real", "own": "own"}.get(source, "synthetic stand-in"),
                     "experiment": study.experiment_title(experiment),
                     "workers": _format_range([run.topology.workers for run in runs]),
                     "global batch": _format_range([run.global_batch for run in runs]),
@@ -209,23 +209,27 @@ def _machine_facts(environment: Mapping[str, Any]) -> dict[str, object]:
     return values | versions
 
 
+_SOURCES = {"real": "the real", "synthetic": "synthetic stand-in for", "own": "own data,"}
+
+
 @table("dataset", title="The data set")
 def dataset_table(dataset: DatasetDescription, info: DatasetInfo) -> TableOutput:
     """Build the table of a data set, its origin and its licence."""
-    is_synthetic, is_text = dataset.source != "real", dataset.kind == "text"
+    is_synthetic, is_text = dataset.source == "synthetic", dataset.kind == "text"
     unit = "words" if is_text else "examples"
     best = dataset.best_accuracy
     values: dict[str, object] = {
-        "source": f"{'synthetic stand-in for' if is_synthetic else 'the real'} {info.title}",
+        "source": f"{_SOURCES[dataset.source]} {info.title}",
         "obtained from": dataset.origin,
         "shape of an example": " x ".join(map(str, dataset.shape)) or None,
         "vocabulary" if is_text else "classes": f"{dataset.classes:,}",
         **{f"{unit}, {split}": f"{count:,}" for split, count in dataset.splits.items()},
         "mean by channel": ", ".join(f"{value:.4f}" for value in dataset.mean) or None,
         "standard deviation": ", ".join(f"{value:.4f}" for value in dataset.std) or None,
+        "test examples that are training examples, too": dataset.duplicates,
         "best possible accuracy": None if best is None else f"{best:.1%}",
         "best possible perplexity": dataset.best_perplexity,
-        "licence": None if is_synthetic else info.licence,
-        "citation": None if is_synthetic else info.citation,
+        "licence": None if is_synthetic else info.licence or None,
+        "citation": None if is_synthetic else info.citation or None,
     }
     return key_value_table({name: value for name, value in values.items() if value is not None})

@@ -23,7 +23,10 @@ from horizont.config.system import (
     unusable_reason,
 )
 from horizont.config.topology import Topology
-from horizont.data.catalogue import dataset_info
+from horizont.config.workload import Workload
+from horizont.data.catalogue import DatasetInfo
+from horizont.data.own import find_info
+from horizont.data.preparation import split_sizes
 from horizont.errors import UserError
 from horizont.launchers.base import check_run, get_launcher, unavailable_reason
 from horizont.networks.catalogue import network_for
@@ -39,11 +42,18 @@ ONEDNN_VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 def load_study(paths: Paths) -> Study:
     """Read the settings, and check that every data set, network and variant is available."""
     study = read_study(paths.params)
+    if study.data.mirror and not study.data.mirror.is_dir():
+        raise UserError("data.mirror", str(study.data.mirror), "an existing folder")
+    largest = {}
     texts = set()
     for name, workload in study.workloads.items():
         with error_context(f"workloads.{name}"):
-            info = dataset_info(workload.dataset)
+            info = find_info(study.data, workload.dataset, paths.root)
             network_for(workload, info.shape, info.classes)
+        largest[name] = _largest_batch(study, workload, info)
+        if name in study.equivalence.workloads and workload.dataset not in study.data.own:
+            with error_context("data"):
+                split_sizes(info, study.data.train_examples, study.data.test_examples)
         if info.kind == "text":
             texts.add(name)
     for system in study.systems():
@@ -59,7 +69,8 @@ def load_study(paths: Paths) -> Study:
     for name, experiment in study.experiments.items():
         for workload_name in experiment.workloads:
             with error_context(f"experiments.{name}"):
-                _check_runs(study.runs(name, workload_name), is_text=workload_name in texts)
+                runs = list(study.runs(name, workload_name))
+                _check_runs(runs, largest[workload_name], is_text=workload_name in texts)
     notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
     for name in study.chapters:
         if notebooks and name not in notebooks:
@@ -67,12 +78,21 @@ def load_study(paths: Paths) -> Study:
     return study
 
 
-def _check_runs(runs: Iterable[Run], *, is_text: bool) -> None:
-    """Refuse what the launcher of a run does not support, and a text read from files.
+def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:
+    """Return the number of examples, or of sequences of a text, that there are to train on."""
+    examples = min(info.splits["train"], study.data.train_examples or info.splits["train"])
+    return examples if info.kind == "image" else (examples - 1) // workload.time_steps
 
-    The official format of a text is one line of words.
+
+def _check_runs(runs: Iterable[Run], largest_batch: int, *, is_text: bool) -> None:
+    """Refuse what the launcher of a run does not support, and a batch larger than the data.
+
+    Nor is a text read from files: its official format is one line of words.
     """
     for run in runs:
+        if run.global_batch > largest_batch:
+            allowed = f"at most {largest_batch}, as {run.workload.dataset} has no more to train on"
+            raise UserError("global_batch", run.global_batch, allowed)
         if is_text and run.input.from_files:
             allowed = f"memory where {run.workload_name} reads a text"
             raise UserError("sweep.input.source", "files", allowed)

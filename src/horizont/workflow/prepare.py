@@ -7,7 +7,9 @@ from typing import Any
 
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
+from horizont.data.catalogue import DatasetInfo
 from horizont.data.files import write_files_if_missing
+from horizont.data.own import find_info, find_own
 from horizont.data.preparation import prepare
 from horizont.data.prepared import DatasetDescription, ImageData, load
 from horizont.networks.catalogue import network_for
@@ -23,6 +25,7 @@ def ensure_prepared(study: Study, dataset: str, paths: Paths) -> DatasetDescript
         study.data.source,
         paths.raw,
         paths.prepared_sets,
+        own=find_own(study.data, dataset, paths.root),
         mirror=study.data.mirror,
         train_examples=study.data.train_examples,
         test_examples=study.data.test_examples,
@@ -37,6 +40,7 @@ def prepare_subset(dataset: str, examples: int, folder: Path, paths: Paths) -> D
         "synthetic" if settings.source == "synthetic" else "available",
         paths.raw,
         folder,
+        own=find_own(settings, dataset, paths.root),
         mirror=settings.mirror,
         train_examples=examples,
         test_examples=100,
@@ -56,6 +60,12 @@ def prepare_dataset(dataset: str) -> DatasetDescription:
     """Prepare a data set of the current study."""
     paths = study_paths()
     return ensure_prepared(read_study(paths.params), dataset, paths)
+
+
+def dataset_facts(dataset: str) -> DatasetInfo:
+    """Return title, licence and citation of a data set of the current study, and more."""
+    paths = study_paths()
+    return find_info(read_study(paths.params).data, dataset, paths.root)
 
 
 def network_table(workload: str) -> list[dict[str, Any]]:

@@ -122,8 +122,10 @@ def dataset_samples(data: ImageData | TextData) -> FigureOutput | Message:
 @figure("samples-images")
 def image_samples(data: ImageData) -> Drawing:
     """Training examples, {synthetic}{label}: the first of each class."""
-    is_synthetic = data.description.source != "real"
-    names = () if is_synthetic else labels.CLASS_NAMES.get(data.description.name, ())
+    is_synthetic = data.description.source == "synthetic"
+    names = data.description.class_names
+    if not is_synthetic:
+        names = names or labels.CLASS_NAMES.get(data.description.name, ())
     classes = np.asarray(data.train_labels[:EXAMPLES_SCANNED])
     images = np.asarray(data.train_images[:EXAMPLES_SCANNED])
     numbers, counts = np.unique(classes, return_counts=True)

@@ -1,0 +1,224 @@
+"""What is typed wrongly: one sentence that names the place, exit status 2, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from horizont.cli import main
+from horizont.errors import USER_ERROR
+from horizont.workflow.paths import Paths
+
+LOCAL, DISTRIBUTED = "experiments.local", "experiments.distributed"
+LENET = "workloads.lenet5-cifar10"
+
+#: Path of a setting, its value, and words of the message.
+SETTINGS: list[tuple[str, Any, str]] = [
+    # Names, with the nearest right one.
+    ("sed", 1, "sed: 'sed' .*did you mean 'seed'"),
+    ("data.sorce", "real", "data.sorce: .*did you mean 'source'"),
+    ("data.source", "reel", "data.source: 'reel' .*did you mean 'real'"),
+    (
+        f"{LENET}.dataset",
+        "cifar-10",
+        "dataset: 'cifar-10' .*datasets: cifar10 .did you mean 'cifar10'",
+    ),
+    (f"{LENET}.network", "lenet-5", "'lenet-5' .*did you mean 'lenet5'"),
+    (f"{LENET}.network", None, "network: None .*a text"),
+    (f"{LENET}.optimiser", {}, "did you mean 'optimizer'"),
+    (f"{LENET}.optimizer.name", "sdg", "optimizer.name: 'sdg' .*did you mean 'sgd'"),
+    (f"{LENET}.optimizer.learning_rte", 1, "did you mean 'learning_rate'"),
+    (f"{LOCAL}.system", ["pytorch/local"], "did you mean 'systems'"),
+    (f"{LOCAL}.systems", ["pytorhc/local"], "'pytorhc/local'"),
+    (f"{LOCAL}.systems", ["pytorch/locla"], "'pytorch/locla'"),
+    (f"{LOCAL}.workloads", ["lenet5-cifar"], "'lenet5-cifar' .*lenet5-cifar10"),
+    (f"{LOCAL}.kind", "trainning", "'trainning' .*did you mean 'training'"),
+    (f"{LOCAL}.views", ["operator"], "'operator' .*did you mean 'operators'"),
+    (f"{DISTRIBUTED}.topology.launcher", "slrum", "'slrum' .*did you mean 'slurm'"),
+    (f"{DISTRIBUTED}.topology.placement", "apart", "'apart' .*colocated"),
+    ("chapters", ["theory-1-neuron"], "'theory-1-neuron' .*did you mean 'theory-01-neuron'"),
+    # Types.
+    ("seed", True, "seed: True .*a number"),
+    ("seed", "x", "seed: 'x' .*an integer"),
+    ("seed", 1.5, "seed: 1.5 .*integer"),
+    ("data.train_examples", "many", "train_examples: 'many' .*an integer"),
+    ("data.mirror", 3, "data.mirror: 3 .*a path"),
+    ("data.own", ["x"], r"data.own: \['x'\] .*a mapping"),
+    ("workloads", [], r"workloads: \[\] .*a mapping"),
+    ("datasets", "cifar10", "datasets: 'cifar10' .*a list"),
+    (f"{LENET}.optimizer.learning_rate", "fast", "learning_rate: 'fast' .*a number"),
+    (f"{LENET}.optimizer.nesterov", 3, "nesterov: 3 .*true or false"),
+    (f"{LOCAL}.blocks", None, "blocks: None .*an integer"),
+    (f"{LOCAL}.steps", 5, "steps: 5 .*a mapping of settings"),
+    (f"{LOCAL}.topology.workers", True, "workers: True .*a number"),
+    (LOCAL, None, "experiments.local: None .*a mapping of settings"),
+    # Values out of range.
+    ("seed", -1, "seed: -1 .*at least 0"),
+    (f"{LENET}.optimizer.learning_rate", 0, "learning_rate: 0 .*more than 0"),
+    (f"{LENET}.optimizer.momentum", 1, "momentum: 1 .*less than 1"),
+    (f"{LENET}.upscale", 9, "upscale: 9 .*at most 8"),
+    (f"{LOCAL}.blocks", 0, "blocks: 0 .*at least 1"),
+    (f"{LOCAL}.blocks", 1_000_000, "blocks: 1000000 .*at most 1000"),
+    (f"{LOCAL}.steps.timed", -3, "steps.timed: -3 .*at least 1"),
+    (f"{LOCAL}.timeout_s", 0, "timeout_s: 0 .*more than 0"),
+    (f"{LOCAL}.systems", [], r"systems: \[\] .*at least 1"),
+    (f"{DISTRIBUTED}.topology.workers", 65, "workers: 65 .*at most 64"),
+    (f"{DISTRIBUTED}.topology.link", {"rate_mbit": 0}, "rate_mbit: 0 .*at least 1"),
+    ("data.train_examples", 50_001, "train_examples: 50001 .*1 to 50000 for cifar10"),
+    # Settings that contradict each other, or the data.
+    (f"{LOCAL}.systems", ["pytorch/local", "pytorch/local"], "'pytorch/local' .*once"),
+    (f"{LOCAL}.workloads", ["lenet5-cifar10", "lenet5-cifar10"], "'lenet5-cifar10' .*once"),
+    (f"{LOCAL}.global_batch", 2001, "global_batch: 2001 .*at most 2000.*cifar10"),
+    (f"{DISTRIBUTED}.global_batch", 85, "85 .*a multiple of the 2 workers"),
+    (f"{DISTRIBUTED}.topology.hosts", 3, "hosts: 3 .*at most the 2 workers"),
+    (f"{DISTRIBUTED}.topology.servers", 0, "servers: 0 .*at least 1"),
+    (f"{DISTRIBUTED}.topology.pin_hosts", True, "pin_hosts"),
+    (f"{DISTRIBUTED}.topology.link", {"rate_mbit": 10}, "link: .*emulated"),
+    (f"{LOCAL}.topology.workers", 2, "workers: 2 .*1 for"),
+    (f"{LOCAL}.sweep", {"threads": [1, 2]}, "sweep, since sweep is given"),
+    (f"{LOCAL}.sweep", {"thread": [1]}, "'thread' .*did you mean 'threads'"),
+    (f"{LOCAL}.overrides", {"lenet": {"blocks": 2}}, "'lenet' .*lenet5-cifar10"),
+    ("equivalence.at_steps", [3, 1], "ascending"),
+    ("datasets", ["ptb"], "'cifar10' .*datasets: ptb"),
+    ("datasets", ["cifar10", "ptb"], "datasets: 'ptb' .*needs: cifar10"),
+    (f"{LENET}.dataset", "ptb", "lenet5-cifar10.dataset: 'ptb' .*datasets: cifar10"),
+    ("data.mirror", "no/such/folder", "data.mirror: 'no/such/folder' .*an existing folder"),
+    ("data.own", {"x": {"kind": "image"}, "cifar10": {"kind": "text"}}, "another name|data.own"),
+]
+
+
+def change(paths: Paths, path: str, value: object) -> None:
+    values = yaml.safe_load(paths.params.read_text())
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    paths.params.write_text(yaml.safe_dump(values))
+
+
+def files_in(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def refused(study_folder: Paths, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return a function that runs a command and returns its only line, an error.
+
+    The command changes no file.
+    """
+
+    def refused_line(*words: str) -> str:
+        before = files_in(study_folder.root)
+        capsys.readouterr()
+        status = main(words)
+        shown = capsys.readouterr()
+        assert status == USER_ERROR, (status, shown)
+        assert shown.out == ""
+        (line,) = shown.err.strip().splitlines()
+        assert line.startswith("error: ")
+        assert files_in(study_folder.root) == before
+        return line
+
+    return refused_line
+
+
+@pytest.mark.parametrize(("path", "value", "pattern"), SETTINGS, ids=lambda value: repr(value)[:40])
+def test_a_wrong_setting_is_one_sentence(
+    study_folder: Paths, refused: Callable[..., str], path: str, value: object, pattern: str
+) -> None:
+    change(study_folder, path, value)
+    line = refused("config", "check")
+    assert re.search(pattern, line), line
+    assert len(line) < 500
+
+
+def without_experiments(paths: Paths) -> None:
+    values = yaml.safe_load(paths.params.read_text())
+    del values["experiments"]
+    paths.params.write_text(yaml.safe_dump(values))
+
+
+def with_a_key_twice(paths: Paths) -> None:
+    paths.params.write_text(paths.params.read_text() + "\nseed: 3\n")
+
+
+def as_a_folder(paths: Paths) -> None:
+    paths.params.unlink()
+    paths.params.mkdir()
+
+
+def written(content: bytes) -> Callable[[Paths], object]:
+    return lambda paths: paths.params.write_bytes(content)
+
+
+FILES: dict[str, tuple[Callable[[Paths], object], str]] = {
+    "missing key": (without_experiments, "experiments: None .*no default"),
+    "key twice": (with_a_key_twice, "line .*'seed' .*once"),
+    "empty": (written(b""), "a mapping of settings"),
+    "list": (written(b"- 1"), "a mapping of settings"),
+    "not YAML": (written(b"a: [1"), "valid YAML"),
+    "tabs": (written(b"a:\n\tb: 1"), "valid YAML"),
+    "binary": (written(b"\xff\xfe\x00"), "params.yaml"),
+    "folder": (as_a_folder, "a readable file"),
+    "missing file": (lambda paths: paths.params.unlink(), "a file that exists"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_unusable_settings_file_is_one_sentence(
+    study_folder: Paths, refused: Callable[..., str], name: str
+) -> None:
+    break_file, pattern = FILES[name]
+    break_file(study_folder)
+    line = refused("config", "check")
+    assert re.search(pattern, line), line
+
+
+COMMANDS: list[tuple[list[str], str]] = [
+    (["run", "lokal"], "'lokal' .*did you mean 'local'"),
+    (["run", "local", "lenet5"], "'lenet5' .*lenet5-cifar10"),
+    (["run", "local", "--dry-run", "lenet9"], "'lenet9'"),
+    (["experiment", "lokal"], "did you mean 'local'"),
+    (["views", "lokal"], "did you mean 'local'"),
+    (["verify", "lenet5-cifar"], "did you mean 'lenet5-cifar10'"),
+    (["verify", "lenet5-cifar10", "--mutate", "pytorch"], "FRAMEWORK=MUTATION"),
+    (["prepare", "cifar1"], "dataset: 'cifar1'"),
+    (["notebook", "dta"], "'dta'"),
+    (["notebook", "data", "-p", "dataset"], "NAME=VALUE"),
+    (["config", "use", "quik"], "'quik' .*did you mean 'quick'"),
+    (["config", "use", "quick", "--launcher", "slrum"], "'slrum'"),
+    (["pack", "lokal"], "'lokal'"),
+    (["unpack", "local", "away"], "local"),
+    (["compare", "no-records", "records"], "no-records"),
+    (["chaos", "--launcher", "locl"], "'locl' .*did you mean 'local'"),
+    (["doctor", "--seconds", "-1"], "-1"),
+    (["monitor", "--hz", "0", "--", "true"], "0"),
+]
+
+
+@pytest.mark.parametrize(("words", "pattern"), COMMANDS, ids=lambda value: " ".join(value)[:40])
+def test_a_wrong_argument_is_one_sentence(
+    refused: Callable[..., str], words: list[str], pattern: str
+) -> None:
+    line = refused(*words)
+    assert re.search(pattern, line), line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_one_sentence(
+    study_folder: Paths, refused: Callable[..., str]
+) -> None:
+    study_folder.root.chmod(0o555)
+    try:
+        assert "error: " in refused("config", "use", "quick")
+    finally:
+        study_folder.root.chmod(0o755)
