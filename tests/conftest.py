@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from horizont.config.run import Run
 from horizont.config.system import (
@@ -114,6 +115,17 @@ def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     paths = Paths(tmp_path)
     apply_profile(paths, "tiny")
     return paths
+
+
+def change_setting(paths: Paths, path: str, value: object) -> None:
+    """Set the value at a path of keys, joined by dots, in ``params.yaml``."""
+    values = yaml.safe_load(paths.params.read_text())
+    *parents, last = path.split(".")
+    inner = values
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    paths.params.write_text(yaml.safe_dump(values))
 
 
 def tiny_study_of_all_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Paths:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
-from tests.conftest import horizont_processes, wait_for
+from tests.conftest import change_setting, horizont_processes, wait_for
 
 from horizont.workflow.paths import Paths
 
@@ -35,16 +34,6 @@ def refused(root: Path, *words: str) -> str:
     assert "Traceback" not in done.stderr
     (line,) = done.stderr.strip().splitlines()
     return line
-
-
-def change(paths: Paths, path: str, value: object) -> None:
-    values = yaml.safe_load(paths.params.read_text())
-    *parents, last = path.split(".")
-    inner = values
-    for parent in parents:
-        inner = inner[parent]
-    inner[last] = value
-    paths.params.write_text(yaml.safe_dump(values))
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:
@@ -73,7 +62,7 @@ def test_valid_settings_are_confirmed(study_folder: Paths) -> None:
 def test_wrong_settings_start_nothing(
     study_folder: Paths, path: str, value: object, words: str
 ) -> None:
-    change(study_folder, path, value)
+    change_setting(study_folder, path, value)
     line = refused(study_folder.root, "repro")
     assert line.startswith("error: ")
     assert words in line
@@ -125,8 +114,8 @@ def test_outside_a_project_the_folder_is_named(tmp_path: Path) -> None:
 @pytest.mark.framework("pytorch")
 @pytest.mark.usefixtures("nothing_left")
 def test_an_interrupt_preserves_finished_runs(study_folder: Paths) -> None:
-    change(study_folder, "experiments.local.systems", ["pytorch/local"])
-    change(study_folder, "experiments.local.blocks", 3)
+    change_setting(study_folder, "experiments.local.systems", ["pytorch/local"])
+    change_setting(study_folder, "experiments.local.blocks", 3)
     store = study_folder.records("local", "lenet5-cifar10")
     words = [sys.executable, "-m", "horizont.cli", "run", "local", "lenet5-cifar10"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.conftest import change_setting
 
 from horizont.cli import main
 from horizont.errors import USER_ERROR
@@ -93,16 +94,6 @@ SETTINGS: list[tuple[str, Any, str]] = [
 ]
 
 
-def change(paths: Paths, path: str, value: object) -> None:
-    values = yaml.safe_load(paths.params.read_text())
-    *parents, last = path.split(".")
-    inner = values
-    for parent in parents:
-        inner = inner[parent]
-    inner[last] = value
-    paths.params.write_text(yaml.safe_dump(values))
-
-
 def files_in(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
@@ -135,7 +126,7 @@ def refused(study_folder: Paths, capsys: pytest.CaptureFixture[str]) -> Callable
 def test_a_wrong_setting_is_one_sentence(
     study_folder: Paths, refused: Callable[..., str], path: str, value: object, pattern: str
 ) -> None:
-    change(study_folder, path, value)
+    change_setting(study_folder, path, value)
     line = refused("config", "check")
     assert re.search(pattern, line), line
     assert len(line) < 500

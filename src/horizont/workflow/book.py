@@ -103,7 +103,7 @@ def page_sources(study: Study, paths: Paths) -> dict[str, str]:
     if reference := _reference_pages(paths):
         sources |= {path.stem: f"reports/reference/{path.parent.name}" for _, path in reference}
         sources["certificates"] = "reports/reference/equivalence"
-        sources["your-run"] = "reports/reference and records"
+        sources |= dict.fromkeys(("overview", "your-run"), "reports/reference and records")
     for name, experiment in study.experiments.items():
         for workload in experiment.workloads:
             for view in ("", *experiment.views):
