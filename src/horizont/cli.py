@@ -88,12 +88,11 @@ def repro(
     profile: Annotated[str, typer.Option(help="write this profile to params.yaml first")] = "",
 ) -> int:
     """Run the stages of the study that are not up to date. Arguments go to `dvc repro`."""
-    from horizont.workflow.profiles import apply_profile
     from horizont.workflow.repro import reproduce
 
     paths = study_paths()
     if profile:
-        apply_profile(paths, profile)
+        _use_profile(profile)
     if status := reproduce(paths, dvc or ()):
         print("the study is incomplete; the same command resumes it")
         return status
@@ -118,9 +117,7 @@ def config_use(
     ] = "",
 ) -> None:
     """Write the settings of a profile to params.yaml."""
-    from horizont.workflow.profiles import apply_profile
-
-    apply_profile(study_paths(), name, launcher)
+    _use_profile(name, launcher)
     where = f", its distributed runs started by {launcher}" if launcher else ""
     print(f"params.yaml now has the settings of the profile {name}{where}")
 
@@ -460,6 +457,15 @@ def lab(jupyter: PassThrough = None) -> None:
     command = lab_command(study_paths(), jupyter or ())
     # Replaces this process, so that Ctrl-C goes to JupyterLab, which asks and ends its kernels.
     os.execv(command[0], command)
+
+
+def _use_profile(name: str, launcher: str = "") -> None:
+    """Write a profile to params.yaml; settings that the user has edited are copied first."""
+    from horizont.workflow.profiles import apply_profile, save_edited_settings
+
+    if copy := save_edited_settings(study_paths()):
+        print(f"params.yaml had settings of your own, which are in {copy.name} now")
+    apply_profile(study_paths(), name, launcher)
 
 
 def _pairs(option: str, form: str, values: Sequence[str] | None) -> dict[str, str]:

@@ -210,6 +210,26 @@ def test_a_read_only_folder_is_one_sentence(
 ) -> None:
     study_folder.root.chmod(0o555)
     try:
-        assert "error: " in refused("config", "use", "quick")
+        assert "a writable folder with free space" in refused("config", "use", "quick")
     finally:
         study_folder.root.chmod(0o755)
+
+
+def test_edited_settings_are_copied_before_a_profile_replaces_them(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def copies() -> list[str]:
+        return sorted(path.name for path in study_folder.root.glob("params.edited*"))
+
+    assert main(["config", "use", "quick", "--launcher", "slurm"]) == 0
+    assert main(["config", "use", "tiny"]) == 0
+    assert copies() == []
+    for seed in (5, 6):
+        change_setting(study_folder, "seed", seed)
+        edited = study_folder.params.read_text()
+        capsys.readouterr()
+        assert main(["config", "use", "tiny"]) == 0
+        name = "params.edited.yaml" if seed == 5 else "params.edited-2.yaml"
+        assert name in capsys.readouterr().out
+        assert (study_folder.root / name).read_text() == edited
+    assert copies() == ["params.edited-2.yaml", "params.edited.yaml"]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from yaml import safe_load
+from yaml import YAMLError, safe_load
 
 from horizont.config.base import parse_config
 from horizont.config.study import Study
 from horizont.config.system import parse_system
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.errors import UserError
+from horizont.launchers import LAUNCHERS
 from horizont.launchers.base import OPTIONAL_SETTINGS, get_launcher
+from horizont.records.files import write_atomically
 from horizont.workflow.paths import Paths
 
 BASE_PROFILE = "quick"
@@ -36,6 +39,47 @@ def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:
     With a `launcher` the distributed experiments are those of its machines: without the settings
     that it does not support, and unchanged where they are about such a setting.
     """
+    text = _settings_of(paths, name, launcher)
+    study = parse_config(Study, safe_load(text), f"profiles/{name}.yaml")
+    write_atomically(paths.params, lambda file: file.write_text(text, encoding="utf-8"))
+    return study
+
+
+def save_edited_settings(paths: Paths) -> Path | None:
+    """Copy ``params.yaml`` to a file of another name, if its settings are not those of a profile.
+
+    The copy is ``params.edited.yaml``, or has the next free number. Returns None without a copy.
+    """
+    try:
+        text = paths.params.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    if _is_of_a_profile(text, paths):
+        return None
+    for number in count(1):
+        suffix = f"-{number}" if number > 1 else ""
+        copy = paths.params.with_name(f"params.edited{suffix}.yaml")
+        if not copy.exists():
+            write_atomically(copy, lambda file: file.write_text(text, encoding="utf-8"))
+            break
+        if copy.read_text(encoding="utf-8") == text:
+            break
+    return copy
+
+
+def _is_of_a_profile(text: str, paths: Paths) -> bool:
+    try:
+        values = safe_load(text)
+    except YAMLError:
+        return False
+    name = values.get("profile") if isinstance(values, dict) else None
+    return name in profile_names(paths) and any(
+        values == safe_load(_settings_of(paths, name, launcher)) for launcher in ("", *LAUNCHERS)
+    )
+
+
+def _settings_of(paths: Paths, name: str, launcher: str) -> str:
+    """Return the content of ``params.yaml`` for a profile and a launcher."""
     if name not in profile_names(paths):
         raise UserError("profile", name, profile_names(paths))
     yaml = YAML()
@@ -54,9 +98,7 @@ def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:
             _use_launcher(experiment, launcher)
     text = StringIO()
     yaml.dump(values, text)
-    study = parse_config(Study, safe_load(text.getvalue()), f"profiles/{name}.yaml")
-    paths.params.write_text(text.getvalue(), encoding="utf-8")
-    return study
+    return text.getvalue()
 
 
 def _use_launcher(experiment: Any, name: str) -> None:
