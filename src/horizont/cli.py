@@ -269,6 +269,8 @@ def watch(
     """Show the state of a run: stages, steps, CPU, memory, log."""
     from horizont.workflow.watch import watch_study
 
+    if records is not None and not records.is_dir():
+        raise UserError("--records", str(records), "a folder that exists")
     watch_study(records or study_paths().all_records, run, interval, once=once)
 
 

@@ -192,6 +192,9 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["compare", "no-records", "records"], "no-records"),
     (["chaos", "--launcher", "locl"], "'locl' .*did you mean 'local'"),
     (["doctor", "--seconds", "-1"], "-1"),
+    (["recommend", "--network", "lenet55"], "--network: 'lenet55' .*did you mean 'lenet5'"),
+    (["recommend", "--weights", "-5"], "network: None .*a number of weights"),
+    (["watch", "--records", "no-records", "--once"], "--records: 'no-records' .*that exists"),
     (["monitor", "--hz", "0", "--", "true"], "0"),
 ]
 

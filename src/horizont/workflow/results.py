@@ -19,6 +19,7 @@ from horizont.analysis.claims.observations import EVIDENCE_LEVELS
 from horizont.analysis.claims.predictions import model_predictions
 from horizont.config.study import read_study
 from horizont.errors import UserError
+from horizont.networks.catalogue import NETWORKS
 from horizont.records.files import read_json, write_json
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
@@ -199,6 +200,9 @@ def show_recommendation(paths: Paths, **question: Any) -> int:
 
     The question is given by its fields.
     """
+    network = question.get("network")
+    if network and network not in NETWORKS:
+        raise UserError("--network", network, sorted(NETWORKS))
     console = open_console()
     recommendation = recommendation_for(Question(**question), paths)
     rows = recommendation_rows(recommendation)
