@@ -117,14 +117,18 @@ def study_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     return paths
 
 
+def set_value(values: Any, path: str, value: object) -> None:
+    """Set the value at a path of keys, joined by dots, in nested mappings."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        values = values[parent]
+    values[last] = value
+
+
 def change_setting(paths: Paths, path: str, value: object) -> None:
     """Set the value at a path of keys, joined by dots, in ``params.yaml``."""
     values = yaml.safe_load(paths.params.read_text())
-    *parents, last = path.split(".")
-    inner = values
-    for parent in parents:
-        inner = inner[parent]
-    inner[last] = value
+    set_value(values, path, value)
     paths.params.write_text(yaml.safe_dump(values))
 
 

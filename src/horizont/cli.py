@@ -20,7 +20,7 @@ from horizont.errors import (
     UserError,
 )
 from horizont.monitoring.process_control import interrupt_on_signals
-from horizont.workflow.paths import study_paths
+from horizont.workflow.paths import Paths, study_paths
 
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
 WRONG_USE = 3
@@ -92,7 +92,7 @@ def repro(
 
     paths = study_paths()
     if profile:
-        _use_profile(profile)
+        _use_profile(paths, profile)
     if status := reproduce(paths, dvc or ()):
         print("the study is incomplete; the same command resumes it")
         return status
@@ -117,7 +117,7 @@ def config_use(
     ] = "",
 ) -> None:
     """Write the settings of a profile to params.yaml."""
-    _use_profile(name, launcher)
+    _use_profile(study_paths(), name, launcher)
     where = f", its distributed runs started by {launcher}" if launcher else ""
     print(f"params.yaml now has the settings of the profile {name}{where}")
 
@@ -461,13 +461,13 @@ def lab(jupyter: PassThrough = None) -> None:
     os.execv(command[0], command)
 
 
-def _use_profile(name: str, launcher: str = "") -> None:
+def _use_profile(paths: Paths, name: str, launcher: str = "") -> None:
     """Write a profile to params.yaml; settings that the user has edited are copied first."""
     from horizont.workflow.profiles import apply_profile, save_edited_settings
 
-    if copy := save_edited_settings(study_paths()):
+    if copy := save_edited_settings(paths):
         print(f"params.yaml had settings of your own, which are in {copy.name} now")
-    apply_profile(study_paths(), name, launcher)
+    apply_profile(paths, name, launcher)
 
 
 def _pairs(option: str, form: str, values: Sequence[str] | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.conftest import set_value
 
 from horizont.config.base import parse_config
 from horizont.config.study import Study, read_study
@@ -186,11 +187,7 @@ def read_profile(name: str) -> Study:
 def test_wrong_settings_are_named(
     values: dict[str, Any], path: str, value: object, words: list[str]
 ) -> None:
-    *parents, last = path.split(".")
-    inner = values
-    for parent in parents:
-        inner = inner[parent]
-    inner[last] = value
+    set_value(values, path, value)
     message = refused(values)
     assert all(word in message for word in words), message
     assert "\n" not in message
@@ -392,11 +389,7 @@ def test_wrong_experiments_are_refused(
 def test_a_key_of_an_earlier_version_is_answered_with_the_new_one(
     values: dict[str, Any], path: str, value: object, new_key: str
 ) -> None:
-    *parents, last = path.split(".")
-    inner = values
-    for parent in parents:
-        inner = inner[parent]
-    inner[last] = value
+    set_value(values, path, value)
     message = refused(values)
-    assert f"{path}: '{last}'" in message
+    assert f"{path}: '{path.split('.')[-1]}'" in message
     assert f"{new_key}, the new name" in message

@@ -69,7 +69,7 @@ def load_study(paths: Paths) -> Study:
     for name, experiment in study.experiments.items():
         for workload_name in experiment.workloads:
             with error_context(f"experiments.{name}"):
-                runs = list(study.runs(name, workload_name))
+                runs = study.runs(name, workload_name)
                 _check_runs(runs, largest[workload_name], is_text=workload_name in texts)
     notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
     for name in study.chapters:

@@ -9,7 +9,7 @@ import pandas as pd
 from horizont.analysis.answer import answers
 from horizont.analysis.runs import CertificateStatus, by_workload
 from horizont.config.experiment import Kind
-from horizont.config.study import Study, read_study
+from horizont.config.study import read_study
 from horizont.records.record import Record
 from horizont.reporting.answer import cause_sentence
 from horizont.reporting.output import TableOutput
@@ -17,10 +17,13 @@ from horizont.reporting.overview import fault_table, speed_table, sweep_table
 from horizont.reporting.tables import shorten
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
-from horizont.workflow.results import TABLE_FRAME_LINES, open_console, print_table
-
-#: Of a screen, together with what closes the output.
-_MAX_LINES = 25
+from horizont.workflow.results import (
+    MAX_LINES,
+    TABLE_FRAME_LINES,
+    failure_line,
+    open_console,
+    print_table,
+)
 
 _NUMBERS = {"examples/s", "interval", "of best", "runs", "steps", "detected, s"}
 #: For the page of the experiment; the notes say why a system is not comparable.
@@ -28,12 +31,12 @@ _OMITTED = ["runs", "comparable", "survivors", "weights on"]
 
 
 def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> None:
-    """Print what the runs of an experiment show, in at most 25 lines."""
+    """Print what the runs of an experiment show, in at most `MAX_LINES`."""
     console, study = open_console(), read_study(paths.params)
     groups = [(workload, own) for (_, workload), own in by_workload(records).items()]
-    closing = _closing_lines(study, experiment, records, paths)
+    closing = _closing_lines(experiment, records, paths)
     # A workload has the frame of its table, the sentence on the cause, and perhaps "more rows".
-    rows = (_MAX_LINES - len(closing)) // max(1, len(groups)) - TABLE_FRAME_LINES - 3
+    rows = (MAX_LINES - len(closing)) // max(1, len(groups)) - TABLE_FRAME_LINES - 3
     kind = study.experiment(experiment).kind
     for workload, own in groups:
         certificate = certificate_status(workload, paths)
@@ -63,14 +66,10 @@ def _cells(output: TableOutput, heading: str) -> pd.DataFrame:
     return cells
 
 
-def _closing_lines(
-    study: Study, experiment: str, records: Sequence[Record], paths: Paths
-) -> list[str]:
+def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> list[str]:
     lines = []
     if failed := [record for record in records if record.failed_unexpectedly]:
-        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        reason = shorten(failed[0].result.reason)
-        lines.append(f"failed: {failed[0].folder.name}: {reason}{others}")
+        lines.append(failure_line(failed))
     if skipped := [record for record in records if record.result.status == "skipped"]:
         lines.append(f"{len(skipped)} runs were skipped: {shorten(skipped[0].result.reason)}")
     if disturbed := sum(record.result.disturbed for record in records):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from horizont.config.study import read_study
 from horizont.errors import UserError
 from horizont.networks.catalogue import NETWORKS
 from horizont.records.files import read_json, write_json
+from horizont.records.record import Record
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
 from horizont.reporting.tables import shorten
@@ -38,8 +39,8 @@ from horizont.workflow.reported import (
 #: Width of the output where it is not a terminal, in characters.
 DEFAULT_CONSOLE_WIDTH = 120
 
-#: The summary fits a screen; a table has a blank line, the headings and a rule, and a blank line.
-_MAX_SUMMARY_LINES = 25
+#: Results fit a screen; a table has a blank line, the headings and a rule, and a blank line.
+MAX_LINES = 25
 TABLE_FRAME_LINES = 4
 
 
@@ -92,15 +93,13 @@ def show_summary(paths: Paths) -> int:
     if marks := legend(answered):
         closing.append(f"Ratio to the next; {marks}. AR: all-reduce, PS: parameter server.")
     if failed:
-        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        reason = shorten(failed[0].result.reason)
-        closing.append(f"failed: {failed[0].folder.name}: {reason}{others}")
+        closing.append(failure_line(failed))
     if missing:
         closing.append(f"{missing} runs have no record yet")
     closing.append(_next_step(paths, is_complete=not failed and not missing))
     if answered:
         cells = answer_cells(answered)
-        places = _MAX_SUMMARY_LINES - len(closing) - TABLE_FRAME_LINES
+        places = MAX_LINES - len(closing) - TABLE_FRAME_LINES
         print_table(console, cells[: places // 2])
         for answer in answered[: places // 2]:
             line = f"{answer.workload}: {cause_sentence(answer)}"
@@ -109,6 +108,12 @@ def show_summary(paths: Paths) -> int:
     for line in closing:
         console.print(line, soft_wrap=True, highlight=False)
     return int(bool(failed or missing))
+
+
+def failure_line(failed: Sequence[Record]) -> str:
+    """Return the reason of the first failed run, and the number of others."""
+    others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return f"failed: {failed[0].folder.name}: {shorten(failed[0].result.reason)}{others}"
 
 
 def _next_step(paths: Paths, *, is_complete: bool) -> str:
