@@ -212,13 +212,14 @@ def verify(
     ] = None,
 ) -> int:
     """Verify that the frameworks train a workload equivalently."""
+    from horizont.workflow.outcome import show_certificate
     from horizont.workflow.progress import forwarded_progress
     from horizont.workflow.verify import verify_workload
 
     mutations = _pairs("--mutate", "FRAMEWORK=MUTATION", mutate)
     with forwarded_progress():
         certificate = verify_workload(workload, mutations=mutations)
-    print(certificate.verdict)
+    show_certificate(certificate, study_paths(), is_mutated=bool(mutations))
     return 0 if certificate.ok else FAILED
 
 
@@ -321,11 +322,14 @@ def compare(
         float | None,
         typer.Option(metavar="FACTOR", help="exit 1 if a throughput dropped by more"),
     ] = None,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="print every row, and the machines")
+    ] = False,
 ) -> int:
     """Compare records of two machines, versions or settings."""
     from horizont.workflow.compare import compare_records
 
-    return compare_records(before, after, fail_above)
+    return compare_records(before, after, fail_above, show_all=show_all)
 
 
 @app.command()

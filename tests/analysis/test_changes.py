@@ -12,6 +12,7 @@ from claim_maker import WORKLOAD, make_runs
 from horizont.analysis.changes import compare_machines, compare_quantities, unmatched_work
 from horizont.cli import main
 from horizont.config.topology import Link
+from horizont.workflow.results import MAX_LINES
 
 PT, MX = "pytorch/sync/allreduce", "mxnet/sync/parameter_server"
 
@@ -82,6 +83,40 @@ def test_a_regression_fails_only_with_fail_above(
     assert output.count("regression:") == 1
     assert main(["compare", after, before, "--fail-above", "1.1"]) == 0  # faster is no regression
     assert main(["compare", before, after, "--fail-above", "3"]) == 0
+
+
+def test_the_result_its_cause_and_the_next_command_come_first_and_fit_a_screen(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = map(str, folders)
+    assert main(["compare", before, after]) == 0
+    first, second, *_, machines, following = capsys.readouterr().out.splitlines()
+    assert first == "Of 2 throughputs, 1 dropped, 1 stayed the same within 10%."
+    assert second.startswith(
+        f"The largest change: distributed, {WORKLOAD}, {PT} is 2.00 times slower"
+    )
+    assert "most of it in backward" in second
+    assert "torch (2.13.0 -> 2.14.0)" in machines
+    assert following == "next: horizont experiment distributed, for the operators of each step"
+
+
+def test_many_changes_are_cut_to_a_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, factor in (("before", 1.0), ("after", 1.5)):
+        for number in range(6):
+            make_runs(tmp_path / name / str(number), PT, (factor,) * 4, workers=2 + number)
+    arguments = ["compare", str(tmp_path / "before"), str(tmp_path / "after")]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= MAX_LINES
+    (cut,) = [line for line in lines if line.endswith("more rows: --all")]
+    assert main([*arguments, "--all"]) == 0
+    everything = capsys.readouterr().out
+    assert "The machines" in everything
+    hidden = int(cut.split()[1])
+    assert everything.count("backward, ms") == 6
+    assert len(everything.splitlines()) >= len(lines) + hidden
 
 
 @pytest.mark.parametrize(

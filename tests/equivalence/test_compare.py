@@ -77,6 +77,21 @@ def test_the_first_divergence_is_the_first_in_the_order_of_training() -> None:
     assert "conv1.weight" in result.verdict
 
 
+def certificate_of_three(c: dict[str, np.ndarray]) -> EquivalenceCertificate:
+    """Compare two frameworks that agree with a third one."""
+    traces = {"a": trace(), "b": trace(), "c": c}
+    rows = compare(TraceSet("float64", traces, [traces]))
+    about = {"workload": "w", "network": "n", "dataset": "d", "source": "synthetic"}
+    return make_certificate(rows, **about, provenance={}, frameworks=tuple(traces), missing={})
+
+
+def test_the_framework_that_differs_from_all_others_is_named() -> None:
+    wrong = trace(**{"gradient__0__conv1.weight": np.full(4, 1.001)})
+    assert certificate_of_three(wrong).differing_framework == "c"
+    assert certificate_of_three(trace()).differing_framework == ""
+    assert certificate(trace(), wrong).differing_framework == ""  # either of two may be wrong
+
+
 def variant_certificate(variant: dict[str, np.ndarray]) -> EquivalenceCertificate:
     """Compare two frameworks that agree, and a variant of one of them."""
     traces = {"a": trace(), "b": trace(), "b+fast": variant}

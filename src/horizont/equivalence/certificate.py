@@ -93,6 +93,24 @@ class EquivalenceCertificate(ConfigModel):
         return first_failed(self.rows)
 
     @property
+    def differing_framework(self) -> str:
+        """The framework that differs from all others at the first divergence, while these agree.
+
+        It is empty if there is none such.
+        """
+        divergence = self.first_divergence
+        if divergence is None or divergence["check"] != "frameworks":
+            return ""
+        where = ("check", "dtype", "quantity", "step", "tensor")
+        same = [row for row in self.rows if all(row[name] == divergence[name] for name in where)]
+        candidates = [
+            name
+            for name in self.frameworks
+            if all((name in row["pair"].split("-")) != row["ok"] for row in same)
+        ]
+        return candidates[0] if len(candidates) == 1 else ""
+
+    @property
     def mute_share(self) -> float:
         """The share of comparisons in which rounding alone could hide a defect."""
         return sum(not row["is_evidence"] for row in self.rows) / max(1, len(self.rows))

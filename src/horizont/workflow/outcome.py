@@ -1,4 +1,4 @@
-"""What a command that measures prints at its end: the result, its cause and the next command."""
+"""What `run` and `verify` print at their end: the result, its cause and the next command."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from horizont.analysis.answer import answers
 from horizont.analysis.runs import CertificateStatus, by_workload
 from horizont.config.experiment import Kind
 from horizont.config.study import read_study
+from horizont.equivalence.certificate import EquivalenceCertificate
 from horizont.records.record import Record
+from horizont.reporting import labels
 from horizont.reporting.answer import cause_sentence
+from horizont.reporting.figures.equivalence import check_table
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
 from horizont.reporting.tables import shorten
+from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.results import (
@@ -82,3 +86,40 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
     else:
         lines.append(f"next: horizont experiment {experiment}, for its page")
     return lines
+
+
+def show_certificate(
+    certificate: EquivalenceCertificate, paths: Paths, *, is_mutated: bool
+) -> None:
+    """Print the verdict of the comparator, its checks, and what follows from them."""
+    console = open_console()
+    console.print(certificate.verdict, soft_wrap=True, highlight=False)
+    table = check_table(certificate.rows)
+    print_table(console, table.cells, certificate.workload, numbers=set(table.cells.columns[1:]))
+    if name := certificate.differing_framework:
+        label = labels.framework_label(name)
+        console.print(f"{label} differs from all others, which agree", highlight=False)
+    for name, reason in certificate.missing.items():
+        label = labels.framework_label(name)
+        console.print(f"{label} was not compared: {shorten(reason)}", highlight=False)
+    next_step = _step_after_verification(certificate, paths, is_mutated=is_mutated)
+    console.print(f"next: {next_step}", soft_wrap=True, highlight=False)
+
+
+def _step_after_verification(
+    certificate: EquivalenceCertificate, paths: Paths, *, is_mutated: bool
+) -> str:
+    workload = certificate.workload
+    if is_mutated:
+        return f"horizont verify {workload}, without the defect; no certificate was written"
+    if not certificate.ok:
+        return f"horizont notebook equivalence -p workload={workload}, for all distances"
+    study = read_study(paths.params)
+    experiments = study.experiments_on(workload)
+    for name in experiments:
+        _, missing = find_planned_records(study, name, workload, paths)
+        if missing:
+            return f"horizont run {name} {workload}, which has {missing} runs without a record"
+    if experiments:
+        return f"horizont experiment {experiments[0]}, for its page"
+    return f"add {workload} to the workloads of an experiment in params.yaml"
