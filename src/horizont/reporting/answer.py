@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import copysign, isnan
 
 import pandas as pd
 
@@ -76,15 +76,20 @@ def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
 def cause_sentence(answer: Answer) -> str:
     """Return in one sentence why the winner leads: of several workers, or else of one process."""
     drilldown = answer.cause
-    if drilldown is None or drilldown.timed is None:
+    timed = drilldown.timed if drilldown is not None else None
+    if drilldown is None or timed is None:
         verdicts = {cell.verdict for cell in answer.cells.values()}
         if "not distinguishable" in verdicts:
             return "No lead in speed is clear, so there is none to explain."
         return "No systems were compared by speed."
-    pair, difference_s = drilldown.pair, drilldown.timed.difference_s
+    pair = drilldown.pair
     a, b = labels.short_labels([pair.a, pair.b]).values()
-    slower, faster = (b, a) if difference_s > 0 else (a, b)
-    more = format_ms(abs(difference_s))
+    slower, faster = (b, a) if timed.difference_s > 0 else (a, b)
+    more = format_ms(abs(timed.difference_s))
+    if not isnan(timed.low_s):
+        sign = copysign(1, timed.difference_s)
+        low_s, high_s = sorted((sign * timed.low_s, sign * timed.high_s))
+        more += f" ({format_ms(low_s).removesuffix(' ms')} to {format_ms(high_s)})"
     setting = "As one process" if pair.records_a[0].run.system.is_local else "With several workers"
     longer = f"{setting}, a step of {slower} takes {more} longer than of {faster}"
     if drilldown.step is None or not drilldown.path:
@@ -101,7 +106,7 @@ def legend(answers: Sequence[Answer]) -> str:
     return ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in used)
 
 
-def _short_label(system: str) -> str:
+def short_system_label(system: str) -> str:
     """Return a system within a cell: `<framework> all-reduce`, `<framework> async PS`."""
     framework, sync, *architecture = system.split("/")
     words = [sync] if sync == "async" else []
@@ -120,7 +125,7 @@ def _line(cell: Cell) -> str:
     lead = f"{MARKS[cell.verdict]} {format_number(cell.ratio, '.2f')}" if cell.verdict else ""
     if not cell.winner:
         return cell.note
-    winner = _short_label(cell.winner).replace(_SHORT_ARCHITECTURES["allreduce"], "AR")
+    winner = short_system_label(cell.winner).replace(_SHORT_ARCHITECTURES["allreduce"], "AR")
     return " ".join(filter(None, [lead, winner, f"({cell.note})" if cell.note else ""]))
 
 
@@ -138,15 +143,15 @@ def _html_rows(answer: Answer) -> Iterator[str]:
 def _html_lines(cell: Cell) -> Iterator[str]:
     if cell.tested:
         yield f"<strong>{_survivors(cell)}</strong>"
-        yield from (html.escape(_short_label(name)) for name in cell.survivors)
+        yield from (html.escape(short_system_label(name)) for name in cell.survivors)
         return
     if cell.winner:
-        yield f"<strong>{html.escape(_short_label(cell.winner))}</strong>"
+        yield f"<strong>{html.escape(short_system_label(cell.winner))}</strong>"
     if cell.verdict:
         interval = "" if isnan(cell.low) else f" ({cell.low:.2f} to {cell.high:.2f})"
         if not isnan(cell.ratio):
             yield f"{cell.ratio:.2f}{interval}"
-        yield f"next: {html.escape(_short_label(cell.runner_up))}"
+        yield f"next: {html.escape(short_system_label(cell.runner_up))}"
         kind = cell.verdict.replace(" ", "-")
         yield f'<span class="hz-{kind}">{MARKS[cell.verdict]} {cell.verdict}</span>'
     else:
