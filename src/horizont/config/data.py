@@ -58,6 +58,8 @@ class DataConfig(ConfigModel):
     def _check_names(self) -> DataConfig:
         for name in self.own:
             if not _NAME.fullmatch(name):
-                allowed = "a name of lower-case letters and digits, joined by hyphens"
+                allowed = (
+                    "a name of lower-case letters and digits, joined by hyphens or underscores"
+                )
                 raise UserError("own", name, allowed)
         return self

@@ -16,7 +16,7 @@ from typing import Any
 from horizont.analysis.reproduction import Results
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
-from horizont.data.prepared import read_description
+from horizont.data.prepared import DatasetDescription, read_description
 from horizont.equivalence.certificate import EquivalenceCertificate, parse_certificate
 from horizont.errors import UserError
 from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
@@ -104,8 +104,13 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
         dataset = study.workload(workload).dataset
         runs = [run.model_dump_json() for run in _planned_runs(study, name, workload)]
         packed = [record.run.model_dump_json() for record in records[workload]]
-        described = manifest.datasets[dataset]
-        if runs != packed or measured.datasets.get(dataset, described) != described:
+        # Both as descriptions: a pack may be older than one of their fields.
+        described = [
+            DatasetDescription.model_validate(part[dataset])
+            for part in (manifest.datasets, measured.datasets)
+            if dataset in part
+        ]
+        if runs != packed or described[0] != described[-1]:
             value = f"with other {'settings' if runs != packed else 'data'} than now"
             allowed = f"unchanged; or pack it again, too: `horizont pack {name}`"
             raise UserError(f"{workload} in {paths.pack(name)}", value, allowed)
