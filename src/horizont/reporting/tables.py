@@ -28,7 +28,7 @@ def format_ms(value_s: float) -> str:
     """Format seconds as milliseconds with about three digits."""
     value_ms = value_s * 1e3
     digits = 0 if abs(value_ms) >= 100 else 1 if abs(value_ms) >= 10 else 2
-    return f"{value_ms:,.{digits}f} ms"
+    return f"{format_number(value_ms, f',.{digits}f')} ms"
 
 
 def format_interval(

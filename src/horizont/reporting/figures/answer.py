@@ -39,10 +39,10 @@ def answer_figure(answers: Sequence[Answer]) -> Drawing:
         axes.set_title(setting)
         axes.set_xlabel("throughput / that of the next")
         style.grid_axis(axes, "x")
+    low, high = min(1.0, leads["low"].min()), leads["high"].max()
+    margin = high - low or 1.0
     # To the right of the longest interval, there is room for a name.
-    panels[0].set_xlim(0.95 * min(1.0, leads["low"].min()), 2.2 * leads["high"].max())
-    for axes in panels:
-        style.set_log_scale(axes, "x")
+    panels[0].set_xlim(low - 0.06 * margin, high + 0.85 * margin)
     panels[0].set_yticks(range(len(names)), labels=map(labels.workload_label_from_name, names))
     panels[0].set_ylim(len(names) - 0.5, -0.5)
     return Drawing(plot, leads)
