@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+
+from horizont.workflow.notebook_files import strip_notebook
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-
-#: The kernel of the laboratory. Notebooks in `kernels` have that of their framework.
-LABORATORY = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def main(words: list[str]) -> int:
@@ -32,15 +30,8 @@ def _text(path: Path) -> str:
 
 
 def _stripped(path: Path) -> str:
-    notebook: dict[str, Any] = json.loads(_text(path))
-    kernel = LABORATORY
-    if path.parent.name == "kernels":
-        kernel = notebook["metadata"]["kernelspec"]
-    notebook["metadata"] = {"kernelspec": kernel}  # the rest describes the machine that ran it
-    for cell in notebook["cells"]:
-        cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k == "tags"}
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
+    notebook = json.loads(_text(path))
+    strip_notebook(notebook, path)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 

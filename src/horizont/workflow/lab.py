@@ -19,6 +19,7 @@ from horizont.reporting.figures.learning import loss_figure
 from horizont.reporting.figures.phases import throughput_figure
 from horizont.reporting.output import Stack
 from horizont.reporting.overview import speed_table
+from horizont.workflow import lab_extension
 from horizont.workflow.measure import execute_runs, randomise_blocks
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.prepare import prepare_subset
@@ -33,13 +34,14 @@ def lab_command(paths: Paths, arguments: Sequence[str] = ()) -> list[str]:
     """Return the command that opens JupyterLab on the start notebook.
 
     The root of the project is the root of its files, so that links from notebooks reach the
-    report and the documentation.
+    report and the documentation. Committed notebooks are saved without their outputs.
     """
     command = [
         str(Path(sys.executable).with_name("jupyter-lab")),
         str(paths.notebooks / "start.ipynb"),
         f"--ServerApp.root_dir={paths.root}",
         f"--LabApp.app_settings_dir={LAB_SETTINGS_FOLDER}",
+        f"--ServerApp.jpserver_extensions={{'{lab_extension.__name__}': True}}",
     ]
     command += ["--allow-root"] if os.getuid() == 0 else []
     return [*command, *arguments]
