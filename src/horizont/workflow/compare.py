@@ -135,7 +135,7 @@ def _machine_line(different: pd.DataFrame) -> str:
 
 
 def _next_lines(changes: pd.DataFrame) -> list[str]:
-    """Return the next step, if there is one: more runs, or a look at the operators."""
+    """Return the next step, if there is one: more runs, or the page with the operators."""
     throughputs = changes[changes["quantity"] == THROUGHPUT]
     inconclusive = throughputs[throughputs["change"] == "inconclusive"]
     changed = throughputs[throughputs["change"].isin(["worse", "better"])]
