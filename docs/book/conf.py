@@ -61,6 +61,7 @@ nb_code_prompt_hide = "Hide the code"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 
 html_theme = "sphinx_book_theme"
+html_context = {"default_mode": "auto"}  # without it, the console reports an error
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.analysis.all_quantities import assert_equal_quantities
+from tests.browser import BROWSER, open_browser
 from tests.conftest import ROOT, horizont_processes
+from tests.page_problems import page_problems
 
 from horizont.config.study import read_study
 from horizont.config.system import FRAMEWORKS, SYSTEMS, installed_version
@@ -106,6 +108,14 @@ def test_the_study_runs_to_its_end(copy: Path, done: subprocess.CompletedProcess
     for page in ("glossary", "local-lenet5-cifar10", "verdicts-distributed-lenet5-cifar10"):
         assert (copy / "reports" / "book" / f"{page}.html").exists()
     assert (copy / "reports" / "horizont.pdf").stat().st_size > 100_000
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.skipif(BROWSER is None, reason="no chromium here to open the pages with")
+def test_the_pages_are_sound_on_a_desk_and_on_a_phone(copy: Path, tmp_path: Path) -> None:
+    pages = sorted((copy / "reports" / "book").glob("*.html"))
+    with open_browser(tmp_path / "profile") as page:
+        assert page_problems(page, pages) == []
 
 
 @pytest.mark.usefixtures("done")
