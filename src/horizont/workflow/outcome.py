@@ -94,8 +94,9 @@ def show_certificate(
     """Print the verdict of the comparator, its checks, and what follows from them."""
     console = open_console()
     console.print(certificate.verdict, soft_wrap=True, highlight=False)
-    table = check_table(certificate.rows)
-    print_table(console, table.cells, certificate.workload, numbers=set(table.cells.columns[1:]))
+    cells = check_table(certificate.rows).cells
+    headings = list(cells.columns)
+    print_table(console, cells, certificate.workload, numbers=headings[1:], wrapped=headings)
     if name := certificate.differing_framework:
         label = labels.framework_label(name)
         console.print(f"{label} differs from all others, which agree", highlight=False)
