@@ -220,3 +220,9 @@ def wait_for(condition: Callable[[], bool], message: str, timeout_s: float = 300
     while not condition():
         assert time.monotonic() < end_s, message
         time.sleep(0.1)
+
+
+def git(root: Path, *words: str) -> None:
+    """Run git in a repository, with a name of its own for commits."""
+    names = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run(["git", *names, *words], cwd=root, check=True, capture_output=True)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from tests.browser import BROWSER, open_browser
 
 from horizont.reporting.tables import text_table
 
 STATIC = Path(__file__).parents[2] / "docs" / "book" / "_static"
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium here to open a page with")
 
@@ -40,14 +35,12 @@ CASES: list[tuple[list[int], list[str]]] = [
 ]
 
 SCRIPT = """
-const all = [...document.querySelectorAll("table")].map((table, number) => {
+[...document.querySelectorAll("table")].map((table, number) => {
   const heads = [...table.tHead.rows[0].cells];
   for (const n of CLICKS[number]) heads[n].querySelector("button").click();
   return [[...table.tBodies[0].rows].map((row) => row.cells[0].textContent),
           heads.map((head) => head.getAttribute("aria-sort"))];
-});
-document.body.insertAdjacentHTML("beforeend", "<pre></pre>");
-document.querySelector("pre").textContent = JSON.stringify(all);
+})
 """
 
 
@@ -57,18 +50,16 @@ def found(tmp_path_factory) -> list[tuple[list[str], list[str]]]:
     folder = tmp_path_factory.mktemp("sorting")
     shown = text_table(FRAME, {"value", "size"}, group_by="kind")
     table = f'<figure class="hz-table">{shown.html()}</figure>'
-    script = SCRIPT.replace("CLICKS", json.dumps([clicks for clicks, _ in CASES]))
-    page = folder / "page.html"
-    page.write_text(
+    page_file = folder / "page.html"
+    page_file.write_text(
         f'<meta charset="utf-8">{table * len(CASES)}'
         f'<script src="{(STATIC / "tables.js").as_uri()}"></script>'
-        f'<script>addEventListener("load", () => {{{script}}});</script>'
     )
-    words = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    words += [f"--user-data-dir={folder / 'profile'}", page.as_uri()]
-    shown = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
-    *_, text = re.findall(r"<pre>(.*?)</pre>", shown, re.DOTALL)  # the script has one, too
-    return list(json.loads(html.unescape(text)))
+    with open_browser(folder / "profile") as page:
+        page.open(page_file.as_uri())
+        return list(
+            page.evaluate(SCRIPT.replace("CLICKS", json.dumps([clicks for clicks, _ in CASES])))
+        )
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -20,12 +16,11 @@ import pytest
 from jupyter_client.kernelspec import get_kernel_spec
 from nbclient import NotebookClient
 from tests.conftest import ROOT
+from tests.workflow.jupyter_server import fetch, jupyterlab
 
 from horizont.config.interpreters import environment_folder
 from horizont.config.system import FRAMEWORKS, framework_info, installed_version
-from horizont.launchers.local import reserve_ports
 from horizont.workflow import lab, progress
-from horizont.workflow.paths import Paths
 from horizont.workflow.progress import PROGRESS_VARIABLE
 
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
@@ -49,32 +44,9 @@ def numpy_losses() -> list[float]:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """Start JupyterLab on this project, as `horizont lab` does, without a browser."""
-    with reserve_ports(["127.0.0.1"], 0) as (port,):
-        pass
-    words = ["--no-browser", f"--port={port}", "--IdentityProvider.token="]
-    folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-    env = {**os.environ, **{name: str(tmp_path / name) for name in folders}}
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(
-            lab.lab_command(Paths(ROOT), words), env=env, stdout=log, stderr=log
-        )
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def get(address: str, seconds: float = 60.0) -> str:
-    """Fetch a page as soon as the server has started."""
-    for _ in range(int(seconds / 0.2)):
-        try:
-            with urllib.request.urlopen(address) as response:
-                return str(response.read().decode())
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"no response from {address}")
+    """Start JupyterLab on this project."""
+    with jupyterlab(ROOT, tmp_path) as address:
+        yield address
 
 
 @pytest.mark.framework
@@ -100,10 +72,10 @@ def test_each_framework_has_a_kernel_and_a_notebook(framework: str) -> None:
 
 
 def test_jupyterlab_opens_the_project_and_does_not_fetch_news(address: str) -> None:
-    assert "jupyter-config-data" in get(f"{address}/lab/tree/notebooks/start.ipynb")
-    contents = json.loads(get(f"{address}/api/contents/notebooks/start.ipynb?content=0"))
+    assert "jupyter-config-data" in fetch(f"{address}/lab/tree/notebooks/start.ipynb")
+    contents = json.loads(fetch(f"{address}/api/contents/notebooks/start.ipynb?content=0"))
     assert contents["path"] == "notebooks/start.ipynb"
-    settings = json.loads(get(f"{address}/lab/api/settings/{NOTIFICATION}"))
+    settings = json.loads(fetch(f"{address}/lab/api/settings/{NOTIFICATION}"))
     assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
 
 

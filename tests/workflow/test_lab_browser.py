@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.browser import BROWSER, SHIFT, Page, open_browser
-from tests.conftest import ROOT, horizont_processes
+from tests.conftest import ROOT, git, horizont_processes
+from tests.workflow.jupyter_server import fetch, jupyterlab
 
-from horizont.launchers.local import reserve_ports
-from horizont.workflow import lab
 from horizont.workflow.paths import Paths
 
 pytestmark = [
@@ -40,55 +37,33 @@ def project(study_folder: Paths) -> Path:
     root = study_folder.root
     shutil.copy(ROOT / ".gitignore", root)
     for words in (["init", "-q"], ["add", "notebooks"], ["commit", "-qm", "notebooks"]):
-        names = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-        subprocess.run(["git", *names, *words], cwd=root, check=True)
+        git(root, *words)
     return root
 
 
 @pytest.fixture
 def address(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start JupyterLab as `horizont lab` does; kernels end after two idle seconds."""
-    with reserve_ports(["127.0.0.1"], 0) as (port,):
-        pass
+    """Start JupyterLab on the project; kernels end after two idle seconds."""
     words = [
-        "--no-browser",
-        f"--port={port}",
-        "--IdentityProvider.token=",
         "--LabApp.expose_app_in_browser=True",
         "--MappingKernelManager.cull_idle_timeout=2",
         "--MappingKernelManager.cull_interval=1",
     ]
-    own = tmp_path_factory.mktemp("jupyter")
-    folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-    env = {**os.environ, **{name: str(own / name) for name in folders}}
-    with (own / "log").open("w") as log:
-        command = lab.lab_command(Paths(project), words)
-        server = subprocess.Popen(command, env=env, cwd=project, stdout=log, stderr=log)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def kernels(address: str) -> list[str]:
-    with urllib.request.urlopen(f"{address}/api/kernels") as response:
-        return [kernel["execution_state"] for kernel in json.load(response)]
+    with jupyterlab(project, tmp_path_factory.mktemp("jupyter"), *words) as address:
+        yield address
 
 
 def open_notebook(page: Page, address: str, name: str) -> None:
     """Open a notebook, and wait until its kernel can run a cell."""
-    for _ in range(300):
-        try:
-            kernels(address)
-            break
-        except OSError:
-            time.sleep(0.2)
     page.open(f"{address}/lab/tree/notebooks/{name}.ipynb")
     page.wait_for(f"document.querySelector('{SHOWN} .jp-CodeCell')", 120)
     page.wait_for(f"{SESSION}?.kernel?.status === 'idle'", 120)
     page.click(f"{SHOWN} .jp-CodeCell .jp-InputArea-prompt")
     page.wait_for("jupyterapp.shell.currentWidget")  # commands need a selected notebook
+
+
+def kernels(address: str) -> list[dict[str, object]]:
+    return list(json.loads(fetch(f"{address}/api/kernels")))
 
 
 def number_of(selector: str) -> str:
@@ -111,9 +86,11 @@ def test_the_start_notebook_runs_and_leaves_the_project_as_it_was(
     changed = ["git", "status", "--porcelain", "notebooks"]
     assert subprocess.run(changed, cwd=project, capture_output=True, check=True).stdout == b""
     deadline_s = time.monotonic() + 60
-    while kernels(address) and time.monotonic() < deadline_s:
+    while (
+        kernels := json.loads(fetch(f"{address}/api/kernels"))
+    ) and time.monotonic() < deadline_s:
         time.sleep(0.5)
-    assert kernels(address) == []
+    assert kernels == []
     assert not horizont_processes(project)
 
 
@@ -130,7 +107,6 @@ def test_cells_run_one_by_one_and_a_slider_changes_its_figure(address: str, tmp_
             page.press("ArrowRight")
         seconds = page.wait_for(f"{figure} && {figure}.outerHTML !== window.before", 60)
         print(f"the figure follows the slider after {seconds:.2f} s")
-        # Cells that are run again, and one that is run before the cells that it needs.
-        page.evaluate(f"{RUN_ALL}.then(() => 0)")
-        page.evaluate(f"{RUN_ALL}.then(() => 0)")
+        for _ in range(2):  # all cells, also those that were run before, and again
+            page.evaluate(f"{RUN_ALL}.then(() => 0)")
         assert page.evaluate(number_of("[data-mime-type*=stderr]")) == 0

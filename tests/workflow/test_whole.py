@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.analysis.all_quantities import assert_equal_quantities
 from tests.browser import BROWSER, open_browser
-from tests.conftest import ROOT, horizont_processes
+from tests.conftest import ROOT, git, horizont_processes
 from tests.page_problems import page_problems
 
 from horizont.config.study import read_study
@@ -58,11 +58,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(root, "add", "-A")
     git(root, "commit", "-qm", "tiny")
     return root
-
-
-def git(root: Path, *words: str) -> None:
-    names = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    subprocess.run(["git", *names, *words], cwd=root, check=True, capture_output=True)
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -31,10 +31,14 @@ from horizont.workflow.results import (
     print_table,
 )
 
-THROUGHPUT = "examples_per_s"
+_THROUGHPUT = "examples_per_s"
 
-#: The columns that two rows of the same work share.
-_WORK = ["experiment", "workload", "system", "point"]
+#: The columns that name the work of a row; rows of the same work share the point, too.
+_NAMES = ["experiment", "workload", "system"]
+_WORK = [*_NAMES, "point"]
+
+#: The changes that are clear.
+_CLEAR = ["worse", "better"]
 
 _CHANGE_PHRASES = {
     "worse": "dropped",
@@ -69,16 +73,15 @@ def compare_records(
             more = f" and {len(names) - 1} more" if len(names) > 1 and not show_all else ""
             listed = "; ".join(names if show_all else names[:1])
             closing.append(f"only in {folder}: {listed}{more}")
-    closing += _next_lines(changes)
-    for line in finding_lines(changes):
+    throughputs = changes[changes["quantity"] == _THROUGHPUT]
+    closing += _next_lines(throughputs)
+    for line in _finding_lines(throughputs, changes):
         console.print(line, soft_wrap=True, highlight=False)
     if show_all:
         print_table(console, facts.drop(columns="changed"), "The machines", wrapped=facts.columns)
-    shown = (
-        changes
-        if show_all
-        else _most_changed(changes, MAX_LINES - len(closing) - TABLE_FRAME_LINES - 5)
-    )
+    # The sentences of the result may be wrapped, and the table has a title.
+    lines = MAX_LINES - len(closing) - TABLE_FRAME_LINES - 5
+    shown = changes if show_all else _most_changed(changes, lines)
     numbers = ("before", "after", "ratio", "interval", "runs")
     cells = pd.DataFrame([_changed_cells(row) for row in shown.to_dict("records")])
     print_table(console, cells, "What changed", numbers=numbers, group_by="work")
@@ -86,37 +89,41 @@ def compare_records(
         closing.insert(0, f"and {len(changes) - len(shown)} more rows: --all")
     for line in closing:
         console.print(line, soft_wrap=True, highlight=False)
-    return 0 if fail_above is None else _report_regressions(console, changes, fail_above)
+    return 0 if fail_above is None else _report_regressions(console, throughputs, fail_above)
 
 
-def finding_lines(changes: pd.DataFrame) -> list[str]:
+def _finding_lines(throughputs: pd.DataFrame, changes: pd.DataFrame) -> list[str]:
     """Return how many throughputs changed, and the largest change that is clear."""
-    throughputs = changes[changes["quantity"] == THROUGHPUT]
     counts = throughputs["change"].value_counts()
     parts = [
         f"{counts[name]} {phrase}" for name, phrase in _CHANGE_PHRASES.items() if name in counts
     ]
     lines = [f"Of {len(throughputs)} throughputs, {', '.join(parts)}."]
-    clear = throughputs[throughputs["change"].isin(["worse", "better"])]
+    clear = throughputs[throughputs["change"].isin(_CLEAR)]
     if len(clear):
         largest = clear.loc[np.log(clear["ratio"]).abs().idxmax()]
         cause = _phase_phrase(changes, largest)
-        lines.append(f"The largest change: {_change_phrase(largest)}{cause}.")
+        change = f"{_work_label(largest)} is {_factor_phrase(largest)}"
+        lines.append(f"The largest change: {change}{cause}.")
     return lines
 
 
-def _change_phrase(row: pd.Series) -> str:
+def _work_label(row: Mapping[Any, Any] | pd.Series) -> str:
+    return ", ".join(row[name] for name in _NAMES)
+
+
+def _factor_phrase(row: Mapping[Any, Any] | pd.Series) -> str:
+    """Return by which factor a throughput changed, with its interval."""
     ratio, low, high, word = row["ratio"], row["low"], row["high"], "faster"
     if ratio < 1:
         ratio, low, high, word = 1 / ratio, 1 / high, 1 / low, "slower"
-    work = f"{row['experiment']}, {row['workload']}, {row['system']}"
-    return f"{work} is {ratio:.2f} times {word} ({low:.2f} to {high:.2f})"
+    return f"{ratio:.2f} times {word} ({low:.2f} to {high:.2f})"
 
 
 def _phase_phrase(changes: pd.DataFrame, row: pd.Series) -> str:
     """Return the phase whose seconds changed most in the direction of the step; "" if none did."""
     same_work = (changes[_WORK] == row[_WORK]).all(axis=1)
-    phases = changes[same_work & (changes["quantity"] != THROUGHPUT)]
+    phases = changes[same_work & (changes["quantity"] != _THROUGHPUT)]
     longer_s = phases["after"] - phases["before"]
     changed_s = longer_s if row["ratio"] < 1 else -longer_s
     if phases.empty or changed_s.max() <= 0:
@@ -134,11 +141,10 @@ def _machine_line(different: pd.DataFrame) -> str:
     return textwrap.shorten(text, 2 * DEFAULT_CONSOLE_WIDTH, placeholder=" …")
 
 
-def _next_lines(changes: pd.DataFrame) -> list[str]:
+def _next_lines(throughputs: pd.DataFrame) -> list[str]:
     """Return the next step, if there is one: more runs, or the page with the operators."""
-    throughputs = changes[changes["quantity"] == THROUGHPUT]
     inconclusive = throughputs[throughputs["change"] == "inconclusive"]
-    changed = throughputs[throughputs["change"].isin(["worse", "better"])]
+    changed = throughputs[throughputs["change"].isin(_CLEAR)]
     if len(inconclusive):
         name = inconclusive["experiment"].iloc[0]
         return [
@@ -156,14 +162,11 @@ def _most_changed(changes: pd.DataFrame, lines: int) -> pd.DataFrame:
 
     The names of the work are wrapped: its first row takes two lines.
     """
-    is_phase = changes["quantity"] != THROUGHPUT
-    factor, difference_s = (
-        np.log(changes["ratio"]).abs(),
-        (changes["after"] - changes["before"]).abs(),
-    )
-    ranked = changes.assign(
-        is_phase=is_phase, size=difference_s.where(is_phase, factor)
-    ).sort_values(["is_phase", "size"], ascending=[True, False], kind="stable")
+    is_phase = changes["quantity"] != _THROUGHPUT
+    factor = np.log(changes["ratio"]).abs()
+    size = (changes["after"] - changes["before"]).abs().where(is_phase, factor)
+    ranked = changes.assign(is_phase=is_phase, size=size)
+    ranked = ranked.sort_values(["is_phase", "size"], ascending=[True, False], kind="stable")
     chosen: list[int] = []
     works: set[tuple[Any, ...]] = set()
     for index, row in ranked.iterrows():
@@ -193,26 +196,21 @@ def read_folder(folder: Path) -> list[Record]:
     return records
 
 
-def _report_regressions(console: Console, changes: pd.DataFrame, fail_above: float) -> int:
+def _report_regressions(console: Console, throughputs: pd.DataFrame, fail_above: float) -> int:
     """Print the throughputs whose whole interval dropped by more than a factor; return 1 if any."""
-    throughputs = changes[changes["quantity"] == THROUGHPUT]
     slower = throughputs[throughputs["high"] < 1 / fail_above]
     for row in slower.to_dict("records"):
-        console.print(
-            f"regression: {row['experiment']}, {row['workload']}, {row['system']}: "
-            f"{1 / row['ratio']:.2f} times slower ({1 / row['high']:.2f} to {1 / row['low']:.2f})",
-            soft_wrap=True,
-        )
+        console.print(f"regression: {_work_label(row)}: {_factor_phrase(row)}", soft_wrap=True)
     if slower.empty:
         console.print(f"no throughput dropped by more than a factor of {fail_above:g}")
     return int(len(slower) > 0)
 
 
 def _changed_cells(row: Mapping[Any, Any]) -> dict[str, str]:
-    is_throughput = row["quantity"] == THROUGHPUT
+    is_throughput = row["quantity"] == _THROUGHPUT
     scale = 1 if is_throughput else 1e3
     return {
-        "work": f"{row['experiment']}, {row['workload']}, {row['system']}: {row['point']}",
+        "work": f"{_work_label(row)}: {row['point']}",
         "quantity": "examples/s" if is_throughput else f"{row['quantity'].removesuffix('_s')}, ms",
         "before": f"{row['before'] * scale:,.2f}",
         "after": f"{row['after'] * scale:,.2f}",

@@ -100,24 +100,24 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
         if workload in manifest.certificates and workload not in measured.records
     ]
     records: dict[str, Sequence[Record]] = {name: pack.records(name) for name in workloads}
+    # With the fields of today: the pack may be older than one of them.
+    datasets = {
+        dataset: DatasetDescription.model_validate(values).model_dump(mode="json")
+        for dataset, values in manifest.datasets.items()
+    }
     for workload in workloads:
         dataset = study.workload(workload).dataset
         runs = [run.model_dump_json() for run in _planned_runs(study, name, workload)]
         packed = [record.run.model_dump_json() for record in records[workload]]
-        # Both as descriptions: a pack may be older than one of their fields.
-        described = [
-            DatasetDescription.model_validate(part[dataset])
-            for part in (manifest.datasets, measured.datasets)
-            if dataset in part
-        ]
-        if runs != packed or described[0] != described[-1]:
+        described = datasets[dataset]
+        if runs != packed or measured.datasets.get(dataset, described) != described:
             value = f"with other {'settings' if runs != packed else 'data'} than now"
             allowed = f"unchanged; or pack it again, too: `horizont pack {name}`"
             raise UserError(f"{workload} in {paths.pack(name)}", value, allowed)
-    datasets = {study.workload(workload).dataset for workload in workloads}
+    named = {study.workload(workload).dataset for workload in workloads}
     return _Part(
         records,
-        {dataset: manifest.datasets[dataset] for dataset in datasets},
+        {dataset: datasets[dataset] for dataset in named},
         {workload: manifest.certificates[workload] for workload in workloads},
     )
 
