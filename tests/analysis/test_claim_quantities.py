@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -59,24 +60,35 @@ def test_one_rate_gives_no_half_rate(tmp_path: Path) -> None:
     assert "at 1 limited link rate, two are needed" in claim["reason"]
 
 
-def test_the_memory_of_a_worker_host_is_that_of_all_its_processes(tmp_path: Path) -> None:
-    (record,) = make_runs(tmp_path, PT, (1.0,))
+def sample_processes(record: Record, processes: Mapping[str, int]) -> None:
+    """Write samples of this machine: MiB of each process, more before the first step."""
     start_s = record.steps().to_pandas()["start_s"].min()
     rows = [
-        (start_s + after_s, host, name, mib * 2**20)
+        (start_s + after_s, "localhost", name, used_mib * scale * 2**20)
         for after_s, scale in ((-1.0, 9.0), (0.1, 1.0), (0.2, 2.0))
-        for host, name, used_mib in (
-            ("host-0", "worker-0", 3),
-            ("host-0", "server-0", 2),
-            ("host-1", "worker-1", 4),
-            ("host-2", "server-1", 9),
-        )
-        for mib in (used_mib * scale,)
+        for name, used_mib in processes.items()
     ]
     samples = pd.DataFrame(rows, columns=["time_s", "host", "name", "rss_bytes"])
     table = pa.Table.from_pandas(samples.assign(scope="process"), preserve_index=False)
     write_table(record.folder / "samples.parquet", table)
-    assert measure(record, "host_memory_mib") == 10.0
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        # worker-0 with server-0; server-1 is on a host without workers, or on that of worker-1.
+        ({"launcher": "emulated", "placement": "dedicated"}, 8.0),
+        ({"launcher": "emulated"}, 26.0),
+        ({"launcher": "local"}, 36.0),
+    ],
+)
+def test_the_memory_of_a_worker_host_is_that_of_all_its_processes(
+    tmp_path: Path, topology: dict[str, str], expected: float
+) -> None:
+    values = {"workers": 2, "servers": 2, **topology}
+    (record,) = make_runs(tmp_path, "pytorch/sync/parameter_server", (1.0,), topology=values)
+    sample_processes(record, {"worker-0": 3, "server-0": 2, "worker-1": 4, "server-1": 9})
+    assert measure(record, "host_memory_mib") == expected
 
 
 def test_the_pipeline_alone(tmp_path: Path) -> None:

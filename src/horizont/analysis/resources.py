@@ -12,6 +12,7 @@ import pandas as pd
 
 from horizont.analysis.runs import HOST_INTERFACE, concat_tables, samples_of, steps_of
 from horizont.analysis.steps import common_window
+from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.monitoring.samples import rate_of_change, read_samples
 from horizont.records.record import Record
 
@@ -169,10 +170,10 @@ def label_processes(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def resource_totals(record: Record) -> pd.DataFrame:
-    """Compute CPU and peak memory of each process of a run, of each emulated host, and of all.
+    """Compute CPU and peak memory of each process of a run, of each host, and of all.
 
-    One row each: ``name`` of the process, of the host, or `TOTAL`; the emulated ``host`` it is or
-    is on; ``cpu_mean``, percent of a core, and ``memory_max``, MiB; ``note``, why there is no CPU.
+    One row each: ``name`` of the process, of the host, or `TOTAL`; the ``host`` it is or is on;
+    ``cpu_mean``, percent of a core, and ``memory_max``, MiB; ``note``, why there is no CPU.
 
     CPU is the increase of the counters between the ends of the common window of the timed steps,
     divided by its length: warm-up, waiting for the start, and evaluation are not part of it. There
@@ -190,7 +191,7 @@ def resource_totals(record: Record) -> pd.DataFrame:
     begin_s, end_s = common_window(steps)
     is_short = not end_s - begin_s >= MIN_WINDOW_S
     names = sorted(map(str, samples["name"].unique()))
-    host_of = {name: _emulated_host(name, record) for name in names}
+    host_of = {name: process_host(name, record) for name in names}
     hosts = [host for host in record.run.topology.all_hosts if host in host_of.values()]
     groups = [
         *((name, host_of[name], [name]) for name in names),
@@ -218,15 +219,16 @@ def peak_memory_mib(record: Record) -> float:
     return float(resource_totals(record).set_index("name")["memory_max"].get(TOTAL, nan))
 
 
-def _emulated_host(name: str, record: Record) -> str | None:
-    """Return the emulated host of a process; None on this machine itself.
+def process_host(name: str, record: Record) -> str | None:
+    """Return the host of a process by its name; None if the run has no hosts but this machine.
 
-    Hosts are assigned to the ranks of a role in turn, as the launcher does.
+    Hosts are assigned to the ranks of a role in turn, as the launcher does. The samples do not say
+    it: those of emulated hosts are taken by this machine.
     """
-    found = _ROLE_AND_RANK.match(name)
-    if found is None or not record.has("byte_counters"):
-        return None
     topology = record.run.topology
+    found = _ROLE_AND_RANK.match(name)
+    if found is None or topology.launcher == DEFAULT_LAUNCHER:
+        return None
     hosts = topology.worker_hosts if found["role"] == "worker" else topology.server_hosts
     return hosts[int(found["rank"]) % len(hosts)]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from horizont.analysis.claims.publications import published_steps
 from horizont.analysis.learning import losses, smoothed
+from horizont.analysis.resources import process_host
 from horizont.analysis.runs import PHASES_AND_OTHER, samples_of, steps_of
 from horizont.analysis.steps import step_means
 from horizont.records.record import Record
@@ -61,13 +62,12 @@ def _host_memory_mib(record: Record) -> float:
     end_s = (steps["start_s"] + steps["step_s"]).max()
     processes = samples[samples["scope"] == "process"]
     processes = processes[processes["time_s"].between(steps["start_s"].min(), end_s)]
-    if processes.empty:
-        return nan
-    by_host = ["time_s"]
-    if "host" in processes:
-        processes = processes[processes["host"].isin(record.run.topology.worker_hosts)]
-        by_host.append("host")
-    return float(processes.groupby(by_host)["rss_bytes"].sum().max() / 2**20)
+    hosts = processes["name"].map(lambda name: process_host(name, record))
+    if hosts.notna().any():
+        processes = processes[hosts.isin(record.run.topology.worker_hosts)]
+        hosts = hosts[processes.index]
+    used_bytes = processes.groupby([hosts, "time_s"], dropna=False)["rss_bytes"].sum()
+    return float(used_bytes.max() / 2**20)
 
 
 def _pipeline_s(record: Record) -> tuple[float, float, int]:
