@@ -22,7 +22,13 @@ BYTES_GOAL = 0.01
 #: Step to time on the wire at 100 Mbit/s, for the ring.
 STEP_GOAL = 1.15
 
-RING = ("pytorch/sync/allreduce", "tensorflow/sync/allreduce", "jax/sync/allreduce")
+RING = (
+    "pytorch/sync/allreduce",
+    "pytorch/sync/mpi",
+    "tensorflow/sync/allreduce",
+    "tensorflow/sync/mpi",
+    "jax/sync/allreduce",
+)
 SERVERS = (
     "pytorch/sync/parameter_server",
     "pytorch/async/parameter_server",

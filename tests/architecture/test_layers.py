@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 
 #: Modules of `frameworks` that all adapters share; an adapter imports no other adapter.
-SHARED = {"base", "operators", "updates", "features"}
+SHARED = {"base", "operators", "updates", "features", "endpoints", "mpi", "pmi"}
 
 #: Top-level modules that only a worker of their framework imports.
 FRAMEWORK_MODULES = {

@@ -63,7 +63,8 @@ def test_a_worker_needs_its_framework_and_few_packages(framework: str) -> None:
     entries = (*SHARED, *OWN.get(framework, ()), f"{package}.adapter", f"{package}.info")
     files = imported_files(entries, PACKAGES)
     assert len(files) > 40
-    own = {*info.import_names, *WITH_FRAMEWORK.get(framework, ())}
+    packages = {package for system in info.systems.values() for package in system.packages}
+    own = {*info.import_names, *WITH_FRAMEWORK.get(framework, ()), *packages}
     # The cross-check of the textbook has the operators of all frameworks in one module.
     shared = [path for path in files if path.stem != "framework_operators"]
     assert foreign_imports(shared, INSTALLED | own) == []

@@ -2,7 +2,7 @@
 
 Afterwards only the record is left of the run, which says what happened, and the next run works. The
 moments are seeded for each case. `make chaos` runs all cases, in a quarter of an hour on two cores;
-otherwise the first and the last case of four systems represent the others.
+otherwise the first and the last case of five systems represent the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import small_run
 
-from horizont.config.system import SYSTEMS
+from horizont.config.system import SYSTEMS, parse_system
 from horizont.workflow.chaos.cases import Case, draw_moment
 from horizont.workflow.chaos.execution import open_bench, run_case, run_without_fault
 
@@ -25,8 +25,13 @@ pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 #: Concurrent runs: they wait more than they compute.
 CONCURRENT_RUNS = 3
 
-REPRESENTATIVE = ("tensorflow/async/parameter_server", "pytorch/async/parameter_server",
-            "pytorch/sync/allreduce", "mxnet/async/parameter_server")  # fmt: skip
+REPRESENTATIVE = (
+    "tensorflow/async/parameter_server",
+    "pytorch/async/parameter_server",
+    "pytorch/sync/allreduce",
+    "pytorch/sync/mpi",
+    "mxnet/async/parameter_server",
+)
 
 
 def a_case(system: str, target: str, fault: str, launcher_fault: str = "") -> Case:
@@ -40,7 +45,7 @@ def cases(system: str) -> list[Case]:
     info = SYSTEMS[system]
     first = "worker-0" if system.endswith("local") else "worker-1"
     targets = [first, *(f"{role}-0" for role in info.roles)]
-    if "allreduce" in system:  # where the others connect to the first worker
+    if parse_system(system).is_ring:  # where the others connect to the first worker
         targets.append("worker-0")
     listed = [a_case(system, target, fault) for target in targets for fault in ("kill", "pause")]
     if system in REPRESENTATIVE:

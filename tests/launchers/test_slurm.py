@@ -27,8 +27,8 @@ from horizont.launchers.base import unavailable_reason
 from horizont.records.record import Record, read_record
 
 SYSTEMS = {
-    "pytorch": ("sync/allreduce", "sync/parameter_server", "async/parameter_server"),
-    "tensorflow": ("sync/allreduce", "async/parameter_server"),
+    "pytorch": ("sync/allreduce", "sync/mpi", "sync/parameter_server", "async/parameter_server"),
+    "tensorflow": ("sync/allreduce", "sync/mpi", "async/parameter_server"),
     "mxnet": ("sync/parameter_server", "async/parameter_server"),
     "jax": ("sync/allreduce",),
 }

@@ -57,7 +57,7 @@ def theoretical_traffic(run: Run, parameters: float, steps: Sequence[float]) -> 
     workers = _assign_round_robin(topology.worker_hosts, topology.workers)
     servers = _assign_round_robin(topology.server_hosts, topology.servers)
     transfers: list[tuple[str, str, float]] = []
-    if run.system.architecture == "allreduce":
+    if run.system.is_ring:
         # 2 (n - 1) / n of the gradients from each worker to the next. The ring may turn either way
         # round: a host's neighbours are the same, and so are the bytes.
         n = topology.workers

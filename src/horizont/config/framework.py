@@ -43,6 +43,8 @@ class SystemInfo(ConfigModel):
         Roles that hold weights between two steps: a worker all of them, a server its part.
     devices
         Devices on which its workers can compute.
+    packages
+        Packages that its workers need besides the framework.
     """
 
     mechanism: str
@@ -57,6 +59,7 @@ class SystemInfo(ConfigModel):
     records_updates: bool = False
     weight_holders: tuple[RoleName, ...] = ("worker",)
     devices: tuple[Device, ...] = ("cpu",)
+    packages: tuple[str, ...] = ()
 
 
 class VariantInfo(ConfigModel):

@@ -89,7 +89,9 @@ def framework_python(framework: str) -> str:
 
 def framework_interpreter(framework: str) -> Interpreter | None:
     """Return what a framework's interpreter has installed; None if it cannot be started."""
-    return query_interpreter(framework_python(framework), framework_info(framework).distributions)
+    info = framework_info(framework)
+    packages = {package for system in info.systems.values() for package in system.packages}
+    return query_interpreter(framework_python(framework), (*info.distributions, *sorted(packages)))
 
 
 def installed_version(framework: str) -> str | None:
@@ -160,7 +162,7 @@ class System(ConfigModel):
 
     framework: str
     sync: Literal["local", "sync", "async"]
-    architecture: Literal["single", "allreduce", "parameter_server"]
+    architecture: Literal["single", "allreduce", "mpi", "parameter_server"]
     variant: str = DEFAULT
 
     @property
@@ -203,6 +205,18 @@ class System(ConfigModel):
     def is_local(self) -> bool:
         """Whether a single process trains."""
         return self.sync == "local"
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether the workers average gradients by a ring."""
+        return self.architecture in ("allreduce", "mpi")
+
+    @property
+    def package_versions(self) -> dict[str, str]:
+        """The installed ones of the packages that the system needs besides its framework."""
+        interpreter = framework_interpreter(self.framework)
+        installed = interpreter.packages if interpreter else {}
+        return {name: installed[name] for name in self.info.packages if name in installed}
 
     @model_validator(mode="after")
     def _check_exists(self) -> System:

@@ -19,7 +19,11 @@ from horizont.reporting.tables import format_ms, format_number
 MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
 
 #: Architectures within a cell; systems are synchronous if not async.
-_SHORT_ARCHITECTURES = {"allreduce": "all\N{NON-BREAKING HYPHEN}reduce", "parameter_server": "PS"}
+_SHORT_ARCHITECTURES = {
+    "allreduce": "all\N{NON-BREAKING HYPHEN}reduce",
+    "mpi": "MPI",
+    "parameter_server": "PS",
+}
 
 
 @dataclass(frozen=True)

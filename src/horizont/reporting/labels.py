@@ -38,7 +38,11 @@ CLASS_NAMES = {
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
     ),
 }
-ARCHITECTURES = {"allreduce": "all-reduce", "parameter_server": "parameter server"}
+ARCHITECTURES = {
+    "allreduce": "all-reduce",
+    "mpi": "all-reduce by MPI",
+    "parameter_server": "parameter server",
+}
 SYNC = {"sync": "synchronous", "async": "asynchronous"}
 STARTUP_PHASES = {
     "interpreter": "Python",

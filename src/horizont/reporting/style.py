@@ -185,7 +185,7 @@ def framework_colour(framework: str) -> str:
 def line_style(system: str) -> LineStyle:
     """Return the line style of a system: solid for all-reduce and single processes."""
     parsed = parse_system(system)
-    if parsed.variant != DEFAULT:
+    if parsed.variant != DEFAULT or parsed.architecture == "mpi":
         return ":"
     if parsed.sync == "async":
         return "--"

@@ -16,6 +16,7 @@ from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.config.system import (
     FRAMEWORKS,
+    System,
     compiler_command,
     framework_devices,
     framework_python,
@@ -103,9 +104,16 @@ def skip_reason(run: Run) -> str:
     """Return why a run cannot be executed on this machine; empty if it can."""
     return (
         unusable_reason(run.system.framework)
+        or _missing_packages(run.system)
         or _missing_devices(run)
         or unavailable_reason(run.topology)
     )
+
+
+def _missing_packages(system: System) -> str:
+    """Return that the environment of a framework lacks packages of a system; empty if not."""
+    missing = [name for name in system.info.packages if name not in system.package_versions]
+    return f"{system.name}: its environment lacks {', '.join(missing)}" if missing else ""
 
 
 def _missing_devices(run: Run) -> str:

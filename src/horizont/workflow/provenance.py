@@ -60,6 +60,8 @@ def run_provenance(run: Run, dataset: DatasetDescription) -> dict[str, str]:
         devices = framework_devices(run.system.framework)
         names = ", ".join(devices.names[: run.topology.workers])
         provenance["device"] = f"{names}; CUDA {devices.cuda}"
+    if versions := run.system.package_versions:
+        provenance["packages"] = ", ".join(f"{name} {found}" for name, found in versions.items())
     return provenance
 
 
@@ -73,6 +75,8 @@ def run_files(run: Run) -> tuple[Path, ...]:
         without.add("horizont.launchers.update_order")
     if run.topology.device == "cpu":
         without |= {"horizont.monitoring.gpu", f"{FRAMEWORKS[run.system.framework]}.cuda"}
+    if run.system.architecture != "mpi":
+        without.add(f"{FRAMEWORKS[run.system.framework]}.mpi")
     entries = [
         "horizont.launchers.execute",
         LAUNCHERS[run.topology.launcher],

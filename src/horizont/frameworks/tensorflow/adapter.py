@@ -52,6 +52,10 @@ class TensorFlowAdapter(FrameworkAdapter):
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the ring of the job and return the trainer of a worker."""
+        if job.run.system.architecture == "mpi":
+            from horizont.frameworks.tensorflow import mpi
+
+            return mpi.MpiTrainer(setup, job)
         return AllReduceTrainer(setup, job)
 
     def coordinator(self, setup: TrainingSetup, job: WorkerJob, data: TrainingData) -> Coordinator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import tensorflow as tf
@@ -18,10 +19,30 @@ TASKS = {"worker": "worker", "server": "ps", "chief": "chief"}
 MIN_INTER_OP_THREADS = 4
 
 
-class AllReduceTrainer(LocalTrainer):
-    """A worker that averages gradients with the others: MultiWorkerMirroredStrategy, ring."""
+class SynchronousTrainer(LocalTrainer):
+    """A worker that averages its gradients with those of the others before the update."""
 
     stages = ("forward", "backward", "communication", "update")
+
+    def train(self, inputs: Any, labels: Any) -> Any:
+        """Run one training step on the mean gradients of the workers."""
+        _, loss, gradients = self.differentiate(inputs, labels)
+        self.update(self.all_reduce(gradients))
+        return loss
+
+    @abstractmethod
+    def all_reduce(self, gradients: list[Any]) -> list[Any]:
+        """Average the gradients over the workers."""
+
+    def all_reduce_with_timestamp(self, gradients: list[Any], times: list[Any]) -> list[Any]:
+        """Average each gradient as soon as it is available; append the time of the last."""
+        averaged = self.all_reduce(gradients)
+        times.append(timestamp_after(averaged))
+        return averaged
+
+
+class AllReduceTrainer(SynchronousTrainer):
+    """A worker that averages gradients with the others: MultiWorkerMirroredStrategy, ring."""
 
     def __init__(self, setup: TrainingSetup, job: WorkerJob) -> None:
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(
@@ -38,12 +59,6 @@ class AllReduceTrainer(LocalTrainer):
         super()._compile(setup)
         self.compiled_barrier = tf.function(self.barrier, autograph=False, input_signature=[])
 
-    def train(self, inputs: Any, labels: Any) -> Any:
-        """Run one training step on the mean gradients of the workers."""
-        _, loss, gradients = self.differentiate(inputs, labels)
-        self.update(self.all_reduce(gradients))
-        return loss
-
     def all_reduce(self, gradients: list[Any]) -> list[Any]:
         """Average the gradients over the workers."""
         averaged: list[Any] = self.strategy.run(_all_reduce_mean, args=(gradients,))
@@ -53,12 +68,6 @@ class AllReduceTrainer(LocalTrainer):
     def barrier(self) -> Any:
         """Block until all workers have reached this point."""
         return self.strategy.run(_all_reduce_mean, args=([tf.constant(1.0)],))[0]
-
-    def all_reduce_with_timestamp(self, gradients: list[Any], times: list[Any]) -> list[Any]:
-        """Average each gradient as soon as it is available; append the time of the last."""
-        averaged = self.all_reduce(gradients)
-        times.append(timestamp_after(averaged))
-        return averaged
 
     def close(self) -> None:
         """Leave together: the others fail if one worker leaves early."""

@@ -20,6 +20,13 @@ INFO = FrameworkInfo(
             mechanism="MultiWorkerMirroredStrategy, ring",
             phases=("load", "forward", "backward", "waiting", "communication", "update"),
         ),
+        "sync/mpi": SystemInfo(
+            mechanism="MPI_Iallreduce of mpi4py and MPICH in tf.numpy_function, ring",
+            packages=("mpi4py", "mpich"),
+            phases=("load", "forward", "backward", "waiting", "communication", "update"),
+            caveat="nothing is exchanged before the backward pass has ended",
+            is_native=False,
+        ),
         "async/parameter_server": SystemInfo(
             mechanism="ParameterServerStrategy",
             roles=("chief", "server"),

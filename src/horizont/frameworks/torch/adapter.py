@@ -41,6 +41,10 @@ class TorchAdapter(FrameworkAdapter):
         """Join the process group of the job and return the trainer of a worker."""
         if job.run.system.architecture == "parameter_server":
             return distributed.ParameterServerTrainer(setup, job)
+        if job.run.system.architecture == "mpi":
+            from horizont.frameworks.torch import mpi
+
+            return mpi.MpiTrainer(setup, job)
         if setup.device == "cuda":
             from horizont.frameworks.torch import cuda
 

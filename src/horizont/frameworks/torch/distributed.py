@@ -11,7 +11,6 @@ from itertools import pairwise
 from time import monotonic
 from typing import Any
 
-import psutil
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
@@ -21,6 +20,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from horizont.config.jobs import WorkerJob
 from horizont.config.workload import OptimizerConfig
 from horizont.frameworks.base import CommunicationStats, PhaseMark, TrainingSetup, Weights
+from horizont.frameworks.endpoints import network_interface, split_endpoint
 from horizont.frameworks.torch.input import Batch
 from horizont.frameworks.torch.train import LocalTrainer
 from horizont.frameworks.updates import push_recorder
@@ -144,15 +144,15 @@ def init_process_group(job: WorkerJob) -> None:
     workers, servers = job.endpoints.worker, job.endpoints.server
     rank = job.rank if job.role == "worker" else len(workers) + job.rank
     members = (*workers, *servers)
-    interface = _network_interface(members[rank])
+    interface = network_interface(members[rank])
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")  # the name, not a prefix of it
-    host, port = workers[0].rsplit(":", 1)
+    host, port = split_endpoint(workers[0])
     timeout = timedelta(seconds=job.run.timeout_s)
-    listening = socket.create_server((host, int(port))).detach() if rank == 0 else None
+    listening = socket.create_server((host, port)).detach() if rank == 0 else None
     store = dist.TCPStore(
         host,
-        int(port),
+        port,
         len(members),
         is_master=rank == 0,
         timeout=timeout,
@@ -174,15 +174,6 @@ def destroy_process_group() -> None:
     """Leave the process group together: the others fail if one process leaves early."""
     dist.barrier()
     dist.destroy_process_group()
-
-
-def _network_interface(endpoint: str) -> str:
-    """Return the network interface that has the address of an endpoint."""
-    address = socket.gethostbyname(endpoint.rsplit(":", 1)[0])
-    for name, addresses in psutil.net_if_addrs().items():
-        if any(entry.address == address for entry in addresses):
-            return name
-    return "lo"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,13 @@ INFO = FrameworkInfo(
             phases=("load", "forward", "backward", "waiting", "communication", "update"),
             has_gradient_exchange=True,
         ),
+        "sync/mpi": SystemInfo(
+            mechanism="MPI_Iallreduce of mpi4py and MPICH, ring",
+            packages=("mpi4py", "mpich"),
+            phases=("load", "forward", "backward", "waiting", "communication", "update"),
+            caveat="nothing is exchanged before the backward pass has ended",
+            is_native=False,
+        ),
         "sync/parameter_server": _PARAMETER_SERVER,
         "async/parameter_server": _PARAMETER_SERVER.model_copy(
             update={
