@@ -50,6 +50,14 @@ def test_long_data_are_thinned_and_say_so() -> None:
     assert long.csv()[0].splitlines()[:3] == ["x", "0", "4"]
 
 
+def test_wide_data_are_thinned_more() -> None:
+    rows, columns = 600, 60
+    wide = figure_output(pd.DataFrame({f"x{column}": range(rows) for column in range(columns)}))
+    text, every = wide.csv()
+    assert every == 4
+    assert len(text.splitlines()) == 1 + rows // 4
+
+
 def test_a_figure_can_be_saved(tmp_path) -> None:
     path = tmp_path / "below" / "figure.svg"
     figure_output().save(path)

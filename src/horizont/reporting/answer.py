@@ -80,13 +80,12 @@ def answer_cells(answers: Sequence[Answer]) -> pd.DataFrame:
 def cause_sentence(answer: Answer) -> str:
     """Return in one sentence why the winner leads: of several workers, or else of one process."""
     drilldown = answer.cause
-    timed = drilldown.timed if drilldown is not None else None
-    if drilldown is None or timed is None:
+    if drilldown is None or drilldown.timed is None:
         verdicts = {cell.verdict for cell in answer.cells.values()}
         if "not distinguishable" in verdicts:
             return "No lead in speed is clear, so there is none to explain."
         return "No systems were compared by speed."
-    pair = drilldown.pair
+    pair, timed = drilldown.pair, drilldown.timed
     a, b = labels.short_labels([pair.a, pair.b]).values()
     slower, faster = (b, a) if timed.difference_s > 0 else (a, b)
     more = format_ms(abs(timed.difference_s))

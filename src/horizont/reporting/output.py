@@ -34,8 +34,10 @@ STACK_MIME = "application/vnd.horizont.stack+json"
 #: Stands in the HTML of a stack between its outputs.
 STACK_SEPARATOR = "\n\n<!-- next output -->\n\n"
 
-#: CSV files are thinned to this number of rows: a figure is a few hundred pixels wide.
+#: CSV files are thinned to these numbers: a figure is a few hundred pixels wide, and a page with
+#: a figure for each system must stay small enough for the web view of a repository.
 MAX_CSV_ROWS = 1500
+MAX_CSV_CELLS = 9000
 
 #: A docstring of more than one paragraph, and its first paragraph.
 _LONG_DOCSTRING = re.compile(r'("""[^"]*?)\n\n[^"]*?"""')
@@ -69,9 +71,10 @@ class FigureOutput:
         """Return the data as CSV with six significant digits, and the thinning factor."""
         if self.data is None or self.data.empty:
             return "", 1
-        every = math.ceil(len(self.data) / MAX_CSV_ROWS)
-        rows = self.data.iloc[::every]
-        return str(rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")), every
+        rows, columns = self.data.shape
+        every = math.ceil(max(rows / MAX_CSV_ROWS, rows * columns / MAX_CSV_CELLS))
+        thinned = self.data.iloc[::every]
+        return str(thinned.to_csv(index=False, float_format="%.6g", lineterminator="\n")), every
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
         if self.is_left_out:

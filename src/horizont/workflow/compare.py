@@ -136,8 +136,8 @@ def _phase_phrase(changes: pd.DataFrame, row: pd.Series) -> str:
 
 def _machine_line(different: pd.DataFrame) -> str:
     facts = [f"{fact} ({before} -> {after})" for fact, before, after in different.to_numpy()]
-    differs = "; ".join(facts) if facts else "in nothing that is recorded"
-    text = f"The machines differ: {differs}"
+    differs = f"differ: {'; '.join(facts)}" if facts else "are the same in all that is recorded"
+    text = f"The machines {differs}"
     return textwrap.shorten(text, 2 * DEFAULT_CONSOLE_WIDTH, placeholder=" …")
 
 

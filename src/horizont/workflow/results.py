@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -126,8 +126,8 @@ def _next_step(paths: Paths, *, is_complete: bool) -> str:
 def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
     """Judge every published claim, and write the verdicts to ``reports/claims.json``.
 
-    Claims that the reference cannot test are judged by this folder's study: each by one of them.
-    Which one is the ``study`` of a claim, `REFERENCE` or `FOLDER`.
+    Claims that the reference cannot test, and this folder's study can, are judged by that: each by
+    one of them. Which one is the ``study`` of a claim, `REFERENCE` or `FOLDER`.
     """
     paths = paths or study_paths()
     reported = open_reported_study(paths)
@@ -135,10 +135,16 @@ def judge_claims(paths: Paths | None = None) -> list[dict[str, Any]]:
     if reported.is_reference:
         own = _judge(open_own_study(paths))
         pairs = zip(claims, own, strict=True)
-        claims = [other if one["verdict"] == "not testable" else one for one, other in pairs]
+        claims = [
+            one if _is_tested(one) or not _is_tested(other) else other for one, other in pairs
+        ]
     paths.claims.parent.mkdir(parents=True, exist_ok=True)
     write_json(paths.claims, claims)
     return claims
+
+
+def _is_tested(claim: Mapping[str, Any]) -> bool:
+    return bool(claim["verdict"] != "not testable")
 
 
 def _judge(reported: ReportedStudy) -> list[dict[str, Any]]:

@@ -29,6 +29,9 @@ _CHART_TITLES = {
     "network": "network, MiB/s",
     "processes": "processes",
 }
+#: Of a curve, in a panel of some 300 pixels.
+MAX_POINTS = 200
+
 _NETWORK_STYLES: dict[str, tuple[str, style.LineStyle]] = {
     "sent": ("#3f9c7c", "-"),
     "received": ("#8a6d3b", "--"),
@@ -173,7 +176,7 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
     axes.set_title(title, fontsize=8.5, pad=4)
     # On a loopback link both directions are equal; the dashed line is plotted over the solid one.
     for name in names:
-        own = series[series["name"] == name]
+        own = _thinned(series[series["name"] == name])
         colour, line = _NETWORK_STYLES.get(name, (style.process_colour(name), "-"))
         axes.plot(own["time_s"], own["value"], color=colour, linestyle=line, linewidth=1.3)
     if is_machine:
@@ -186,6 +189,15 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     highest = series["value"].max()
     axes.set_ylim(0, 1.2 * highest if highest > 0 else 1.0)
+
+
+def _thinned(curve: pd.DataFrame) -> pd.DataFrame:
+    """Select the lowest and the highest value of each interval of a long curve."""
+    curve = curve.reset_index(drop=True)
+    if len(curve) <= MAX_POINTS:
+        return curve
+    values = curve.groupby(pd.cut(curve["time_s"], MAX_POINTS // 2, labels=False))["value"]
+    return curve.loc[sorted({*values.idxmin(), *values.idxmax()})]
 
 
 def _plot_segments(axes: Axes, run_segments: pd.DataFrame) -> None:
