@@ -87,7 +87,7 @@ class Progress:
         self._bar.close()
         spent = format_duration(time.monotonic() - self._started_s)
         available = self.done - self.executed - self.skipped
-        plural = "" if self.executed == 1 else "s"
+        plural = "" if self.executed == 1 else "es" if self.unit.endswith("s") else "s"
         text = f"{self.executed} {self.unit}{plural} executed in {spent}"
         text += f", {available} available before" if available else ""
         text += f", {self.skipped} skipped." if self.skipped else "."
