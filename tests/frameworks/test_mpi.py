@@ -37,14 +37,19 @@ def open_rank(server: PmiServer) -> socket.socket:
     return socket.create_connection((str(host), port), timeout=10)
 
 
+def open_and_join(server: PmiServer) -> socket.socket:
+    rank = open_rank(server)
+    assert "pmi_version=1" in ask(rank, "cmd=init pmi_version=1 pmi_subversion=1")
+    return rank
+
+
 def ask(rank: socket.socket, line: str) -> str:
     rank.sendall(f"{line}\n".encode())
     return rank.makefile("r").readline().strip()
 
 
 def test_a_value_is_found_by_the_other_rank(server: PmiServer) -> None:
-    with open_rank(server) as one, open_rank(server) as other:
-        assert "pmi_version=1" in ask(one, "cmd=init pmi_version=1 pmi_subversion=1")
+    with open_and_join(server) as one, open_and_join(server) as other:
         put = ask(one, "cmd=put kvsname=run key=address value=a b=c d")
         assert put == "cmd=put_result rc=0 msg=success"
         found = ask(other, "cmd=get kvsname=run key=address")
@@ -54,7 +59,7 @@ def test_a_value_is_found_by_the_other_rank(server: PmiServer) -> None:
 
 
 def test_ranks_wait_for_each_other(server: PmiServer) -> None:
-    with open_rank(server) as one, open_rank(server) as other:
+    with open_and_join(server) as one, open_and_join(server) as other:
         one.sendall(b"cmd=barrier_in\n")
         one.settimeout(0.2)
         with pytest.raises(TimeoutError):
@@ -64,25 +69,37 @@ def test_ranks_wait_for_each_other(server: PmiServer) -> None:
         assert one.recv(100) == b"cmd=barrier_out rc=0\n"
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        b"",
-        b"cmd=spawn\n",
-        b"GET / HTTP/1.1\r\n",
-        b"cmd=get\n",
-        bytes(range(256)) + b"\n",
-        b"x" * (MAX_LINE_BYTES + 1),
-    ],
-)
+#: Not what a rank sends.
+STRANGE = [
+    b"",
+    b"cmd=spawn\n",
+    b"GET / HTTP/1.1\r\n",
+    b"cmd=get\n",
+    bytes(range(256)) + b"\n",
+    b"x" * (MAX_LINE_BYTES + 1),
+]
+
+
+@pytest.mark.parametrize("last", STRANGE)
 def test_a_rank_that_is_lost_disconnects_those_that_wait(server: PmiServer, last: bytes) -> None:
-    with open_rank(server) as one, open_rank(server) as other:
-        ask(other, "cmd=get_appnum")
+    with open_and_join(server) as one, open_and_join(server) as other:
         one.sendall(b"cmd=barrier_in\n")
         with suppress(OSError):  # disconnected already
             other.sendall(last)
             other.shutdown(socket.SHUT_WR)
         assert one.recv(100) == b""
+
+
+@pytest.mark.parametrize("first", STRANGE)
+def test_who_is_no_rank_is_disconnected_alone(server: PmiServer, first: bytes) -> None:
+    with open_and_join(server) as one, open_and_join(server) as other:
+        one.sendall(b"cmd=barrier_in\n")
+        with open_rank(server) as stranger, suppress(OSError):  # disconnected already
+            stranger.sendall(first)
+            stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(100) == b""
+        assert ask(other, "cmd=barrier_in") == "cmd=barrier_out rc=0"
+        assert one.recv(100) == b"cmd=barrier_out rc=0\n"
 
 
 @pytest.mark.framework("pytorch", "tensorflow")

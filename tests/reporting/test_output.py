@@ -54,8 +54,8 @@ def test_wide_data_are_thinned_more() -> None:
     rows, columns = 600, 60
     wide = figure_output(pd.DataFrame({f"x{column}": range(rows) for column in range(columns)}))
     text, every = wide.csv()
-    assert every == 4
-    assert len(text.splitlines()) == 1 + rows // 4
+    assert every == 6
+    assert len(text.splitlines()) == 1 + rows // 6
 
 
 def test_a_figure_can_be_saved(tmp_path) -> None:

@@ -62,6 +62,9 @@ class MpiGroup:
 
         self._in_place = MPI.IN_PLACE
         self._communicator = MPI.COMM_WORLD
+        found = self._communicator.Get_rank(), self._communicator.Get_size()
+        if found != (job.rank, len(endpoints)):  # it would train alone
+            raise RuntimeError(f"rank and size are {found}, not {(job.rank, len(endpoints))}")
 
     def average(self, values: NDArray[Any]) -> None:
         """Replace contiguous values by their mean over the workers."""

@@ -84,17 +84,26 @@ class _RankHandler(socketserver.StreamRequestHandler):
     server: PmiServer
 
     def handle(self) -> None:
-        """Serve until the rank has finished or is lost, or sends what is not in the protocol."""
-        self.server.add(self.connection)
+        """Serve until the rank has finished or is lost, or sends what is not in the protocol.
+
+        A client that does not begin as a rank is disconnected without harm to the ranks.
+        """
+        is_rank = False
         with suppress(OSError, ValueError, KeyError, threading.BrokenBarrierError):
             while line := self.rfile.readline(MAX_LINE_BYTES):
                 fields = _parse(line)
+                if not is_rank:
+                    if fields["cmd"] != "init":
+                        return
+                    is_rank = True
+                    self.server.add(self.connection)
                 answer = _COMMANDS[fields["cmd"]](self.server, fields)
                 self.wfile.write(f"cmd={answer}\n".encode())
                 if fields["cmd"] == "finalize":
                     self.server.finish_rank()
                     return
-        self.server.disconnect_all()
+        if is_rank:
+            self.server.disconnect_all()
 
 
 def _parse(line: bytes) -> dict[str, str]:

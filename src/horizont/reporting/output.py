@@ -37,7 +37,7 @@ STACK_SEPARATOR = "\n\n<!-- next output -->\n\n"
 #: CSV files are thinned to these numbers: a figure is a few hundred pixels wide, and a page with
 #: a figure for each system must stay small enough for the web view of a repository.
 MAX_CSV_ROWS = 1500
-MAX_CSV_CELLS = 9000
+MAX_CSV_CELLS = 6000
 
 #: A docstring of more than one paragraph, and its first paragraph.
 _LONG_DOCSTRING = re.compile(r'("""[^"]*?)\n\n[^"]*?"""')

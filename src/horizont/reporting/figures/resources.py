@@ -30,7 +30,7 @@ _CHART_TITLES = {
     "processes": "processes",
 }
 #: Of a curve, in a panel of some 300 pixels.
-MAX_POINTS = 200
+MAX_POINTS = 120
 
 _NETWORK_STYLES: dict[str, tuple[str, style.LineStyle]] = {
     "sent": ("#3f9c7c", "-"),
