@@ -86,11 +86,9 @@ def test_the_start_notebook_runs_and_leaves_the_project_as_it_was(
     changed = ["git", "status", "--porcelain", "notebooks"]
     assert subprocess.run(changed, cwd=project, capture_output=True, check=True).stdout == b""
     deadline_s = time.monotonic() + 60
-    while (
-        kernels := json.loads(fetch(f"{address}/api/kernels"))
-    ) and time.monotonic() < deadline_s:
+    while kernels(address) and time.monotonic() < deadline_s:
         time.sleep(0.5)
-    assert kernels == []
+    assert kernels(address) == []
     assert not horizont_processes(project)
 
 
