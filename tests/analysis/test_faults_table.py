@@ -10,16 +10,23 @@ from tests.conftest import small_run
 
 from horizont.analysis.faults import fault_outcomes
 from horizont.records.record import Record, RecordWriter, read_record
-from horizont.records.results import FaultReport, ProcessOutcome, RunResult
+from horizont.records.results import FaultReport, ProcessOutcome, RunResult, UpdateHistory
 from horizont.reporting.overview import fault_table
 
 
-def record(folder: Path, system: str, fault: dict[str, Any], report: FaultReport | None) -> Record:
-    writer = RecordWriter(folder, "key")
+def record(
+    folder: Path,
+    system: str,
+    fault: dict[str, Any],
+    report: FaultReport | None,
+    updates: UpdateHistory | None = None,
+) -> Record:
+    writer = RecordWriter(folder, system.replace("/", "-"))
     writer.start(small_run(system, fault={"at_step": 2, **fault}), {})
     if report is not None:
         writer.write_fault_report(report)
-    return read_record(writer.finish(RunResult(status="failed", reason="not injected")))
+    result = RunResult(status="failed", reason="not injected", update_history=updates)
+    return read_record(writer.finish(result))
 
 
 def process(name: str, end: str, steps: int | None = None, **more: Any) -> ProcessOutcome:
@@ -103,3 +110,17 @@ def test_a_run_without_a_report_is_a_row_with_its_reason(tmp_path: Path) -> None
     written = record(tmp_path, "pytorch/local", {"kind": "kill", "target": "worker"}, None)
     assert written.failed_unexpectedly
     assert "not injected" in fault_table([written]).html()
+
+
+def test_the_table_says_what_became_of_recorded_updates(tmp_path: Path) -> None:
+    fault_report = report("worker-1", "stalled", process("worker-0", "running", 7))
+    kill = {"kind": "kill", "target": "worker", "rank": 1}
+    unrecorded = record(tmp_path, "tensorflow/async/parameter_server", kill, fault_report)
+    assert "updates" not in fault_table([unrecorded]).html()
+    history = UpdateHistory(
+        pushed=90, applied=84, in_flight=5, discarded=20, defects={"out_of_order": 1, "lost": 2}
+    )
+    recorded = record(tmp_path, "mxnet/async/parameter_server", kill, fault_report, history)
+    html = fault_table([unrecorded, recorded]).html()
+    text = "84 of 90 applied, 5 in flight, 20 discarded by the restart, 1 out of order, 2 lost"
+    assert text in html

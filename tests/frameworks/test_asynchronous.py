@@ -24,8 +24,7 @@ from horizont.launchers.base import open_cluster
 from horizont.launchers.execute import RunPaths, execute
 from horizont.launchers.plan import plan_run, role_assignment
 from horizont.launchers.process import ProcessGroup, terminating
-from horizont.launchers.supervisor import RunFailed, supervise
-from horizont.launchers.update_order import match_updates
+from horizont.launchers.supervisor import supervise
 from horizont.networks.catalogue import build_network
 from horizont.networks.weights import initial_weights
 from horizont.records.files import write_table
@@ -140,43 +139,6 @@ def test_a_wrong_order_fails_the_replay(record: Record, mistake: str, tmp_path: 
     (tmp_path / "gradients").symlink_to(record.folder / "gradients")
     write_table(tmp_path / "updates.parquet", pa.Table.from_pylist(rows))
     assert not all(tensor.ok for tensor in compare_replay(wrong, first_weights(record)))
-
-
-PUSHED = [
-    {"rank": 0, "step": 0, "part": "p", "on": "w0", "gradient": "a"},
-    {"rank": 1, "step": 0, "part": "p", "on": "w0", "gradient": "b"},
-]
-APPLIED = [
-    {"rank": 0, "part": "p", "before": "w0", "gradient": "a", "after": "w1"},
-    {"rank": 0, "part": "p", "before": "w1", "gradient": "b", "after": "w2"},
-]
-
-
-def test_updates_are_matched_by_content() -> None:
-    matched = [
-        (row["worker"], row["version"], row["staleness"]) for row in match_updates(PUSHED, APPLIED)
-    ]
-    assert matched == [(0, 0, 0), (1, 0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("pushed", "applied", "message"),
-    [
-        (
-            PUSHED,
-            [*APPLIED, {**APPLIED[1], "before": "w2"}],
-            "no worker pushed, or pushed only once",
-        ),
-        (PUSHED, APPLIED[:1], "1 gradients were pushed but never applied"),
-        (PUSHED, [APPLIED[0], {**APPLIED[1], "before": "w9"}], "did not produce"),
-        ([PUSHED[0], {**PUSHED[1], "on": "w9"}], APPLIED, "never had \\(worker-1, step 0\\)"),
-        # Weights from the future: those after the update itself.
-        ([PUSHED[0], {**PUSHED[1], "on": "w2"}], APPLIED, "never had"),
-    ],
-)
-def test_an_update_without_a_match_fails_the_run(pushed: Any, applied: Any, message: str) -> None:
-    with pytest.raises(RunFailed, match=message):
-        match_updates(pushed, applied)
 
 
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if not SYSTEMS[name].records_updates])

@@ -17,6 +17,7 @@ from tests.conftest import small_run, wait_for
 from horizont.analysis.faults import fault_outcomes
 from horizont.config.faults import FaultSpec
 from horizont.config.jobs import TraceJob
+from horizont.config.system import SYSTEMS
 from horizont.errors import UserError
 from horizont.launchers.base import check_run
 from horizont.launchers.execute import RunPaths, execute
@@ -33,8 +34,10 @@ pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 def run_with_fault(
     system: str, folder: Path, data: Path, steps: int = 60, **fault: Any
 ) -> tuple[Record, FaultReport]:
+    recorded = "order" if SYSTEMS[system].records_updates else "none"
     run = small_run(
         system,
+        record_updates=recorded,
         steps={"warmup": 1, "timed": steps, "instrumented": 0},
         fault={"target": "worker", "rank": 1, "at_step": 5, **fault},
         stall_timeout_s=5,
@@ -44,6 +47,16 @@ def run_with_fault(
     assert report is not None, record.result.reason
     assert record.is_final
     return record, report
+
+
+def check_updates(record: Record, parts: int) -> None:
+    """Check that the fault interrupted at most the last step of each worker."""
+    history = record.result.update_history
+    assert history is not None
+    assert not history.defects, history.examples
+    assert history.applied + history.in_flight == history.pushed
+    assert history.in_flight <= parts * record.run.topology.workers
+    assert history.applied == record.updates().num_rows > 5 * parts
 
 
 @pytest.mark.framework("pytorch")
@@ -100,6 +113,9 @@ def test_a_stalled_run_is_reported(tmp_path: Path, small_cifar: Path) -> None:
         "completes, then hangs",
     )
     assert row["weight_holders"] == "server-0, worker-0"
+    check_updates(record, parts=10)
+    # The other worker completed, so only the step of the killed one was interrupted.
+    assert {row["worker"] for row in record.updates().to_pylist() if row["step"] > 50} == {0}
 
 
 @pytest.mark.framework("pytorch")
@@ -114,6 +130,7 @@ def test_a_worker_that_restarts_too_late_does_not_rejoin(tmp_path: Path, small_c
     assert report.rejoined is False
     assert not record.ok
     assert (record.folder / "logs" / "worker-1-restarted.log").exists()
+    check_updates(record, parts=1)
 
 
 @pytest.fixture

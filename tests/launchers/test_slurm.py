@@ -55,17 +55,20 @@ def slurm() -> Iterator[dict[str, str]]:
         assert_nothing_on_hosts()
 
 
-def study_in_allocation(folder: Path, data: Path, **changes: Any) -> list[str]:
+def study_in_allocation(
+    folder: Path, data: Path, *salloc_options: str, **changes: Any
+) -> list[str]:
     """Return the command of a program that executes a run in an allocation."""
     changes.setdefault("options", {"lease_s": LEASE_S})
     words = [str(ROOT), str(folder), str(data), json.dumps(changes)]
-    return ["salloc", "--quiet", f"--nodes={NODES}", sys.executable, "-c", PROGRAM, *words]
+    allocation = ["salloc", "--quiet", f"--nodes={NODES}", *salloc_options]
+    return [*allocation, sys.executable, "-c", PROGRAM, *words]
 
 
 def run_in_allocation(
-    environment: dict[str, str], folder: Path, data: Path, **changes: Any
+    environment: dict[str, str], folder: Path, data: Path, *salloc_options: str, **changes: Any
 ) -> Record:
-    command = study_in_allocation(folder, data, **changes)
+    command = study_in_allocation(folder, data, *salloc_options, **changes)
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
@@ -84,8 +87,11 @@ def run_in_allocation(
 def test_each_system_trains_on_three_nodes(
     system: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
 ) -> None:
-    record = run_in_allocation(slurm, tmp_path, small_cifar, system=system)
+    is_exclusive = "/sync/" in system
+    options = ["--exclusive"] if is_exclusive else ["--ntasks-per-node=1"]
+    record = run_in_allocation(slurm, tmp_path, small_cifar, *options, system=system)
     assert record.ok, record.result.reason
+    assert record.environment["exclusive_hosts"] is is_exclusive
     steps = record.steps().to_pandas()
     assert set(steps["worker"]) == {0, 1}
     if "/sync/" in system:

@@ -52,7 +52,8 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     error, ``completed`` or ``no error``; ``survivors``, the processes that did not fail;
     ``weight_holders``, the survivors that still hold all weights; ``continues``, see
     `training_continues`; ``outcome``, one of `OUTCOMES`; ``rejoined``, whether a restarted process
-    took part again; ``reason`` of a run without a report; ``record``.
+    took part again; ``updates``, the `UpdateHistory` if updates were recorded; ``reason`` of a run
+    without a report; ``record``.
     """
     rows = []
     for record in chain.from_iterable(by_system(records).values()):
@@ -67,6 +68,7 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
                     "fault": fault.name,
                     "block": run.block,
                     "planned": run.steps.total,
+                    "updates": record.result.update_history,
                     **outcome,
                     "record": record.folder.name,
                 }

@@ -129,6 +129,10 @@ class Cluster(Protocol):
         """Return the facts of each host by its name; nothing if they are those of this machine."""
         return {}
 
+    def has_exclusive_hosts(self) -> bool | None:
+        """Whether no other job can use the hosts meanwhile; None if no scheduler says so."""
+        return None
+
     def start_sampler(self, folder: Path, interval_s: float, device: str) -> Sampler:
         """Start to sample all hosts; the table is written to a folder on this machine."""
         return start_sampler(folder, interval_s, ready_timeout_s=0, device=device)

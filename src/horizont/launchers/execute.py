@@ -25,7 +25,7 @@ from horizont.launchers.fault_injection import FaultInjection, raise_if_incomple
 from horizont.launchers.plan import ProcessPlan, RunPlan, plan_run, role_assignment
 from horizont.launchers.process import terminating
 from horizont.launchers.supervisor import supervise
-from horizont.launchers.update_order import collect_updates
+from horizont.launchers.update_history import collect_updates
 from horizont.monitoring.background import BackgroundMeter
 from horizont.monitoring.client import SamplerClient
 from horizont.monitoring.process_control import defer_interrupts
@@ -120,12 +120,12 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
 
 def _environment(run: Run, paths: RunPaths, cluster: Cluster) -> dict[str, Any]:
     """Return the facts for the record; those of hosts that are other machines by their names."""
-    capabilities = sorted(get_launcher(run.topology.launcher).capabilities)
-    hosts = cluster.facts()
+    hosts, is_exclusive = cluster.facts(), cluster.has_exclusive_hosts()
     return {
         **paths.environment,
-        "capabilities": capabilities,
+        "capabilities": sorted(get_launcher(run.topology.launcher).capabilities),
         **({"hosts": hosts} if hosts else {}),
+        **({} if is_exclusive is None else {"exclusive_hosts": is_exclusive}),
     }
 
 
@@ -155,20 +155,22 @@ class _Execution:
                 if report is not None:
                     record.write_fault_report(report)
                     raise_if_incomplete(run, report)
-                if run.record_updates != "none":
-                    collect_updates(record, [process.folder for process in self.plan.processes])
             except RunFailed as failure:
                 reason = str(failure)
         own_load = meter.load(with_quotas=run.topology.cpus_per_host is not None)
         background = self.cluster.background_load() or own_load
         for event in self.cluster.host_events():
             record.log_event(**event)
-        record.log_event("failed" if reason else "ended", reason=reason)
         folders = [handle.plan.folder for handle in self.handles]
+        history = collect_updates(record, folders) if run.record_updates != "none" else None
+        if history is not None and run.fault is None:
+            reason = reason or history.problem
+        record.log_event("failed" if reason else "ended", reason=reason)
         one_clock = bool(COMPARABLE_CLOCKS & get_launcher(run.topology.launcher).capabilities)
         result = summarise(record, run.system, folders, wall_s, shared_clock=one_clock)
         changes: dict[str, Any] = {"status": "failed", "reason": reason} if reason else {}
         changes |= {"background_cpu": background.cpu_fraction, "disturbed": background.disturbed}
+        changes["update_history"] = history
         return result.model_copy(update=changes)
 
     def _train_to_end(self) -> FaultReport | None:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 from horizont.config.topology import Topology
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
@@ -63,7 +64,8 @@ class SlurmLauncher(AgentLauncher):
             *options.srun,
             *agent_program(),
         )  # fmt: skip
-        return self._start(FIELD, (Command(command),), (_last_node_address(),), nodes, options)
+        start = self._start(FIELD, (Command(command),), (_last_node_address(),), nodes, options)
+        return replace(start, exclusive_hosts=_has_exclusive_nodes())
 
 
 LAUNCHER = SlurmLauncher()
@@ -72,6 +74,13 @@ LAUNCHER = SlurmLauncher()
 def _allocated_nodes() -> int:
     """Return the number of nodes of the job; 0 outside a job."""
     return int(os.environ.get("SLURM_JOB_NUM_NODES", "0") or 0)
+
+
+def _has_exclusive_nodes() -> bool | None:
+    """Whether the job was submitted as exclusive; None if Slurm does not say."""
+    job = _scontrol("show", "job", os.environ.get("SLURM_JOB_ID", ""))
+    sharing = re.search(r"OverSubscribe=(\S+)", job)
+    return None if sharing is None else sharing[1] == "NO"
 
 
 def _all_cpus() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The result of a run, and the report of a fault that was injected into it."""
+"""The result of a run, its update history, and the report of a fault injected into it."""
 
 from __future__ import annotations
 
@@ -84,6 +84,52 @@ class FaultReport(ConfigModel):
 Status = Literal["ok", "failed", "skipped"]
 
 
+#: What must not become of a gradient, not even by a fault: it was never applied, although a later
+#: one of its worker was pushed; applied again; applied after a later one of its worker; applied but
+#: never pushed; computed on weights that the server never had; or applied to weights that the
+#: updates before it do not explain.
+UpdateDefect = Literal[
+    "lost", "repeated", "out_of_order", "unknown_gradient", "unknown_weights", "discontinuous"
+]
+
+
+class UpdateHistory(ConfigModel):
+    """What became of the gradients that asynchronous workers pushed, each of a part of the weights.
+
+    Attributes
+    ----------
+    in_flight
+        Pushed in the last step of a worker and not applied: a fault interrupted that step.
+    discarded
+        Updates whose result was not in the weights with which their restarted server continued.
+    defects
+        The number of each kind.
+    examples
+        A sentence on the first of each kind.
+    missing_logs
+        The processes without a log, because they did nothing or their host was lost. What only
+        their logs could show is no defect.
+    """
+
+    pushed: int
+    applied: int
+    in_flight: int = 0
+    discarded: int = 0
+    defects: dict[UpdateDefect, int] = Field(default_factory=dict)
+    examples: tuple[str, ...] = ()
+    missing_logs: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the updates of a run without a fault; empty if nothing is."""
+        if self.examples:
+            more = sum(self.defects.values()) - 1
+            return self.examples[0] + (f", and {more} other defects" if more else "")
+        if self.in_flight:
+            return f"{self.in_flight} gradients were pushed but never applied"
+        return ""
+
+
 class InputMeasurement(ConfigModel):
     """The memory that an input pipeline needed, measured on its own before training.
 
@@ -130,6 +176,8 @@ class RunResult(ConfigModel):
     exchange_s, overlap_s
         Of a timed step of the first worker, by the framework's own clocks: the duration of the
         gradient exchange, and how much of it overlaps with the backward pass.
+    update_history
+        None if updates were not recorded.
     """
 
     status: Status
@@ -147,3 +195,4 @@ class RunResult(ConfigModel):
     input: InputMeasurement | None = None
     exchange_s: float | None = None
     overlap_s: float | None = None
+    update_history: UpdateHistory | None = None

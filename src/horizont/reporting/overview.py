@@ -14,6 +14,7 @@ from horizont.analysis.runs import NO_CERTIFICATE_GIVEN, CertificateStatus, by_w
 from horizont.analysis.throughput import from_metrics, metrics
 from horizont.config.study import Study
 from horizont.records.record import Record
+from horizont.records.results import UpdateHistory
 from horizont.reporting import labels
 from horizont.reporting.figures.phases import phase_panels
 from horizont.reporting.output import Message, TableOutput
@@ -149,8 +150,23 @@ def all_runs(records: Sequence[Record], certificate: CertificateStatus) -> Table
 @table("faults", title="Outcomes of the faults")
 def fault_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the outcomes of injected faults, grouped by system."""
-    rows = [_fault_row(row) for _, row in fault_outcomes(records).iterrows()]
+    outcomes = fault_outcomes(records)
+    rows = [_fault_row(row) for _, row in outcomes.iterrows()]
+    if any(record.result.update_history for record in records):
+        for cells, history in zip(rows, outcomes["updates"], strict=True):
+            cells["updates"] = _describe_updates(history)
     return text_table(rows, {"steps", "detected, s"}, group_by="system")
+
+
+def _describe_updates(history: object) -> str:
+    """Return what became of the gradients that were pushed, if they were recorded."""
+    if not isinstance(history, UpdateHistory):
+        return "–"
+    parts = [f"{history.applied} of {history.pushed} applied"]
+    parts += [f"{history.in_flight} in flight"] if history.in_flight else []
+    parts += [f"{history.discarded} discarded by the restart"] if history.discarded else []
+    parts += [f"{count} {kind.replace('_', ' ')}" for kind, count in history.defects.items()]
+    return ", ".join(parts)
 
 
 def _fault_row(row: pd.Series) -> dict[str, str]:

@@ -100,8 +100,19 @@ _AGENTS = (
 )
 
 
+#: Whether the job had its hosts to itself -> a sentence.
+_EXCLUSIVE = {
+    True: " They were allocated to this job alone.",
+    False: " The allocation was not exclusive: jobs of others could run on them, too.",
+}
+
+
 def _hosts_text(records: Sequence[Record]) -> str:
-    return _AGENTS if any(record.has("aligned_clocks") for record in records) else _EMULATED_HOSTS
+    if not any(record.has("aligned_clocks") for record in records):
+        return _EMULATED_HOSTS
+    facts = {record.environment.get("exclusive_hosts") for record in records}
+    # A single run that shared its hosts is worth a warning.
+    return _AGENTS + next((_EXCLUSIVE[fact] for fact in (False, True) if fact in facts), "")
 
 
 @table(

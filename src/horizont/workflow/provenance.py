@@ -72,7 +72,7 @@ def run_files(run: Run) -> tuple[Path, ...]:
     """
     without = {*_WITHOUT_INFLUENCE, *_COMPARATOR_ONLY}
     if run.record_updates == "none":
-        without.add("horizont.launchers.update_order")
+        without.add("horizont.launchers.update_history")
     if run.topology.device == "cpu":
         without |= {"horizont.monitoring.gpu", f"{FRAMEWORKS[run.system.framework]}.cuda"}
     if run.system.architecture != "mpi":

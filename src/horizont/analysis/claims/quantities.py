@@ -9,8 +9,8 @@ import numpy as np
 
 from horizont.analysis.claims.publications import published_steps
 from horizont.analysis.learning import losses, smoothed
-from horizont.analysis.resources import process_host
-from horizont.analysis.runs import PHASES_AND_OTHER, samples_of, steps_of
+from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.runs import PHASES_AND_OTHER
 from horizont.analysis.steps import step_means
 from horizont.records.record import Record
 
@@ -57,17 +57,11 @@ def _network_s(record: Record) -> float:
 
 
 def _host_memory_mib(record: Record) -> float:
-    """Compute the largest resident memory of all processes of a worker's host, in training."""
-    steps, samples = steps_of(record), samples_of(record)
-    end_s = (steps["start_s"] + steps["step_s"]).max()
-    processes = samples[samples["scope"] == "process"]
-    processes = processes[processes["time_s"].between(steps["start_s"].min(), end_s)]
-    hosts = processes["name"].map(lambda name: process_host(name, record))
-    if hosts.notna().any():
-        processes = processes[hosts.isin(record.run.topology.worker_hosts)]
-        hosts = hosts[processes.index]
-    used_bytes = processes.groupby([hosts, "time_s"], dropna=False)["rss_bytes"].sum()
-    return float(used_bytes.max() / 2**20)
+    """Return the largest resident memory of all processes of a worker's host, in training."""
+    totals = resource_totals(record).set_index("name")["memory_max"]
+    hosts = totals.index.intersection(list(record.run.topology.worker_hosts))
+    # Processes of one machine have no other host.
+    return float(totals.reindex(hosts if len(hosts) else [TOTAL]).max())
 
 
 def _pipeline_s(record: Record) -> tuple[float, float, int]:

@@ -7,14 +7,15 @@ import it, and :meth:`MXNetAdapter.configure` sets the environment before it doe
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostbyname
 from typing import Any
 
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
+from horizont.frameworks.endpoints import split_endpoint
 from horizont.frameworks.features import feature, names_exist
 from horizont.frameworks.operators import OperatorCall
 
@@ -122,26 +123,21 @@ def role_environment(job: WorkerJob) -> dict[str, str]:
     """Return the variables that give a process the role of its job.
 
     All processes connect to the scheduler. Each one listens on the address of its endpoint only;
-    by default MXNet would take the first interface that is not the loopback.
+    by default MXNet would take the first interface that is not the loopback. It binds to numeric
+    addresses only.
     """
     endpoints = job.endpoints
-    root_host, root_port = _split_endpoint(endpoints.scheduler[0])
-    own_host, own_port = _split_endpoint(getattr(endpoints, job.role)[job.rank])
+    root_host, root_port = split_endpoint(endpoints.scheduler[0])
+    own_host, own_port = split_endpoint(getattr(endpoints, job.role)[job.rank])
     return {
         "DMLC_ROLE": job.role,
-        "DMLC_PS_ROOT_URI": root_host,
-        "DMLC_PS_ROOT_PORT": root_port,
+        "DMLC_PS_ROOT_URI": gethostbyname(root_host),
+        "DMLC_PS_ROOT_PORT": str(root_port),
         "DMLC_NUM_WORKER": str(len(endpoints.worker)),
         "DMLC_NUM_SERVER": str(len(endpoints.server)),
-        "DMLC_NODE_HOST": own_host,
-        "PORT": own_port,
+        "DMLC_NODE_HOST": gethostbyname(own_host),
+        "PORT": str(own_port),
     }
-
-
-def _split_endpoint(endpoint: str) -> tuple[str, str]:
-    """Return numeric address and port; MXNet binds to numeric addresses only."""
-    host, port = endpoint.rsplit(":", 1)
-    return socket.gethostbyname(host), port
 
 
 ADAPTER = MXNetAdapter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import traceback
 from typing import Any
 
 import mxnet as mx
@@ -60,8 +61,12 @@ class RecordingOptimizer(mx.optimizer.Optimizer):
         before = [value.asnumpy() for value in weights]
         gradients = [value.asnumpy() for value in grads]
         self.optimizer.update_multi_precision(index, weight, grad, state)
-        for key, old, gradient, value in zip(indices, before, gradients, weights, strict=True):
-            record_applied(self.weight_names[key], old, gradient, value.asnumpy())
+        try:
+            for key, old, gradient, value in zip(indices, before, gradients, weights, strict=True):
+                record_applied(self.weight_names[key], old, gradient, value.asnumpy())
+        except OSError:  # no exception leaves this callback of MXNet's library
+            traceback.print_exc()
+            os._exit(1)
 
 
 def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:

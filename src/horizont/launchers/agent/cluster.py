@@ -63,6 +63,10 @@ class AgentCluster(Cluster):
             for host, agent in self._agents.items()
         }
 
+    def has_exclusive_hosts(self) -> bool | None:
+        """Whether the scheduler of the hosts allocated them to this job alone."""
+        return self._session.exclusive_hosts
+
     def endpoints(self, hosts: Sequence[str]) -> list[str]:
         """Reserve a port on its host for each process, and measure the clocks of the hosts."""
         ports = {

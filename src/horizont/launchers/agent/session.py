@@ -56,6 +56,8 @@ class Start:
         Where the agents connect; 0 for any free port.
     secret
         That of agents which are not started by a command of this process; empty for a new one.
+    exclusive_hosts
+        Whether no other job can use the hosts; None if no scheduler says so.
     """
 
     field: str
@@ -67,6 +69,7 @@ class Start:
     lease_s: float
     port: int = 0
     secret: str = ""
+    exclusive_hosts: bool | None = None
 
 
 class Session:
@@ -79,6 +82,7 @@ class Session:
     def __init__(self, start: Start) -> None:
         self.folder = Path(start.scratch) / f"{PREFIX}{os.getpid()}-{new_secret()[:8]}"
         self.lease_s = start.lease_s
+        self.exclusive_hosts = start.exclusive_hosts
         self.agents: list[AgentConnection] = []
         self._secret = start.secret or new_secret()
         self._is_open = True

@@ -131,7 +131,8 @@ def _cluster_note(run: Run) -> str:
         return ""
     quota = topology.cpus_per_host
     cpus = "" if quota is None else f", {quota:g} CPUs per host"
-    return f"; {topology.workers} workers, link {labels.link_label(topology.link)}{cpus}"
+    workers = labels.count_label(topology.workers, "worker")
+    return f"; {workers}, link {labels.link_label(topology.link)}{cpus}"
 
 
 def resource_charts(

@@ -115,6 +115,7 @@ def chaos_run(
             "block": 0,
             "seed": 7,
             "sampler_hz": 2,
+            "record_updates": "order" if parsed.info.records_updates else "none",
             "stall_timeout_s": STALL_TIMEOUT_S,
             "timeout_s": TIMEOUT_S,
         }

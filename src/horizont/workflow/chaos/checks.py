@@ -123,12 +123,15 @@ def check_record(outcome: Outcome) -> list[str]:
         return ["a record of a run that was not finished"] if must_not_exist else []
     if record is None:
         return ["the launcher finished, but there is no record"]
+    history = record.result.update_history
+    defects = list(history.examples) if history is not None else []
     if not outcome.happened:
-        return [] if record.ok else [f"the run failed without a fault: {record.result.reason}"]
-    if case.faults_of_launcher:
-        return []
-    defect = _defect_of_success(case, record) if record.ok else _defect_of_failure(case, record)
-    return [defect] if defect else []
+        if not record.ok:
+            defects.append(f"the run failed without a fault: {record.result.reason}")
+    elif not case.faults_of_launcher:
+        find_defect = _defect_of_success if record.ok else _defect_of_failure
+        defects.append(find_defect(case, record))
+    return [defect for defect in defects if defect]
 
 
 def _defect_of_success(case: Case, record: Record) -> str:

@@ -95,7 +95,8 @@ def _summary(
     if not failed:
         return (
             f"{len(numbers)} cases of seed {seed}: each run ended, with a whole record or none, "
-            "and left no process and no file"
+            "and left no process and no file;\n"
+            "no recorded update was lost, repeated or applied out of order"
         )
     options = "".join(f" --launcher {one}" for one in launchers)
     commands = [f"  horizont chaos --seed {seed} --case {number}{options}" for number in failed]
