@@ -12,7 +12,7 @@ from tests.conftest import small_run
 from horizont.cli import main
 from horizont.config.system import SYSTEMS
 from horizont.records.record import Record
-from horizont.records.results import RunResult
+from horizont.records.results import RunResult, UpdateHistory
 from horizont.workflow.chaos import checks
 from horizont.workflow.chaos.cases import Case, draw_case
 from horizont.workflow.chaos.checks import Outcome, check_end, check_record, check_remains
@@ -42,6 +42,9 @@ def test_all_faults_launchers_and_kinds_of_targets_are_drawn() -> None:
     for case in listed:
         assert case.target_kind in FAULTS[case.fault].targets
         assert case.target_kind != "agent" or case.launcher == "command"
+        if case.fault == "disconnect":
+            assert case.launcher == "emulated"
+            assert not case.system.endswith("local")
 
 
 def test_what_is_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +101,20 @@ def test_a_run_that_fails_by_itself_is_a_defect() -> None:
     record = Record(Path("case"), small_run(), {}, result)
     assert check_record(Outcome(KILLED, False, 0, record))
     assert check_record(Outcome(KILLED, True, 130, record))
+
+
+def test_an_update_that_no_fault_explains_is_a_defect() -> None:
+    case = Case("local", "pytorch/async/parameter_server", "kill", "worker-1", "first_step", 0.1)
+    run = case.run("lenet5-cifar10", small_run().workload)
+    assert run.record_updates == "order"
+    for defects, examples in (({}, ()), ({"lost": 2}, ("the gradient of p was lost",))):
+        history = UpdateHistory(
+            pushed=9, applied=7, in_flight=2, defects=defects, examples=examples
+        )
+        reason = "worker-1 was killed by signal 9"
+        result = RunResult(status="failed", reason=reason, update_history=history)
+        record = Record(Path("case"), run, {}, result)
+        assert check_record(Outcome(case, True, 0, record)) == list(examples)
 
 
 @pytest.mark.parametrize("arguments", [["--launcher", "slurm"], ["--cases", "0"], ["--case", "x"]])

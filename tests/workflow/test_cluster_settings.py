@@ -32,7 +32,7 @@ try:
         time.sleep(0.1)
 except KeyboardInterrupt:
     log.write_text("repro started, interrupted")
-    sys.exit(130)
+    sys.exit(0 if pathlib.Path(sys.argv[0] + ".finishing").exists() else 130)
 """
 
 
@@ -90,9 +90,9 @@ def test_a_study_without_slurm_has_no_batch_script(study_folder: Paths) -> None:
     assert not (study_folder.root / "horizont.sbatch").exists()
 
 
-@pytest.mark.parametrize("is_limited", [True, False])
+@pytest.mark.parametrize("event", ["time limit", "time limit while it finishes", "end"])
 def test_the_batch_script_interrupts_the_study_and_is_queued_again(
-    study_folder: Paths, tmp_path: Path, is_limited: bool, monkeypatch: pytest.MonkeyPatch
+    study_folder: Paths, tmp_path: Path, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -104,17 +104,20 @@ def test_the_batch_script_interrupts_the_study_and_is_queued_again(
     script = write_batch_script(study_folder, 60, "")
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     log = programs / "horizont.log"
+    if event == "time limit while it finishes":
+        (programs / "horizont.finishing").touch()
     with subprocess.Popen(["bash", str(script)], env=environment) as job:
         while not log.exists():
             assert job.poll() is None
-        if is_limited:
-            job.send_signal(signal.SIGUSR1)
-        else:
+        if event == "end":
             (programs / "horizont.done").touch()
+        else:
+            job.send_signal(signal.SIGUSR1)
         status = job.wait(30)
     assert log.read_text().startswith("repro started")
-    assert ("interrupted" in log.read_text()) == is_limited
-    assert (programs / "scontrol.log").exists() == is_limited
-    assert status == (130 if is_limited else 0)
-    if is_limited:
-        assert (programs / "scontrol.log").read_text() == "requeue 7\n"
+    assert ("interrupted" in log.read_text()) == (event != "end")
+    assert status == (130 if event == "time limit" else 0)
+    queued = programs / "scontrol.log"
+    assert queued.exists() == (event == "time limit")
+    if queued.exists():
+        assert queued.read_text() == "requeue 7\n"

@@ -186,6 +186,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["views", "lokal"], "did you mean 'local'"),
     (["verify", "lenet5-cifar"], "did you mean 'lenet5-cifar10'"),
     (["verify", "lenet5-cifar10", "--mutate", "pytorch"], "FRAMEWORK=MUTATION"),
+    (["verify", "lenet5-cifar10", "--mutate", "pytorch=paddin"], "did you mean 'padding'"),
     (["prepare", "cifar1"], "dataset: 'cifar1'"),
     (["notebook", "dta"], "'dta'"),
     (["notebook", "data", "-p", "dataset"], "NAME=VALUE"),

@@ -141,6 +141,11 @@ class Experiment(ConfigModel):
                 fields = {"topology": topology, "global_batch": batch, "input": pipeline}
                 yield fields | of_workload
 
+    def server_layout(self, system: System) -> ServerLayout | None:
+        """Return the layout of a system's servers; None if that of the topology applies."""
+        layouts = self.server_layouts.items()
+        return next((one for pattern, one in layouts if fnmatchcase(system.name, pattern)), None)
+
     def _processes_at(self, point: Mapping[str, Any], system: System) -> tuple[Topology, int]:
         """Return topology and global batch at a sweep point.
 
@@ -149,9 +154,7 @@ class Experiment(ConfigModel):
         """
         swept = {name: value for name, value in point.items() if name in TOPOLOGY_FIELDS}
         fields = {**self.topology.model_dump(), **swept}
-        layouts = self.server_layouts.items()
-        layout = next((one for pattern, one in layouts if fnmatchcase(system.name, pattern)), None)
-        if layout is not None:
+        if (layout := self.server_layout(system)) is not None:
             each = layout.servers == "each"
             fields["servers"] = fields["workers"] if each else layout.servers
             fields["placement"] = layout.placement

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from horizont.config.data import DataConfig, OwnDataset
@@ -33,8 +34,7 @@ class OwnSource:
             content = read_text(self._field, self.path, self.settings)
             splits = content.split_sizes()
             return self._describe((), len(content.vocabulary or ()), splits)
-        images = self._find_images()
-        side = self.settings.size
+        images, side = self._images, self.settings.size
         splits = {split: len(files) for split, files in images.splits.items()}
         return self._describe((self.settings.channels, side, side), len(images.classes), splits)
 
@@ -42,11 +42,11 @@ class OwnSource:
         """Read all files."""
         if self.settings.kind == "text":
             return read_text(self._field, self.path, self.settings)
-        return read_images(self._find_images(), self.settings)
+        return read_images(self._images, self.settings)
 
     def class_names(self) -> tuple[str, ...]:
         """Return the names of the classes in the order of their numbers; () for a text."""
-        return () if self.settings.kind == "text" else self._find_images().classes
+        return () if self.settings.kind == "text" else self._images.classes
 
     def digest(self) -> str:
         """Return the SHA-256 of the files, by relative path, and of the settings they are read by.
@@ -64,7 +64,8 @@ class OwnSource:
                 total.update(f"\n{name.as_posix()} {content}".encode())
         return total.hexdigest()
 
-    def _find_images(self) -> ImageFolder:
+    @cached_property
+    def _images(self) -> ImageFolder:
         return find_images(self._field, self.path, self.settings.test_fraction)
 
     def _describe(

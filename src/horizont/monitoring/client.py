@@ -128,10 +128,11 @@ class SamplerClient:
         return errors.decode(errors="replace") + message
 
     def _collect(self, errors: str, was_stopped: bool) -> SamplerResult:
-        code, files = self._process.returncode, self.files
-        reason = "the sampler was stopped by a signal: the last samples are missing"
-        if code != 0 or not was_stopped:
-            reason = "" if code == 0 else f"sampler ended with status {code}: {errors.strip()}"
+        code, files, reason = self._process.returncode, self.files, ""
+        if code != 0:
+            reason = f"sampler ended with status {code}: {errors.strip()}"
+        elif was_stopped:
+            reason = "the sampler was stopped by a signal: the last samples are missing"
         try:
             if not files.table.exists():
                 # The sampler died before or during this; a report that it wrote stays.

@@ -34,7 +34,10 @@ def setup_table(settings: Experiment) -> TableOutput:
     """Build the table of an experiment's settings on a workload."""
     steps, sweep, topology = settings.steps, settings.sweep, settings.topology
     exchange, examples = settings.gradient_exchange, settings.evaluation.examples
-    has_servers = topology.servers > 0 and "servers" not in sweep
+    has_servers = "servers" not in sweep and any(
+        "server" in system.info.roles and settings.server_layout(system) is None
+        for system in map(parse_system, settings.systems)
+    )
     has_workers = topology.workers > 1 or "workers" in sweep
     is_local = topology.launcher == DEFAULT_LAUNCHER
     values: dict[str, object] = {
@@ -77,10 +80,19 @@ def _format_batch(settings: Experiment) -> str | None:
 def _format_values(name: str, values: Iterable[Any]) -> str:
     if name == "input":
         return "as in the table below"
-    return ", ".join(
-        labels.link_label(Link.model_validate(value)) if isinstance(value, Mapping) else str(value)
-        for value in values
-    )
+    return ", ".join(_format_value(name, value) for value in values)
+
+
+#: What applies where a swept setting has no value.
+_UNSET = {"initial_limit": "that of the network", "cpus_per_host": "all"}
+
+
+def _format_value(name: str, value: Any) -> str:
+    if value is None:
+        return _UNSET.get(name, "none")
+    if isinstance(value, Mapping):
+        return labels.link_label(Link.model_validate(value))
+    return str(value)
 
 
 _EMULATED_HOSTS = (

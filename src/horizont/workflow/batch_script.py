@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from horizont.errors import UserError
+from horizont.errors import INTERRUPTED, UserError
 from horizont.workflow.check import load_study
 from horizont.workflow.paths import Paths
 
@@ -43,7 +43,8 @@ while kill -0 $study 2>/dev/null; do    # a trap has interrupted the wait
     wait $study
     status=$?
 done
-if [ -n "$time_is_up" ]; then
+# The study may have finished meanwhile.
+if [ -n "$time_is_up" ] && [ "$status" = {interrupted} ]; then
     echo "interrupted before the time limit; the job is queued again"
     scontrol requeue "$SLURM_JOB_ID"
 fi
@@ -73,6 +74,7 @@ def write_batch_script(paths: Paths, minutes: int, partition: str) -> Path:
         nodes=nodes,
         minutes=minutes,
         notice_s=NOTICE_S,
+        interrupted=INTERRUPTED,
         partition=f"#SBATCH --partition={partition}" if partition else "",
         root=shlex.quote(str(paths.root.resolve())),
         program=shlex.quote(str(Path(sys.executable).with_name("horizont"))),

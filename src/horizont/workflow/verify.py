@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horizont.config.jobs import Perturbation, TraceJob, TracePath, TraceRun
+from horizont.config.mutations import MUTATIONS
 from horizont.config.study import Study
 from horizont.config.system import (
     FRAMEWORKS,
@@ -90,6 +91,9 @@ def verify_workload(
     RunFailed
         If a framework cannot train at all.
     """
+    for mutation in (mutations or {}).values():
+        if mutation not in MUTATIONS:
+            raise UserError("--mutate", mutation, MUTATIONS)
     paths = paths or study_paths()
     checker = checker_for(workload, paths)
     trainers = filter(_is_usable, [*FRAMEWORKS, *variants_of(checker.study, workload)])

@@ -84,8 +84,9 @@ class Case:
         """The length of the run."""
         if not self.what.is_fatal or self.target == "sampler":
             return SHORT_RUN
-        # Asynchronous workers complete without the one that is paused.
-        return SHORT_RUN if self.fault == "pause" and "/async/" in self.system else LONG_RUN
+        # Asynchronous workers complete without one that is paused or disconnected.
+        is_silent = self.fault in ("pause", "disconnect")
+        return SHORT_RUN if is_silent and "/async/" in self.system else LONG_RUN
 
     def run(self, workload_name: str, workload: Workload) -> Run:
         """Return the run of the case on a workload."""
@@ -128,7 +129,10 @@ def draw_case(
     """Draw a case; the same for the same arguments, whichever others are drawn."""
     dice = random.Random(f"{seed} {number}")
     launcher, system = dice.choice(launchers), dice.choice(systems)
-    fault = dice.choice(list(FAULTS))
+    has_network = launcher == "emulated" and parse_system(system).sync != "local"
+    fault = dice.choice(
+        [name for name, one in FAULTS.items() if has_network or not one.needs_hosts]
+    )
     on_agents = launcher == "command"
     kinds = [kind for kind in FAULTS[fault].targets if kind != "agent" or on_agents]
     run = chaos_run(launcher, system, "chaos", workload, SHORT_RUN)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import psutil
+
+from horizont.launchers.netns import HOST_INTERFACE
 
 TargetKind = Literal["process", "sampler", "agent", "launcher"]
 
@@ -31,12 +34,15 @@ class ChaosFault:
         launcher itself.
     is_fatal
         Whether a process to which it happened cannot complete its part.
+    needs_hosts
+        Whether each process needs a network of its own, as on emulated hosts.
     """
 
     past_participle: str
     inject: Callable[[psutil.Process], None]
     targets: tuple[TargetKind, ...]
     is_fatal: bool = False
+    needs_hosts: bool = False
 
 
 def _signal(number: signal.Signals) -> Callable[[psutil.Process], None]:
@@ -63,6 +69,17 @@ def _fill_disk(process: psutil.Process) -> None:
     process.rlimit(psutil.RLIMIT_FSIZE, (0, 0))
 
 
+def _disconnect(process: psutil.Process) -> None:
+    """Set the interface of the network namespace down in which a process runs."""
+    namespace = ["nsenter", f"--target={process.pid}", "--net"]
+    command = [*namespace, "ip", "link", "set", HOST_INTERFACE, "down"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and process.is_running():
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    if done.returncode:
+        raise psutil.NoSuchProcess(process.pid)
+
+
 #: The faults by name. A terminal that closes sends SIGHUP, and a batch system SIGTERM.
 FAULTS: dict[str, ChaosFault] = {
     "kill": ChaosFault(
@@ -77,4 +94,7 @@ FAULTS: dict[str, ChaosFault] = {
     "throttle": ChaosFault("throttled", _throttle, ("process",)),
     "limit_memory": ChaosFault("denied more memory", _limit_memory, ("process", "sampler")),
     "fill_disk": ChaosFault("denied a disk", _fill_disk, ("process", "sampler", "launcher")),
+    "disconnect": ChaosFault(
+        "cut off from the network", _disconnect, ("process",), is_fatal=True, needs_hosts=True
+    ),
 }
