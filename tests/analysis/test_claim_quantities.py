@@ -69,7 +69,8 @@ def sample_processes(record: Record, processes: Mapping[str, int]) -> None:
         for name, used_mib in processes.items()
     ]
     samples = pd.DataFrame(rows, columns=["time_s", "host", "name", "rss_bytes"])
-    table = pa.Table.from_pandas(samples.assign(scope="process"), preserve_index=False)
+    samples = samples.assign(scope="process", pid=1, cpu_s=0.0)
+    table = pa.Table.from_pandas(samples, preserve_index=False)
     write_table(record.folder / "samples.parquet", table)
 
 

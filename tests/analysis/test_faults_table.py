@@ -122,5 +122,5 @@ def test_the_table_says_what_became_of_recorded_updates(tmp_path: Path) -> None:
     )
     recorded = record(tmp_path, "mxnet/async/parameter_server", kill, fault_report, history)
     html = fault_table([unrecorded, recorded]).html()
-    text = "84 of 90 applied, 5 in flight, 20 discarded by the restart, 1 out of order, 2 lost"
+    text = "84 of 90 applied, 5 in flight, 20 discarded by the restart, 2 lost, 1 out of order"
     assert text in html
