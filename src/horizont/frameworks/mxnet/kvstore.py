@@ -65,8 +65,10 @@ class RecordingOptimizer(mx.optimizer.Optimizer):
             for key, old, gradient, value in zip(indices, before, gradients, weights, strict=True):
                 record_applied(self.weight_names[key], old, gradient, value.asnumpy())
         except OSError:  # no exception leaves this callback of MXNet's library
-            traceback.print_exc()
-            os._exit(1)
+            try:
+                traceback.print_exc()  # fails, too, if the disk is full
+            finally:
+                os._exit(1)
 
 
 def check_unsharded(setup: TrainingSetup, job: WorkerJob) -> None:
