@@ -115,7 +115,7 @@ def test_a_stalled_run_is_reported(tmp_path: Path, small_cifar: Path) -> None:
     assert row["weight_holders"] == "server-0, worker-0"
     check_updates(record, parts=10)
     # The other worker completed, so only the step of the killed one was interrupted.
-    assert {row["worker"] for row in record.updates().to_pylist() if row["step"] > 50} == {0}
+    assert record.updates()["worker"].to_pylist().count(0) == 61 * 10
 
 
 @pytest.mark.framework("pytorch")

@@ -88,7 +88,7 @@ def test_each_system_trains_on_three_nodes(
     system: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
 ) -> None:
     is_exclusive = "/sync/" in system
-    options = ["--exclusive"] if is_exclusive else ["--ntasks-per-node=1"]
+    options = ["--exclusive"] if is_exclusive else []
     record = run_in_allocation(slurm, tmp_path, small_cifar, *options, system=system)
     assert record.ok, record.result.reason
     assert record.environment["exclusive_hosts"] is is_exclusive

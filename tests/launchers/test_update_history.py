@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import small_run
 
 from horizont.config.jobs import APPLIED_FILE, PUSHED_FILE
+from horizont.launchers.plan import EVENTS_FILE
 from horizont.launchers.update_history import collect_updates, match_updates
 from horizont.records.record import RecordWriter, read_record
 from horizont.records.results import RunResult, UpdateHistory
@@ -130,3 +131,18 @@ def test_a_line_that_was_being_written_is_ignored(tmp_path: Path) -> None:
     record = read_record(writer.finish(RunResult(status="ok", update_history=history)))
     assert record.result.update_history == history
     assert record.updates()["worker"].to_pylist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("came_back", [True, False])
+def test_a_worker_that_recorded_nothing_is_no_lost_host(tmp_path: Path, came_back: bool) -> None:
+    writer = RecordWriter(tmp_path / "store", "key")
+    writer.start(small_run("pytorch/async/parameter_server"), {})
+    worker, server = tmp_path / "worker-0", tmp_path / "server-0"
+    for folder in (worker, server):
+        folder.mkdir()
+    (server / APPLIED_FILE).write_text(json.dumps(APPLIED[0]) + "\n", encoding="utf-8")
+    if came_back:
+        (worker / EVENTS_FILE).touch()
+    history = collect_updates(writer, [worker, server])
+    assert history.defects == ({"unknown_gradient": 1} if came_back else {})
+    assert history.missing_logs == (() if came_back else ("worker-0",))

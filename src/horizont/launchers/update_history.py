@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from horizont.config.jobs import APPLIED_FILE, GRADIENTS_FILE, PUSHED_FILE, SERVER_WEIGHTS_FILE
+from horizont.launchers.plan import EVENTS_FILE
 from horizont.records.files import read_events, write_table
 from horizont.records.record import RecordWriter
 from horizont.records.results import UpdateDefect, UpdateHistory
@@ -39,8 +40,13 @@ def collect_updates(record: RecordWriter, folders: Sequence[Path]) -> UpdateHist
         for folder in folders
         if (role := folder.name.split("-")[0]) in _LOG_BY_ROLE
     }
-    # The log of a process is missing if nothing came back from its host.
-    missing = tuple(name for name, path in logs.items() if not path.exists())
+    # The log of a process is missing if nothing came back from its host. One that only recorded
+    # nothing has no excuse.
+    missing = tuple(
+        name
+        for name, path in logs.items()
+        if not path.exists() and not path.with_name(EVENTS_FILE).exists()
+    )
     rows, history = match_updates(
         _read_logs(logs, PUSHED_FILE), _read_logs(logs, APPLIED_FILE), missing
     )
@@ -120,7 +126,6 @@ class _Matching:
     pushed: list[LogLine]
     missing: Sequence[str]
     rows: list[LogLine] = field(default_factory=list)
-    applied: int = 0
     discarded: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +141,6 @@ class _Matching:
 
     def add(self, line: LogLine) -> None:
         """Match an update with a push of the same gradient."""
-        self.applied += 1
         sequence = self._sequences[line["process"]]
         self._sequences[line["process"]] += 1
         part = self._part(line)
@@ -188,7 +192,7 @@ class _Matching:
             if push is not None:
                 source = f"of step {push['step']} of {push['process']}"
                 self._report("repeated", f"{update} applied the gradient {source} again")
-            elif not any(name.startswith("worker") for name in self.missing):
+            elif not self._lacks_log_of("worker"):
                 sentence = f"{update} applied a gradient that no worker pushed"
                 self._report("unknown_gradient", sentence)
             return push
@@ -206,25 +210,27 @@ class _Matching:
         """Return the step after the last one of the worker that was applied to the part."""
         return self._next_step[push["process"], push["part"]]
 
+    def _lacks_log_of(self, role: str) -> bool:
+        return any(name.startswith(role) for name in self.missing)
+
     def _report(self, kind: UpdateDefect, sentence: str) -> None:
         self._defects[kind] += 1
         self._examples.setdefault(kind, sentence)
 
     def history(self) -> UpdateHistory:
         """Return the counts, once all updates are matched."""
-        last_steps: Counter[str] = Counter()
-        for line in self.pushed:
-            last_steps[line["process"]] = max(last_steps[line["process"]], line["step"])
+        # A worker logs its steps in their order.
+        last_steps = {line["process"]: line["step"] for line in self.pushed}
         in_flight = 0
         for line in (line for pushes in self._pending.values() for line in pushes):
             if line["step"] == last_steps[line["process"]]:
                 in_flight += 1
-            elif not any(name.startswith("server") for name in self.missing):
+            elif not self._lacks_log_of("server"):
                 source = f"step {line['step']} of {line['process']}"
                 self._report("lost", f"the gradient of {line['part']} in {source} was lost")
         return UpdateHistory(
             pushed=len(self.pushed),
-            applied=self.applied,
+            applied=self._sequences.total(),
             in_flight=in_flight,
             discarded=self.discarded,
             defects=dict(self._defects),
