@@ -19,11 +19,17 @@ FOLDER = Path(os.environ.get("HORIZONT_PAIRS", ROOT / ".venv" / "pairs"))
 
 #: Packages of each environment, and those that are installed alone.
 PAIRS = {
-    "torchvision": (
-        ("torch==2.13.0+cpu", "numpy==2.4.6", "pillow==13.0.0"),
-        ("torchvision==0.28.0",),
+    "pytorch": (
+        (
+            "torch==2.13.0+cpu",
+            "numpy==2.4.6",
+            "pillow==13.0.0",
+            "transformers==4.57.6",
+        ),
+        ("torchvision==0.28.0", "timm==1.0.31", "efficientnet-pytorch==0.7.1"),
     ),
     "keras-torch": (("torch==2.13.0+cpu", "numpy==2.4.6", "keras==3.15.1"), ()),
+    "keras-tensorflow": (("tensorflow-cpu==2.21.0", "keras==3.15.1"), ("kimm==0.2.5",)),
 }
 
 

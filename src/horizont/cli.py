@@ -355,6 +355,9 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the whole report")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the report as a page, .html")
+    ] = None,
 ) -> int:
     """Compare two models: what differs, what repairs it, and which one is faster.
 
@@ -366,7 +369,7 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
         return compare_and_print(
             a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
             pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, time=time,
-            out=json,
+            out=json, page_path=page,
         )  # fmt: skip
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -166,6 +166,38 @@ def test_gates_of_recurrent_layers_are_paired() -> None:
     assert report.agreements[0].agreeing == len(report.agreements[0].differences) == 4
 
 
+@pytest.mark.framework("pytorch", "tensorflow")
+@pytest.mark.parametrize("steps_first", [False, True])
+def test_attention_as_a_layer_is_paired(steps_first: bool) -> None:
+    options = Options(args_a=f"steps_first={steps_first}")
+    report = diff(f"{TORCH}:Encoder", f"{KERAS}:encoder", "4x6x8", options)
+    assert whats(report) == ["epsilon of a norm"]
+    assert report.pairs == 2 * 5 + 1
+    assert not report.unexplained
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+def test_a_number_of_heads_is_a_difference() -> None:
+    report = diff(f"{TORCH}:Encoder", f"{KERAS}:encoder", "4x6x8", Options(args_b="heads=4"))
+    # Keras rounds the scale to single precision, here the root of one half.
+    assert set(whats(report)) == {"number of heads", "scale of attention", "epsilon of a norm"}
+    assert not report.unexplained
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_norm_may_use_its_running_statistics_in_training(is_swapped: bool) -> None:
+    sides, faults = (f"{TORCH}:Images", f"{KERAS}:images"), "frozen_norm=True"
+    options = Options(args_a=faults)
+    if is_swapped:
+        sides, options = sides[::-1], Options(args_b=faults)
+    report = diff(*sides, IMAGES, options)
+    assert "statistics of a norm in training" in whats(report)
+    # Side A is changed: if it is frozen as side B is, nothing depends on the momentum.
+    assert ("momentum of running statistics" in whats(report)) is not is_swapped
+    assert not report.unexplained
+
+
 @pytest.mark.framework("pytorch", "mxnet")
 def test_a_block_of_mxnet_is_compared_on_either_side(timed: Options) -> None:
     options = replace(timed, args_a="gelu=tanh")

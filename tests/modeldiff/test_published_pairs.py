@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from horizont.modeldiff import Options, diff
+from horizont.modeldiff.process import Limits
 
 ROOT = Path(__file__).parents[2]
 MODELS = Path(__file__).parent / "models"
+
+#: Packages of PyTorch whose models are made by their names.
+BY_NAME = ("torchvision", "timm", "transformers", "efficientnet_pytorch")
+
+#: Sizes of small networks for text, and a difference of the frameworks.
+TEXT = "hidden_size=64,num_hidden_layers=3,num_attention_heads=4,intermediate_size=128"
+VARIANCE = "correction of the running variance"
+
+PAIRS: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("published_pairs.yaml").read_text(encoding="utf-8")
+)
+
 FOLDER = Path(os.environ.get("HORIZONT_PAIRS", ROOT / ".venv" / "pairs"))
 
 
@@ -41,15 +56,42 @@ def test_a_recurrent_network_of_keras_on_pytorch_and_of_pytorch() -> None:
     assert calls[1] > 1.5 * calls[0]
 
 
+def side_of(text: str) -> tuple[str, str, str]:
+    """Return a side, its arguments and its interpreter from a package, a name and arguments."""
+    package, name, *rest = text.replace("$text", TEXT).split(" ", 2)
+    arguments = rest[0] if rest else ""
+    if package in BY_NAME:
+        named = ",".join(filter(None, (f"name={name!r}", arguments)))
+        return f"torch:{MODELS / 'published.py'}:{package}", named, interpreter("pytorch")
+    environment = "keras-torch" if package == "keras-torch" else "keras-tensorflow"
+    module = "kimm.models" if package == "kimm" else "keras.applications"
+    arguments = ",".join(filter(None, ("weights=None,classifier_activation=None", arguments)))
+    return f"keras:{module}:{name}", arguments, interpreter(environment)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_verdict_is_right(name: str) -> None:
+    pair = PAIRS[name]
+    (a, args_a, python_a), (b, args_b, python_b) = side_of(pair["a"]), side_of(pair["b"])
+    options = Options(python_a, python_b, args_a, args_b, limits=Limits(request_s=300))
+    report = diff(a, b, pair["input"], options)
+    whats = {cause.candidate.what for cause in report.repairs}
+    assert whats == {VARIANCE if each == "$variance" else each for each in pair["repairs"]}
+    assert [len(report.only_a), len(report.only_b)] == pair.get("alone", [0, 0])
+    assert not report.unexplained
+    assert not report.unknown
+    assert len(report.lines()) <= 25
+
+
 @pytest.mark.framework("tensorflow")
 def test_mobilenet_of_torchvision_and_keras() -> None:
     options = Options(
-        python_a=interpreter("torchvision"),
+        python_a=interpreter("pytorch"),
         args_a="name=mobilenet_v2",
         args_b="weights=None,classifier_activation=None",
     )
     report = diff(
-        f"torch:{MODELS / 'torchvision_models.py'}:build",
+        f"torch:{MODELS / 'published.py'}:torchvision",
         "keras:keras.applications:MobileNetV2",
         "2x3x96x96",
         options,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from horizont.errors import UserError
+from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.distances import (
     Difference,
     differences,
@@ -18,14 +19,16 @@ from horizont.modeldiff.distances import (
     training_values,
     unpadded,
 )
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, repaired
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, attended, repaired
 from horizont.modeldiff.glue import (
     Glue,
+    attention,
     chain,
     channel_order,
     combination,
     flatten_order,
     result_candidate,
+    rounded_input,
     scaled_input,
 )
 from horizont.modeldiff.identification import NumPyNamespace, chains, identify, identify_pair
@@ -112,6 +115,7 @@ def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
         {"function": "none", "times": "gate", "gate": "hard sigmoid, slope 1/6"},
         {"plus": "y", "factor": 1.0, "function": "ReLU6", "pool": "mean", "size": 0},
         {"plus": "y", "factor": 0.5, "function": "none", "pool": "mean", "size": 0},
+        {"plus": "y", "factor": 1.0, "function": "tanh", "pool": "max", "size": 0},
     ],
 )
 def test_functions_of_two_tensors_are_found(change: dict[str, Any]) -> None:
@@ -123,6 +127,62 @@ def test_functions_of_two_tensors_are_found(change: dict[str, Any]) -> None:
     named = {key: change[key] for key in ("plus", "times") if key in change}
     assert {**found, **named} == change
     assert identify_pair(IMAGES, other, np.sin(result), 1e-12) is None
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize(("heads", "scale"), [(1, 1.0), (3, 0.5), (4, 12**-0.5), (12, 1.0)])
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_attention_is_found(heads: int, scale: float, mask: str, is_fused: bool) -> None:
+    parts = {name: RANDOM.normal(size=(2, 6, 12)) for name in ("v", "k", "q")}
+    wanted = {"queries": ["q", 0, 1], "keys": ["k", 0, 1], "values": ["v", 0, 1]}
+    if is_fused:
+        parts = {"all": np.concatenate([parts[name] for name in ("q", "k", "v")], axis=2)}
+        wanted = {key: ["all", i, 3] for i, key in enumerate(wanted)}
+    settings: dict[str, Any] = {**wanted, "heads": heads, "scale": scale, "mask": mask}
+    result = attended(NumPyNamespace, settings, parts)
+    assert identify_attention(parts, result, 1e-12) == settings
+    assert identify_attention(parts, np.sin(result), 1e-12) is None
+    one_head = parts["all"][..., 24:] if is_fused else parts["v"]
+    if mask == "causal":  # the first step sees itself only
+        assert np.allclose(result[:, 0], one_head[:, 0])
+
+
+def test_attention_that_differs_is_named() -> None:
+    parts = {name: RANDOM.normal(size=(2, 6, 12)) for name in ("v", "k", "q")}
+    named = {"queries": ["q", 0, 1], "keys": ["k", 0, 1], "values": ["v", 0, 1]}
+    a, b = (
+        attended(NumPyNamespace, {**named, "heads": 3, "scale": scale, "mask": mask}, parts)
+        for scale, mask in ((0.5, "none"), (1.0, "causal"))
+    )
+    found = attention(Glue("layer", parts, a, b))
+    assert found is not None
+    assert str(found).startswith("scale of attention and mask of attention: 0.5, none against 1, ")
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("float16", 2**-11), ("bfloat16", 2**-8)])
+def test_an_input_of_fewer_bits_is_found(dtype: str, unit: float) -> None:
+    ends = np.array([1.0, 1.0 + unit, 1.0 + 1.01 * unit, 1.0 + 3 * unit, -0.1])
+    rounded = NumPyNamespace.rounded(ends, dtype)
+    # What lies in the middle of two numbers becomes the one that ends with a zero.
+    assert rounded[:4].tolist() == [1.0, 1.0, 1.0 + 2 * unit, 1.0 + 4 * unit]
+    assert 0 < abs(rounded[4] + 0.1) < 0.1 * unit
+    found = rounded_input(glue(IMAGES, NumPyNamespace.rounded(IMAGES, dtype)))
+    assert found is not None
+    assert str(found) == f"precision of an input: whole against rounded to {dtype} in layer"
+    assert rounded_input(glue(IMAGES, IMAGES + 1e-3)) is None
+
+
+def test_a_summand_of_one_side_alone_is_named() -> None:
+    x, y = RANDOM.normal(0, 3, (2, *IMAGES.shape))
+    relu = FUNCTIONS["ReLU"]
+    alone, both = relu(NumPyNamespace, x), relu(NumPyNamespace, x + y)
+    sources = {"input|first": y}, {"input|first": y}
+    without = chain(Glue("layer", {"before": x}, both, alone, *sources))
+    added = combination(Glue("layer", {"before": x}, alone, both, *sources))
+    assert without is not None
+    assert added is not None
+    assert str(without) == "summand: input of first against none in layer"
+    assert str(added) == "summand: none against input of first in layer"
 
 
 def test_the_difference_of_a_summand_arises_where_the_summand_does() -> None:
@@ -191,8 +251,20 @@ def test_channels_and_scales_of_an_input_are_found() -> None:
     )
     scaled = scaled_input(glue(IMAGES, IMAGES / 127.5 - 1))
     assert scaled is not None
-    assert scaled.value_b == "0.00784314 x + -1"
+    assert scaled.value_b == "0.00784314 x - 1"
     assert scaled_input(glue(IMAGES, IMAGES**3)) is None
+    factors, summands = RANDOM.normal(0, 2, (2, 1, 4, 1, 1))
+    by_channel = scaled_input(glue(IMAGES, IMAGES * factors + summands))
+    assert by_channel is not None
+    (repair,) = by_channel.repairs
+    changed = repaired(NumPyNamespace, IMAGES, repair.value, {})
+    assert np.allclose(changed, IMAGES * factors + summands, rtol=1e-12)
+    indices = np.array([[3, 0, 7], [1, 2, 9]])
+    moved = scaled_input(glue(indices, indices + 2))
+    assert moved is not None
+    assert str(moved) == "offset of indices: i against i + 2 in layer"
+    assert repaired(NumPyNamespace, indices, moved.repairs[0].value, {}).dtype == indices.dtype
+    assert scaled_input(glue(indices, indices[:, ::-1])) is None
 
 
 @pytest.mark.parametrize("name", RESULTS)

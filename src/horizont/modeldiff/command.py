@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from horizont.errors import UserError
 from horizont.modeldiff.compare_models import Options, diff
+from horizont.modeldiff.page import page
 from horizont.modeldiff.process import Limits
 
 
@@ -26,6 +29,7 @@ def compare_and_print(
     memory_gib: float,
     time: bool,
     out: Path | None,
+    page_path: Path | None,
 ) -> int:
     """Compare two models, print the report, and return the exit status."""
     if not request_s > 0:
@@ -38,4 +42,7 @@ def compare_and_print(
     print(report)
     if out is not None:
         out.write_text(json.dumps(report.to_json(), indent=1, default=str), encoding="utf-8")
+    if page_path is not None:
+        page_path.write_text(page(report, shlex.join(["horizont", *sys.argv[1:]])), "utf-8")
+        print(f"the page is {page_path}")
     return report.status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,29 +15,22 @@ import numpy as np
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
-from horizont.modeldiff.inputs import displaced, make_batch
-from horizont.modeldiff.links import refined
+from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.pairing import (
     Pairing,
-    have_same_order,
-    pair_layers,
     read_pairs,
-    signature,
     write_pairs,
 )
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
-from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Request, Side
+from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
-from horizont.modeldiff.report import Agreement, Report
+from horizont.modeldiff.report import Agreement, PairedLayer, Report
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import SideSpec, parse_side
-from horizont.modeldiff.ties import better_pairing
+from horizont.modeldiff.ties import best_pairing, better_pairing
 from horizont.modeldiff.timing import time_models
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
-
-#: Signatures of both sides, see `pair_layers`.
-Refined = list[tuple[list[Hashable], list[Hashable]]]
 
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
@@ -131,22 +124,13 @@ def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
     return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
 
 
-def _connections(side: Side, layers: Sequence[Layer]) -> list[list[Hashable]]:
-    """Return the layers of a side with what they are connected to, from one run."""
-    recording = side.run(Request(displaced(side.weights()) if side.can_run else side.weights()))
-    return refined(layers, [signature(each) for each in layers], recording)
-
-
 def _pair(
-    a: Sequence[Layer],
-    b: Sequence[Layer],
-    path: Path | None,
-    connections: Callable[[], Refined],
+    a: Side, b: Side, layers: tuple[Sequence[Layer], Sequence[Layer]], path: Path | None
 ) -> Pairing:
     """Pair layers as a file says, or write such a file."""
     if path is not None and path.exists():
-        return read_pairs(path, a, b)
-    pairing = pair_layers(a, b, () if have_same_order(a, b) else connections())
+        return read_pairs(path, *layers)
+    pairing = best_pairing(a, b, *layers)
     if path is not None:
         write_pairs(pairing, path)
     return pairing
@@ -162,12 +146,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     """Compare two sides; the one that can be changed is repaired to be as the other."""
     layers_a, layers_b = _open(a, b, batch, "float64")
     is_chosen = options.pairs is not None and options.pairs.exists()
-    pairing = _pair(
-        layers_a,
-        layers_b,
-        options.pairs,
-        lambda: list(zip(_connections(a, layers_a), _connections(b, layers_b), strict=True)),
-    )
+    pairing = _pair(a, b, (layers_a, layers_b), options.pairs)
     report = replace(
         report,
         pairs=len(pairing.pairs),
@@ -253,6 +232,10 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     unexplained = tuple(by_key.values())[::-1]
     return replace(
         report,
+        layers=tuple(
+            PairedLayer(pair.a.name, pair.b.name, pair.a.kind, pair.a.code, pair.b.code)
+            for pair in comparison.pairs
+        ),
         outputs=tuple(plain),
         repairs=found.causes,
         unexplained=unexplained,

@@ -25,14 +25,21 @@ from horizont.modeldiff.distances import (
     Values,
     differences,
     forward_values,
+    same_examples,
     training_values,
     unpadded,
 )
 from horizont.modeldiff.glue import GLUE, Glue, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved_statistics, rounded
-from horizont.modeldiff.pairing import Pair, Pairing, neutral_weights, transfer
+from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
-from horizont.modeldiff.repairs import UNKNOWN, Candidate, merged, setting_candidates
+from horizont.modeldiff.repairs import (
+    OF_BATCH,
+    UNKNOWN,
+    Candidate,
+    merged,
+    setting_candidates,
+)
 
 #: How many layers before an input may have computed it.
 _REACH = 10
@@ -79,14 +86,16 @@ class Comparison:
     @cached_property
     def weights(self) -> dict[str, Array]:
         """Weights of side B with running statistics of one batch."""
-        momentum = [
-            Repair(pair.b.name, "momentum", 1.0)
-            for pair in self.pairs
-            if pair.b.kind == "batch norm"
-        ]
-        if not momentum or not self.b.can_run:
+        norms = [pair.b for pair in self.pairs if pair.b.kind == "batch norm"]
+        if not norms or not self.b.can_run:
             return self.initial
-        request = Request(self.initial, self.dtype, training=True, repairs=momentum)
+        repairs = [Repair(layer.name, "momentum", 1.0) for layer in norms]
+        repairs += [
+            Repair(layer.name, "statistics", OF_BATCH)
+            for layer in norms
+            if layer.settings.get("statistics", OF_BATCH) != OF_BATCH
+        ]
+        request = Request(self.initial, self.dtype, training=True, repairs=repairs)
         return {**self.initial, **_statistics(self.b.run(request))}
 
     @cached_property
@@ -186,7 +195,11 @@ class Comparison:
                         if np.any(zeros[0]):  # side A expects the zeros in its input
                             around = [(0, 0), (0, 0), *map(tuple, zeros[0])]
                             theirs = np.pad(theirs, around)
-                    found[own] = theirs
+                    if mine.ndim and len(mine) == 1:  # one example for all of them
+                        theirs = theirs[:1]
+                    elif theirs.ndim and len(theirs) == 1 and mine.shape[1:] == theirs.shape[1:]:
+                        theirs = np.broadcast_to(theirs, mine.shape)
+                    found[own] = flattened(theirs, mine)
         return found
 
     def candidates(self, fed: Recording) -> list[Candidate]:
@@ -236,7 +249,7 @@ class Comparison:
             return Glue("", outputs, *both, inputs, inputs_a)
         one = fed[f"input|{pair.a.name}"]
         other = self.evaluation_b[f"input|{pair.b.name}"]
-        one, other, _ = unpadded(pair, one, other)
+        one, other, _ = unpadded(pair, *same_examples(one, flattened(other, one)))
         return Glue(pair.a.name, outputs, one, other, inputs, inputs_a)
 
     @cached_property

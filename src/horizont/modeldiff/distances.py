@@ -20,7 +20,7 @@ from horizont.equivalence.bounds import (
     float64_bound,
     norm,
 )
-from horizont.modeldiff.pairing import STATISTICS, Pair
+from horizont.modeldiff.pairing import STATISTICS, Pair, flattened
 from horizont.modeldiff.recording import UPDATE_RATE, Array, Recording
 
 
@@ -63,7 +63,8 @@ Values = dict[str, float]
 
 def distance(a: Array, b: Array, scale: float = 0.0) -> float:
     """Return the norm of a difference, relative to the norm of B or a larger scale."""
-    a, b = same_steps(a, b)
+    a, b = same_examples(*same_steps(a, b))
+    b = flattened(b, a)
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
     difference = norm(a.astype(np.float64) - b)
@@ -79,6 +80,13 @@ def same_steps(a: Array, b: Array) -> tuple[Array, Array]:
         return a[:, -1], b
     if b.ndim == a.ndim + 1 and b.ndim == 3:
         return a, b[:, -1]
+    return a, b
+
+
+def same_examples(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return two arrays, of which one side may compute only one example for all of them."""
+    if a.shape[1:] == b.shape[1:] and a.ndim and 1 in (len(a), len(b)):
+        return tuple(np.broadcast_arrays(a, b))  # type: ignore[return-value]
     return a, b
 
 
@@ -170,7 +178,7 @@ def training_values(
             before, after = weights_b[other], b[f"after|{other}"]
             change = max(norm(after - before), UPDATE_RATE * scale)
             rounding = 8 * float(np.finfo(after.dtype).eps) * norm(before)
-            moved = norm(a[f"after|{one}"].astype(np.float64) - after)
+            moved = norm(a[f"after|{one}"].astype(np.float64).reshape(after.shape) - after)
             found[f"update|{one}"] = max(moved - rounding, 0.0) / change if change else moved
     return found
 

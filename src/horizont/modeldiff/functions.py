@@ -90,6 +90,12 @@ RESULTS: dict[str, Function] = {
 }
 
 
+#: Functions that round a number, which is then one of fewer bits.
+ROUNDINGS: dict[str, Function] = {
+    "rounded to float16": lambda m, x: m.rounded(x, "float16"),
+    "rounded to bfloat16": lambda m, x: m.rounded(x, "bfloat16"),
+}
+
 #: Ways to enlarge an image; of pixels by their centres, if not by their corners.
 RESIZED = ("nearest", "linear", "linear, corners aligned")
 
@@ -100,18 +106,23 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     Parameters
     ----------
     change
-        In this order: ``from``, the tensor that it is computed from, by default itself; ``plus``,
-        another tensor, times ``factor``; ``function``, a name of `FUNCTIONS` or `RESULTS`;
+        In this order: ``from``, the tensor that it is computed from, by default itself;
+        ``attention``, see `attended`, in the place of that tensor; ``plus``,
+        another tensor, times ``factor``; ``function``, a name of `FUNCTIONS`, `RESULTS` or
+        `ROUNDINGS`;
         ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
         windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
         after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
         ``times larger``; ``flatten``, whether channels are ``first`` or ``last``; ``order``, a
-        permutation of an ``axis``; ``scale`` and ``shift``.
+        permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and ``shifts`` of the
+        channels on an ``axis``.
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
-    every = {**RESULTS, **FUNCTIONS}
+    every = {**RESULTS, **FUNCTIONS, **ROUNDINGS}
     value = live.get(change.get("from", ""), value)
+    if attention := change.get("attention"):
+        value = attended(m, attention, live)
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
     if name := change.get("function"):
@@ -128,7 +139,44 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         value = m.flatten(value, layout)
     if order := change.get("order"):
         value = m.take(value, order, change["axis"])
-    return value * change.get("scale", 1.0) + change.get("shift", 0.0)
+    if scales := change.get("scales"):
+        shape = [1] * len(value.shape)
+        shape[change["axis"]] = len(scales)
+        factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
+        return value * m.like(factors, value) + m.like(summands, value)
+    return value * change.get("scale", 1) + change.get("shift", 0)
+
+
+def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:
+    """Return the values that attention selects, with the heads side by side on the last axis.
+
+    Parameters
+    ----------
+    attention
+        ``queries``, ``keys`` and ``values``: name of an output, (examples, steps, features), number
+        of a part of its last axis, and of how many equal parts; ``heads``; ``scale``, by which the
+        products of queries and keys are multiplied; ``mask``, ``causal`` or ``none``.
+    """
+
+    def heads_of(name: str) -> Any:
+        source, number, count = attention[name]
+        output = live[source]
+        size = output.shape[-1] // count
+        part = output[:, :, number * size : (number + 1) * size]
+        shape = (*part.shape[:2], attention["heads"], size // attention["heads"])
+        return m.swapaxes(m.reshape(part, shape), 1, 2)
+
+    queries, keys, values = map(heads_of, ("queries", "keys", "values"))
+    scores = m.matmul(queries, m.swapaxes(keys, 2, 3)) * attention["scale"]
+    steps = queries.shape[2]
+    if attention["mask"] == "causal":
+        scores = scores + m.like(np.triu(np.full((1, 1, steps, steps), HIDDEN), 1), scores)
+    found = m.swapaxes(m.matmul(m.softmax(scores), values), 1, 2)
+    return m.reshape(found, (*found.shape[:2], found.shape[2] * found.shape[3]))
+
+
+#: What is added to a score that is masked.
+HIDDEN = -1e30
 
 
 @dataclass(frozen=True)

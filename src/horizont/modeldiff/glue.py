@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, SINGLE
-from horizont.modeldiff.identification import identify, identify_pair
+from horizont.modeldiff.attention import identify_attention
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
+from horizont.modeldiff.identification import NumPyNamespace, identify, identify_pair
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
@@ -61,12 +62,18 @@ _PARTS = {
 
 
 def chain(glue: Glue) -> Candidate | None:
-    """Find an activation, with pooling and flattening after it: ReLU6, or the other GELU."""
-    for name, output in glue.outputs.items():
-        theirs = identify(output, glue.b, IDENTITY_BOUND)
-        if theirs is None:
+    """Find an activation, with pooling and flattening after it: ReLU6, or the other GELU.
+
+    A branch may start with it, so that it is applied to the input of another layer.
+    """
+    on_a = {**glue.outputs, **glue.inputs_a}
+    for name, source in {**glue.outputs, **glue.inputs}.items():
+        theirs = identify(source, glue.b, IDENTITY_BOUND)
+        if theirs is None or (name in glue.inputs and theirs == {"function": "none"}):
             continue
-        own = identify(output, glue.a, IDENTITY_BOUND)
+        own = identify(on_a[name], glue.a, IDENTITY_BOUND)
+        if own is None and (summand := _summand(glue, name)):
+            return _candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
         what = " and ".join(_PARTS[key] for key in parts)
@@ -77,6 +84,33 @@ def chain(glue: Glue) -> Candidate | None:
             SINGLE
         )
         return replace(found, of_framework=is_rounded)
+    return None
+
+
+def _summand(glue: Glue, name: str) -> str:
+    """Return what side A adds to an output or input of a layer; empty if it adds nothing."""
+    sources = {**glue.outputs, **glue.inputs_a}
+    for other, array in sources.items():
+        found = identify_pair(sources[name], array, glue.a, IDENTITY_BOUND)
+        if other != name and found is not None and "plus" in found:
+            return _source(other)
+    return ""
+
+
+def _source(name: str) -> str:
+    """Name an output, or an input, of a layer."""
+    kind, _, layer = name.rpartition("|")
+    return f"{kind or 'output'} of {layer}"
+
+
+def rounded_input(glue: Glue) -> Candidate | None:
+    """Find an input that is rounded to a type with 16 bits."""
+    if glue.a.shape != glue.b.shape or not np.issubdtype(glue.a.dtype, np.floating):
+        return None
+    for name in ROUNDINGS:
+        change = {"function": name}
+        if np.array_equal(repaired(NumPyNamespace, glue.a, change, {}), glue.b):
+            return _candidate(glue, "precision of an input", "whole", name, change)
     return None
 
 
@@ -112,19 +146,53 @@ def channel_order(glue: Glue) -> Candidate | None:
 
 
 def scaled_input(glue: Glue) -> Candidate | None:
-    """Find a linear function between the inputs: pixels from 0 to 1 against -1 to 1."""
-    if glue.a.shape != glue.b.shape or not np.issubdtype(glue.a.dtype, np.floating):
+    """Find a linear function between the inputs, of all numbers or of each channel of an image.
+
+    Pixels from 0 to 1 against -1 to 1, or without the mean and deviation of their channel.
+    """
+    if glue.a.shape != glue.b.shape or glue.a.size < 3:
         return None
-    x, y = glue.a.ravel(), glue.b.ravel()
-    if x.size < 3 or not np.ptp(x) > 0:
+    if np.issubdtype(glue.a.dtype, np.integer):
+        return _offset(glue)
+    scale, shift = _line(glue.a.ravel(), glue.b.ravel())
+    value: dict[str, Any] = {"scale": scale, "shift": shift}
+    shown_b = _shown_line(scale, shift)
+    if (not scale or not _close(scale * glue.a + shift, glue.b)) and glue.a.ndim == 4:
+        lines = [_line(*both) for both in zip(*_by_channel(glue.a, glue.b), strict=True)]
+        scale, shift = np.array(lines).T.reshape(2, 1, -1, 1, 1)
+        value = {"scales": scale.ravel().tolist(), "shifts": shift.ravel().tolist(), "axis": 1}
+        shown_b = f"{_shown_line(scale.flat[0], shift.flat[0])} and others by channel"
+    if not np.all(scale) or not _close(scale * glue.a + shift, glue.b):
         return None
+    return _candidate(glue, "scale of an input", "x", shown_b, value)
+
+
+def _offset(glue: Glue) -> Candidate | None:
+    """Find indices, of positions for example, that start elsewhere."""
+    offset = int(glue.b.flat[0] - glue.a.flat[0])
+    if not np.array_equal(glue.a + offset, glue.b):
+        return None
+    value: dict[str, Any] = {"scale": 1, "shift": offset}
+    return _candidate(glue, "offset of indices", "i", _shown_line(1, offset, "i"), value)
+
+
+def _shown_line(scale: float, shift: float, x: str = "x") -> str:
+    factor = "" if scale == 1 else f"{scale:.6g} "
+    return f"{factor}{x} {'-' if shift < 0 else '+'} {abs(shift):.6g}"
+
+
+def _by_channel(*images: Array) -> list[Array]:
+    """Return the numbers of each channel."""
+    return [np.moveaxis(each, 1, 0).reshape(each.shape[1], -1) for each in images]
+
+
+def _line(x: Array, y: Array) -> tuple[Any, Any]:
+    """Return scale and shift from the smallest and the largest number; scale 0 if all are equal."""
     i, j = int(x.argmin()), int(x.argmax())
+    if not x[j] > x[i]:
+        return 0.0, 0.0
     scale = float((y[j] - y[i]) / (x[j] - x[i]))
-    shift = float(y[i] - scale * x[i])
-    if scale == 0 or not _close(scale * glue.a + shift, glue.b):
-        return None
-    value = {"scale": scale, "shift": shift}
-    return _candidate(glue, "scale of an input", "x", f"{scale:.6g} x + {shift:.6g}", value)
+    return scale, float(y[i] - scale * x[i])
 
 
 def combination(glue: Glue) -> Candidate | None:
@@ -141,9 +209,14 @@ def combination(glue: Glue) -> Candidate | None:
         on_a = {**glue.outputs, **glue.inputs_a}
         own = identify_pair(on_a[first], on_a[second], glue.a, IDENTITY_BOUND)
         mine = own or {}
+        # The maximum after ReLU is the maximum, if it is positive.
+        same = [mine["function"]] if own else []
+        theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND, same) or theirs
         parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
         named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
         change: dict[str, Any] = {**theirs, **named, "from": first}
+        if own is None and "plus" in named and identify(on_a[first], glue.a, IDENTITY_BOUND):
+            return _candidate(glue, "summand", "none", _source(second), change)
         if not parts:  # the difference is one of a summand
             arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
             repairs = (Repair(glue.layer, "input", change),)
@@ -160,9 +233,42 @@ _JOINED = {
     "function": "activation after a sum or before a product",
     "factor": "factor of a summand",
     "gate": "function of a gate",
+    "pool": "pooling",
 }
 
-GLUE: tuple[GlueRule, ...] = (chain, flatten_order, channel_order, scaled_input, combination)
+
+def attention(glue: Glue) -> Candidate | None:
+    """Find attention with another scale, mask or number of heads."""
+    theirs = identify_attention(glue.outputs, glue.b, IDENTITY_BOUND)
+    if theirs is None:
+        return None
+    own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
+    parts = [key for key in _ATTENTION if own is None or own[key] != theirs[key]]
+    what = " and ".join(_ATTENTION[key] for key in parts)
+    mine = ", ".join(shown(own[key]) for key in parts) if own else UNKNOWN
+    value = ", ".join(shown(theirs[key]) for key in parts)
+    return _candidate(glue, what, mine, value, {"attention": theirs})
+
+
+#: The settings of attention, and how a candidate calls them.
+_ATTENTION = {
+    "heads": "number of heads",
+    "scale": "scale of attention",
+    "mask": "mask of attention",
+    "queries": "queries of attention",
+    "keys": "keys of attention",
+    "values": "values of attention",
+}
+
+GLUE: tuple[GlueRule, ...] = (
+    rounded_input,
+    chain,
+    flatten_order,
+    channel_order,
+    scaled_input,
+    combination,
+    attention,
+)
 
 
 def same_inputs(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -17,7 +17,7 @@ _SAMPLE, _FEW, _FEW_CHANNELS = 4096, 64, 4
 #: Functions that map a number to one between 0 and 1, or not at all.
 GATES = ("none", "sigmoid", "hard sigmoid, slope 1/6", "hard sigmoid, slope 1/5", "tanh")
 
-#: A factor of a summand is 1 within rounding.
+#: A factor of a summand is 1, or there is no summand, within rounding.
 _FACTOR_BOUND = 1e-9
 
 #: Between 0 and this, ReLU and ReLU6 return what they get.
@@ -29,6 +29,23 @@ class NumPyNamespace:
 
     exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
     minimum, abs, take, erf = np.minimum, np.abs, np.take, scipy.special.erf
+    matmul, reshape, swapaxes = np.matmul, np.reshape, np.swapaxes
+
+    @staticmethod
+    def like(array: Any, x: Any) -> Any:
+        """Return an array as a tensor of the type of another one."""
+        return array.astype(x.dtype)
+
+    @staticmethod
+    def rounded(x: Any, dtype: str) -> Any:
+        """Round elements to those of a type with 16 bits, as frameworks do: by way of 32."""
+        single = x.astype(np.float32)
+        if dtype == "float16":
+            return single.astype(np.float16).astype(x.dtype)
+        # bfloat16 is the first half of float32; what lies in the middle becomes even.
+        bits = single.view(np.uint32)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+        return bits.view(np.float32).astype(x.dtype)
 
     @staticmethod
     def pool(x: Any, kind: str, windows: Windows) -> Any:
@@ -199,11 +216,13 @@ def _applied(x: Any, name: str) -> Any:
         return {**RESULTS, **FUNCTIONS}[name](NumPyNamespace, x)
 
 
-def identify_pair(x: Any, y: Any, z: Any, bound: float) -> dict[str, Any] | None:
+def identify_pair(
+    x: Any, y: Any, z: Any, bound: float, functions: Collection[str] = tuple(FUNCTIONS)
+) -> dict[str, Any] | None:
     """Find the function that maps a sum of two arrays, or a product with a gate, to a third one.
 
-    The gate, ``y``, has one number for each channel. The third array may be a mean over the axes
-    of space.
+    The gate, ``y``, has one number for each channel. The third array may be a mean or maximum
+    over the axes of space.
 
     Returns
     -------
@@ -211,28 +230,30 @@ def identify_pair(x: Any, y: Any, z: Any, bound: float) -> dict[str, Any] | None
         A change for `repaired` without the names of the arrays: ``plus`` or ``times`` is ``y``.
     """
     is_gate = x.ndim > 2 and y.shape != x.shape and y.size == np.prod(x.shape[:2])
-    is_mean = x.ndim > 2 and z.shape == x.shape[:2]
-    if not (is_gate or y.shape == x.shape) or not (is_mean or z.shape == x.shape):
+    is_gate = is_gate and y.shape[:2] == x.shape[:2]
+    is_pooled = x.ndim > 2 and z.shape == x.shape[:2]
+    if not (is_gate or y.shape == x.shape) or not (is_pooled or z.shape == x.shape):
         return None
     arrays = (x, np.broadcast_to(NumPyNamespace.expand(y, x), x.shape) if is_gate else y, z)
     # A few elements exclude most functions, more of them confirm one.
-    if is_mean:
-        follows, space = {"pool": "mean", "size": 0}, tuple(range(2, x.ndim))
+    if is_pooled:
+        follows: list[dict[str, Any]] = [{"pool": kind, "size": 0} for kind in ("mean", "max")]
+        space = tuple(range(2, x.ndim))
         parts = [[each[:1, :_FEW_CHANNELS] for each in arrays], arrays]
         factors = _factors(x.mean(axis=space), arrays[1].mean(axis=space), z)
     else:
-        follows = {}
+        follows = [{}]
         steps = [max(z.size // count, 1) for count in (_FEW, _SAMPLE)]
         parts = [[each.reshape(-1)[::step] for each in arrays] for step in steps]
         factors = _factors(*parts[1])
-    changes = (
-        ({"function": f, "times": "y", "gate": each} for f, each in product(FUNCTIONS, GATES))
+    changes: Iterable[dict[str, Any]] = (
+        ({"function": f, "times": "y", "gate": each} for f, each in product(functions, GATES))
         if is_gate
-        else ({"plus": "y", "factor": each, "function": f} for each in factors for f in FUNCTIONS)
+        else ({"plus": "y", "factor": each, "function": f} for each in factors for f in functions)
     )
     limit = bound * largest(z)
-    for change in changes:
-        whole = {**change, **follows}
+    for change, follow in product(changes, follows):
+        whole = {**change, **follow}
         if all(_pair_distance(part, whole) <= limit for part in parts):
             return whole
     return None
@@ -244,7 +265,7 @@ def _factors(x: Any, y: Any, z: Any) -> list[float]:
     for shown in (np.full(z.shape, True), (z > 0) & (z < _SATURATED)):
         length = float(np.dot(y[shown], y[shown]))
         factor = float(np.dot(y[shown], (z - x)[shown])) / length if length > 0 else 1.0
-        if abs(factor - 1.0) > _FACTOR_BOUND:
+        if min(abs(factor - 1.0), abs(factor)) > _FACTOR_BOUND:
             found.append(float(f"{factor:.12g}"))
     return found
 

@@ -1,6 +1,7 @@
 """How the layers of a model are connected, from what one run has recorded.
 
-An input that equals the output of another layer was that output: a norm follows its convolution.
+An input that equals the output of another layer, or ReLU of it, was that output: a norm follows its
+convolution, and a convolution the norm before it.
 Layers with equal inputs are the starts of branches. Names of layers with what they are connected
 to distinguish branches of equal shapes, whatever the order is in which they are executed.
 """
@@ -9,12 +10,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import numpy as np
 
 from horizont.modeldiff.recording import Array, Layer, Recording
 
 #: How many connections away a difference may be.
-_ROUNDS = 4
+_ROUNDS = 8
+
+#: Functions between layers that leave the same bits, whoever computes them.
+_BETWEEN: tuple[Callable[[Array], Array], ...] = (
+    lambda x: x,
+    lambda x: np.maximum(x, 0.0),
+    lambda x: np.clip(x, 0.0, 6.0),
+)
 
 
 def refined(
@@ -25,7 +35,8 @@ def refined(
     inputs = _digests("input", recording)
     sources = {
         digest: numbers[name]
-        for name, digest in _digests("output", recording).items()
+        for function in reversed(_BETWEEN)
+        for name, digest in _digests("output", recording, function).items()
         if name in numbers
     }
     same_input: dict[str, list[int]] = defaultdict(list)
@@ -58,11 +69,16 @@ def _of(signatures: Sequence[Hashable], numbers: Sequence[int]) -> tuple[int, ..
     return tuple(sorted(hash(signatures[number]) for number in numbers))
 
 
-def _digests(quantity: str, recording: Mapping[str, Array]) -> dict[str, str]:
-    """Return a digest of the input or output of each layer."""
+def _digests(
+    quantity: str,
+    recording: Mapping[str, Array],
+    function: Callable[[Array], Array] = _BETWEEN[0],
+) -> dict[str, str]:
+    """Return a digest of a function of the input or output of each layer."""
     start = f"{quantity}|"
     return {
-        key.removeprefix(start): hashlib.sha256(value.tobytes()).hexdigest()
+        # Zero has one sign only.
+        key.removeprefix(start): hashlib.sha256((function(value) + 0).tobytes()).hexdigest()
         for key, value in recording.items()
         if key.startswith(start)
     }

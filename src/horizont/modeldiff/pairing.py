@@ -7,6 +7,7 @@ and a file lists them to be edited.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ STATISTICS = ("mean", "variance")
 
 Signature = tuple[str, tuple[tuple[int, ...], ...]]
 
+#: Settings that distinguish layers of equal shapes.
+_DISTINGUISHING = ("stride", "dilation", "groups")
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -44,7 +48,8 @@ class Pair:
 
     @staticmethod
     def _by_shape(layer: Layer) -> list[str]:
-        return sorted(layer.shapes, key=lambda role: (len(layer.shapes[role]), layer.shapes[role]))
+        shapes = {role: _squeezed(shape) for role, shape in layer.shapes.items()}
+        return sorted(shapes, key=lambda role: (len(shapes[role]), shapes[role]))
 
 
 @dataclass(frozen=True)
@@ -80,12 +85,39 @@ class Pairing:
         return Pairing(pairs, self.only_b, self.only_a)
 
 
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without axes of one element, of which only the layout decides."""
+    return tuple(size for size in shape if size != 1)
+
+
+def flattened(value: Array, like: Array) -> Array:
+    """Return an array in the shape of another one, if they differ only in how axes are joined.
+
+    As the image and the weights of a convolution as large as the image, and those of a matrix.
+    """
+    is_joined = value.ndim != like.ndim and value.size == like.size and value.ndim and like.ndim
+    return value.reshape(like.shape) if is_joined and len(value) == len(like) else value
+
+
+def flat_signature(layer: Layer) -> Signature:
+    """Return a signature in which a convolution is a matrix."""
+    kernel = layer.shapes.get("kernel")
+    if layer.kind in ("convolution", "dense") and kernel and layer.settings.get("groups", 1) == 1:
+        return "matrix", ((kernel[0], math.prod(kernel[1:])),)
+    return signature(layer)
+
+
 def signature(layer: Layer) -> Signature:
     """Return what must be equal for two layers to be paired."""
     if layer.kind == "other":
-        return layer.kind, tuple(sorted(layer.shapes.values()))
+        return layer.kind, tuple(sorted(map(_squeezed, layer.shapes.values())))
     needed = [shape for role, shape in sorted(layer.shapes.items()) if role not in OPTIONAL]
     return layer.kind, tuple(needed or [next(iter(layer.shapes.values()))])
+
+
+def full_signature(layer: Layer) -> Hashable:
+    """Return a signature with settings, in which layers of equal shapes may differ."""
+    return signature(layer), *(str(layer.settings.get(key)) for key in _DISTINGUISHING)
 
 
 def have_same_order(a: Sequence[Layer], b: Sequence[Layer]) -> bool:
@@ -107,12 +139,13 @@ def pair_layers(
         that are equal are paired first.
     """
     signs_a, signs_b = [signature(each) for each in a], [signature(each) for each in b]
+    flat = [flat_signature(each) for each in a], [flat_signature(each) for each in b]
     partner: dict[int, int] = {}
     if not refined and Counter(signs_a) != Counter(signs_b):
         for block in SequenceMatcher(None, signs_a, signs_b, autojunk=False).get_matching_blocks():
             partner.update({block.a + k: block.b + k for k in range(block.size)})
     ties: set[int] = set()
-    for stage_a, stage_b in (*refined, (signs_a, signs_b)):
+    for stage_a, stage_b in (*refined, (signs_a, signs_b), flat):
         taken = set(partner.values())
         rest_a = [i for i in range(len(a)) if i not in partner]
         rest_b = [j for j in range(len(b)) if j not in taken]
@@ -166,7 +199,7 @@ def read_pairs(path: Path, a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
     for one, other in rows:
         if one not in by_a or other not in by_b:
             raise UserError("--pairs", f"{one}, {other}", "names of layers of the two sides")
-        if signature(by_a[one]) != signature(by_b[other]):
+        if flat_signature(by_a[one]) != flat_signature(by_b[other]):
             raise UserError("--pairs", f"{one}, {other}", "layers of one kind and shape")
         pairs.append(Pair(by_a[one], by_b[other]))
     return Pairing(
@@ -183,7 +216,8 @@ def transfer(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Arra
         for role, shape in pair.a.shapes.items():
             found[f"{pair.a.name}|{role}"] = np.full(shape, NEUTRAL.get(role, 0.0))
         for role_a, role_b in pair.shared_roles:
-            found[f"{pair.a.name}|{role_a}"] = weights_b[f"{pair.b.name}|{role_b}"]
+            value = weights_b[f"{pair.b.name}|{role_b}"]
+            found[f"{pair.a.name}|{role_a}"] = value.reshape(pair.a.shapes[role_a])
     return found
 
 

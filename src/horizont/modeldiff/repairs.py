@@ -18,6 +18,9 @@ from horizont.modeldiff.distances import unpadded
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Recording, Repair
 
+#: What a batch norm uses in training, unless it is frozen and uses the running statistics.
+OF_BATCH = "of the batch"
+
 #: A function that is none of the catalogue.
 UNKNOWN = "another"
 
@@ -72,7 +75,11 @@ SETTINGS = (
     Setting("padding", "padding of a convolution"),
     Setting("stride", "stride of a convolution"),
     Setting("dilation", "dilation of a convolution"),
+    Setting("padding mode", "padding mode of a convolution"),
+    Setting("heads", "number of heads"),
+    Setting("scale", "scale of attention"),
     Setting("epsilon", "epsilon of a norm"),
+    Setting("statistics", "statistics of a norm in training", is_training_only=True),
     Setting("momentum", "momentum of running statistics", is_training_only=True),
     Setting("variance correction", "correction of the running variance", True, True),
     Setting("biases", "biases of a recurrent layer", is_training_only=True),

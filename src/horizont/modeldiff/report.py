@@ -53,11 +53,24 @@ class Agreement:
 
 
 @dataclass(frozen=True)
+class PairedLayer:
+    """A layer of the side that is changed, with its partner, and the code of both."""
+
+    layer: str
+    partner: str
+    kind: str
+    code: str
+    partner_code: str
+
+
+@dataclass(frozen=True)
 class Report:
     """What a comparison found.
 
     Attributes
     ----------
+    layers
+        All pairs of layers, in the order of execution.
     outputs
         The distances of all outputs, without repairs.
     repairs
@@ -82,6 +95,7 @@ class Report:
     ties: int = 0
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
+    layers: tuple[PairedLayer, ...] = ()
     outputs: tuple[Difference, ...] = ()
     repairs: tuple[Cause, ...] = ()
     unexplained: tuple[Difference, ...] = ()
@@ -152,8 +166,8 @@ class Report:
         if self.first is not None:
             first = self.first
             found.append(
-                f"as they are, the {_tensor(first)} diverges first: distance {first.distance:.2g}, "
-                f"rounding explains {first.bound:.2g}"
+                f"as they are, the {named_tensor(first)} diverges first: "
+                f"distance {first.distance:.2g}, rounding explains {first.bound:.2g}"
             )
         elif self.agreements:
             found.append("as they are, no output diverges in evaluation")
@@ -214,9 +228,7 @@ class Report:
         table = self.table()
 
         def colours(column: pd.Series) -> list[str]:
-            return [
-                _colour(value / bound) for value, bound in zip(column, table.bound, strict=True)
-            ]
+            return [shade(value / bound) for value, bound in zip(column, table.bound, strict=True)]
 
         styled = table.style.hide(axis="index").format(precision=2, na_rep="–")
         styled = styled.format("{:.2g}", subset=["distance", "repaired", "bound"], na_rep="–")
@@ -229,7 +241,7 @@ class Report:
         return {**asdict(self), "first": first, "status": self.status, "verdict": self.verdict}
 
 
-def _colour(ratio: float) -> str:
+def shade(ratio: float) -> str:
     """Return the style of a distance: the more beyond its bound, the darker; none below it."""
     if not ratio > 1.0:
         return ""
@@ -251,7 +263,7 @@ def _side(label: str, text: str, versions: Mapping[str, str]) -> str:
     return f"{label}  {text}" + (f" ({known})" if known else "")
 
 
-def _tensor(difference: Difference) -> str:
+def named_tensor(difference: Difference) -> str:
     """Name a tensor in words."""
     role = f" of the {difference.role}" if difference.role else ""
     where = f" of {difference.layer}" if difference.layer else ""
@@ -261,7 +273,7 @@ def _tensor(difference: Difference) -> str:
 def _cause(number: int, cause: Cause) -> str:
     first = cause.explained[0]
     change = f"{first.distance:.2g} without, {cause.repaired.distance:.2g} with it"
-    return f"  {number}. {cause.candidate}; {_tensor(first)}: {change}"
+    return f"  {number}. {cause.candidate}; {named_tensor(first)}: {change}"
 
 
 def _unexplained(found: Sequence[Difference]) -> str:
@@ -269,5 +281,6 @@ def _unexplained(found: Sequence[Difference]) -> str:
     counts = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
     first = found[0]
     return (
-        f"{_tensor(first)} first, distance {first.distance:.2g}, bound {first.bound:.2g} ({counts})"
+        f"{named_tensor(first)} first, distance {first.distance:.2g}, "
+        f"bound {first.bound:.2g} ({counts})"
     )

@@ -36,3 +36,13 @@ def gates(dense: bool = True) -> Any:
             *([layers.Dense(3)] if dense else []),
         ]
     )
+
+
+def encoder(heads: int = 2) -> Any:
+    """Return the network `Encoder` of the models of PyTorch."""
+    x = batch = keras.Input((6, 8))
+    for _ in range(2):
+        x = layers.LayerNormalization()(x + layers.MultiHeadAttention(heads, 8 // heads)(x, x))
+        hidden = layers.Dense(16, activation="relu")(x)
+        x = layers.LayerNormalization()(x + layers.Dense(8)(hidden))
+    return keras.Model(batch, layers.Dense(4)(x[:, -1]))

@@ -21,6 +21,7 @@ class Images(nn.Module):
         epsilon: float = 1e-5,
         momentum: float = 0.1,
         frozen: bool = False,
+        frozen_norm: bool = False,
         activation: str = "relu",
         gelu: str = "none",
         pooling: str = "max",
@@ -39,7 +40,14 @@ class Images(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.dense2 = nn.Linear(16, 5)
         self.dense1.weight.requires_grad_(not frozen)
+        self.frozen_norm = frozen_norm
         self.given = (activation, gelu, pooling, order, scale, reverse, result)
+
+    def train(self, mode: bool = True) -> Any:
+        super().train(mode)
+        if self.frozen_norm:
+            self.norm.eval()
+        return self
 
     def forward(self, x: Any) -> Any:
         activation, gelu, pooling, order, scale, reverse, result = self.given
@@ -98,6 +106,27 @@ class Gates(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.head(self.gru(self.lstm(x)[0])[0][:, -1])
+
+
+class Encoder(nn.Module):
+    """Blocks of a transformer, with the time steps before the examples if that is asked for."""
+
+    def __init__(self, heads: int = 2, steps_first: bool = False, activation: str = "relu") -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                8, heads, 16, activation=activation, batch_first=not steps_first
+            )
+            for _ in range(2)
+        )
+        self.head = nn.Linear(8, 4)
+        self.steps_first = steps_first
+
+    def forward(self, x: Any) -> Any:
+        x = x.transpose(0, 1) if self.steps_first else x
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x[-1] if self.steps_first else x[:, -1])
 
 
 class Random(nn.Module):

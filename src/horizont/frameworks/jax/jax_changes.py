@@ -14,6 +14,17 @@ class Namespace:
     exp, log1p, tanh, erf, abs = jnp.exp, jnp.log1p, jnp.tanh, jax.scipy.special.erf, jnp.abs
     maximum, minimum = jnp.maximum, jnp.minimum
     softmax, log_softmax = jax.nn.softmax, jax.nn.log_softmax
+    matmul, reshape, swapaxes = jnp.matmul, jnp.reshape, jnp.swapaxes
+
+    @staticmethod
+    def like(array: Any, x: Any) -> Any:
+        """Return an array as a tensor of the type of another one."""
+        return jnp.asarray(array, x.dtype)
+
+    @staticmethod
+    def rounded(x: Any, dtype: str) -> Any:
+        """Round elements to those of a type with 16 bits."""
+        return x.astype(dtype).astype(x.dtype)
 
     @staticmethod
     def pool(x: Any, kind: str, windows: Any) -> Any:
@@ -45,7 +56,7 @@ class Namespace:
     @staticmethod
     def linear(x: Any, matrix: Any, axis: int) -> Any:
         """Multiply an axis by a matrix."""
-        return jnp.moveaxis(jnp.moveaxis(x, axis, -1) @ jnp.asarray(matrix, x.dtype), -1, axis)
+        return jnp.moveaxis(jnp.moveaxis(x, axis, -1) @ Namespace.like(matrix, x), -1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:

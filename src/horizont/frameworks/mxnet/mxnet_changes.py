@@ -17,7 +17,7 @@ nd = mx.nd
 _OPTIONS = {"epsilon": "eps", "stride": "stride", "dilation": "dilate"}
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "activation", "groups")
+FIXED = ("padding index", "padding mode", "activation", "groups")
 
 #: Settings of running statistics, which are changed after a run.
 OF_STATISTICS = ("momentum", "variance correction")
@@ -32,6 +32,17 @@ class Namespace:
     exp, log1p, tanh, erf, abs = nd.exp, nd.log1p, nd.tanh, nd.erf, nd.abs
     maximum, minimum = nd.maximum, nd.minimum
     softmax, log_softmax = nd.softmax, nd.log_softmax
+    matmul, reshape, swapaxes = nd.linalg.gemm2, nd.reshape, nd.swapaxes
+
+    @staticmethod
+    def like(array: Any, x: Any) -> Any:
+        """Return an array as a tensor of the type of another one."""
+        return nd.array(array, dtype=x.dtype)
+
+    @staticmethod
+    def rounded(x: Any, dtype: str) -> Any:
+        """Round elements to those of a type with 16 bits."""
+        return nd.cast(nd.cast(x, dtype), x.dtype)
 
     @staticmethod
     def pool(x: Any, kind: str, windows: Any) -> Any:
@@ -62,8 +73,7 @@ class Namespace:
     @staticmethod
     def linear(x: Any, matrix: Any, axis: int) -> Any:
         """Multiply an axis by a matrix."""
-        factor = nd.array(matrix, dtype=x.dtype)
-        return nd.moveaxis(nd.dot(nd.moveaxis(x, axis, -1), factor), -1, axis)
+        return nd.moveaxis(nd.dot(nd.moveaxis(x, axis, -1), Namespace.like(matrix, x)), -1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:
@@ -143,6 +153,8 @@ def change(entry: Any, key: str, value: Any) -> Undo:
         return set_padding(entry.block, value)
     if key == "epsilon" and hasattr(entry.block, "_epsilon"):
         return set_attribute(entry.block, "_epsilon", value)
+    if key == "statistics":
+        return set_option(entry.block, "use_global_stats", value == "running")
     if key == "biases":
         return set_attribute(entry.parameters["bias"][-1], "grad_req", "null")
     if key == "frozen":

@@ -117,6 +117,8 @@ class Entry:
                 # MXNet rounds it to single precision.
                 found["momentum"] = 1.0 - float(np.float32(options["momentum"]))
                 found["variance correction"] = 0
+                is_running = options.get("use_global_stats")
+                found["statistics"] = "running" if is_running else "of the batch"
             if self.kind == "group norm":
                 found["groups"] = block._num_groups
         elif self.kind == "embedding":

@@ -15,7 +15,7 @@ from keras import ops
 Undo = Callable[[], object]
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "biases", "activation")
+FIXED = ("padding index", "padding mode", "biases", "activation", "heads")
 
 _ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
 
@@ -25,6 +25,17 @@ class Namespace:
 
     exp, log1p, tanh, erf, abs = ops.exp, ops.log1p, ops.tanh, ops.erf, ops.abs
     maximum, minimum, softmax, log_softmax = ops.maximum, ops.minimum, ops.softmax, ops.log_softmax
+    matmul, reshape, swapaxes = ops.matmul, ops.reshape, ops.swapaxes
+
+    @staticmethod
+    def like(array: Any, x: Any) -> Any:
+        """Return an array as a tensor of the type of another one."""
+        return ops.convert_to_tensor(array, x.dtype)
+
+    @staticmethod
+    def rounded(x: Any, dtype: str) -> Any:
+        """Round elements to those of a type with 16 bits."""
+        return ops.cast(ops.cast(x, dtype), x.dtype)
 
     @staticmethod
     def pool(x: Any, kind: str, windows: Any) -> Any:
@@ -58,7 +69,7 @@ class Namespace:
     @staticmethod
     def linear(x: Any, matrix: Any, axis: int) -> Any:
         """Multiply an axis by a matrix."""
-        moved = ops.matmul(ops.moveaxis(x, axis, -1), ops.convert_to_tensor(matrix, x.dtype))
+        moved = ops.matmul(ops.moveaxis(x, axis, -1), Namespace.like(matrix, x))
         return ops.moveaxis(moved, -1, axis)
 
     @staticmethod
@@ -130,33 +141,53 @@ def set_correction(layer: Any, value: int) -> Undo:
     return wrap_call(layer, "call", wrap)
 
 
+def set_frozen(variables: dict[str, Any], value: list[str]) -> Undo:
+    """Disable the training of some roles, and enable that of the others."""
+    before = [(variable, variable.trainable) for variable in variables.values()]
+    for role, variable in variables.items():
+        if role not in ("mean", "variance"):
+            variable.trainable = role not in value
+
+    def thaw() -> None:
+        for variable, was in before:
+            variable.trainable = was
+
+    return thaw
+
+
+def set_scale(layer: Any, value: float) -> Undo:
+    """Multiply the products of queries and keys by another factor."""
+    scale = ops.convert_to_tensor(value, layer.compute_dtype)
+    return set_attribute(layer, "_inverse_sqrt_key_dim", scale)
+
+
+#: What changes a setting that is not an attribute, from the layer and the value. Whether a norm
+#: uses statistics is set without its weights, of which `trainable` decides, too.
+_FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
+    "padding": lambda entry, value: set_padding(entry.layer, value),
+    "variance correction": lambda entry, value: set_correction(entry.layer, value),
+    "statistics": lambda entry, value: set_attribute(
+        entry.layer, "_trainable", value == "of the batch"
+    ),
+    "momentum": lambda entry, value: set_attribute(entry.layer, "momentum", 1.0 - value),
+    "scale": lambda entry, value: set_scale(entry.layer, value),
+    "frozen": lambda entry, value: set_frozen(entry.variables, value),
+}
+
+
 def change(entry: Any, key: str, value: Any) -> Undo:
     """Change a setting of a layer."""
-    layer = entry.layer
-    if key == "padding":
-        return set_padding(layer, value)
-    if key == "variance correction":
-        return set_correction(layer, value)
-    if key == "momentum":
-        return set_attribute(layer, "momentum", 1.0 - value)
-    if key == "frozen":
-        before = [(variable, variable.trainable) for variable in entry.variables.values()]
-        for role, variable in entry.variables.items():
-            if role not in ("mean", "variance"):
-                variable.trainable = role not in value
-
-        def thaw() -> None:
-            for variable, was in before:
-                variable.trainable = was
-
-        return thaw
-    return set_attribute(layer, _ATTRIBUTES[key], value)
+    if key in _FUNCTIONS:
+        return _FUNCTIONS[key](entry, value)
+    return set_attribute(entry.layer, _ATTRIBUTES[key], value)
 
 
 def no_dropout(model: Any) -> list[Undo]:
     """Disable dropout, whose random numbers no other framework draws."""
     undo = []
     for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.MultiHeadAttention):
+            undo.append(set_attribute(layer, "_dropout", 0.0))
         for name in ("rate", "dropout", "recurrent_dropout"):
             is_number = isinstance(getattr(layer, name, None), float)
             if is_number and isinstance(layer, _WITH_DROPOUT):
@@ -167,5 +198,5 @@ def no_dropout(model: Any) -> list[Undo]:
 _WITH_DROPOUT = (
     keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.SpatialDropout2D,
     keras.layers.GaussianDropout, keras.layers.LSTMCell, keras.layers.GRUCell,
-    keras.layers.SimpleRNNCell, keras.layers.MultiHeadAttention,
+    keras.layers.SimpleRNNCell,
 )  # fmt: skip

@@ -24,7 +24,7 @@ _KINDS = {
     "Conv3DTranspose": "transposed convolution", "Dense": "dense",
     "BatchNormalization": "batch norm", "LayerNormalization": "layer norm",
     "GroupNormalization": "group norm", "Embedding": "embedding", "LSTM": "LSTM", "GRU": "GRU",
-    "SimpleRNN": "RNN",
+    "SimpleRNN": "RNN", "MultiHeadAttention": "attention",
 }  # fmt: skip
 
 _ROLES = {
@@ -62,12 +62,24 @@ def _depthwise(value: Array) -> tuple[Transform, Transform]:
     return forward, back
 
 
+def _attention(role: str, shape: tuple[int, ...]) -> tuple[Transform, Transform]:
+    """Return how to convert a weight of attention, whose heads have an axis, and back."""
+    if role == "output kernel":
+        rows = math.prod(shape[:-1])
+        return (lambda x: x.reshape(rows, -1).T), (lambda x: x.T.reshape(shape))
+    if role.endswith("kernel"):
+        return (lambda x: x.reshape(shape[0], -1).T), (lambda x: x.T.reshape(shape))
+    return (lambda x: x.reshape(-1)), (lambda x: x.reshape(shape))
+
+
 def transforms(
     kind: str, role: str, value: Array, is_depthwise: bool
 ) -> tuple[Transform, Transform]:
     """Return how to convert a weight to the canonical form, and back."""
     if is_depthwise and role == "kernel":
         return _depthwise(value)
+    if kind == "attention":
+        return _attention(role, value.shape)
     if kind in ("convolution", "transposed convolution") and role == "kernel":
         # Both have the axis of `O` last; PyTorch has that of the input first if transposed.
         axes = (value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
@@ -90,9 +102,14 @@ class Entry:
         self.is_container = self.kind == "other" and bool(_children(layer))
         owner = layer.cell if self.kind in ("LSTM", "GRU", "RNN") else layer
         self.variables: dict[str, Any] = {}
-        for variable in [*owner._trainable_variables, *owner._non_trainable_variables]:
+        own = [*owner._trainable_variables, *owner._non_trainable_variables]
+        if self.kind == "attention":
+            own = owner.weights
+        for variable in own:
             short = variable.name.rpartition("/")[2]
             role = short if self.kind == "other" else _ROLES.get(short, short)
+            if self.kind == "attention":
+                role = f"{variable.path.split('/')[-2].removeprefix('attention_')} {short}"
             if "float" in keras.backend.standardize_dtype(variable.dtype):
                 self.variables[role] = variable
         self.is_depthwise = "Depthwise" in type(layer).__name__
@@ -150,12 +167,18 @@ class Entry:
             if self.kind == "batch norm":
                 found["momentum"] = 1.0 - layer.momentum
                 found["variance correction"] = 0
+                found["statistics"] = "of the batch" if layer.trainable else "running"
             if self.kind == "group norm":
                 found["groups"] = layer.groups
         elif self.kind == "embedding":
             found["padding index"] = None
         elif self.kind == "LSTM":
             found["biases"] = 1 if layer.use_bias else 0
+        elif self.kind == "attention":
+            found["heads"] = layer.num_heads
+            # A number that is made a tensor has single precision in between.
+            scale = keras.ops.cast(layer._inverse_sqrt_key_dim, layer.compute_dtype)
+            found["scale"] = float(keras.ops.convert_to_numpy(scale))
         elif self.kind == "RNN":
             found["activation"] = layer.activation.__name__
         found["frozen"] = sorted(

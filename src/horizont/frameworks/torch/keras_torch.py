@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +12,12 @@ import torch
 from . import torch_recorder
 
 operators = torch_recorder.operators
+
+# Keras' table of types has no double precision on PyTorch, so that a dense layer or a norm of
+# doubles would be computed in single precision.
+with contextlib.suppress(ImportError, AttributeError):
+    dtypes = importlib.import_module("keras.src.backend.common.dtypes")
+    dtypes.BIT64_TO_BIT32_DTYPE.pop("float64", None)
 
 
 def versions() -> dict[str, str]:

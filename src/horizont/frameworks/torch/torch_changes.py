@@ -5,19 +5,21 @@ Each returns a function that undoes it. It imports nothing of Horizont.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 Undo = Callable[[], object]
 
 #: Attributes of modules for settings that are a number or a tuple.
 _ATTRIBUTES = {
     "epsilon": "eps", "momentum": "momentum", "stride": "stride", "dilation": "dilation",
-    "padding index": "padding_idx",
+    "padding index": "padding_idx", "padding mode": "padding_mode",
 }  # fmt: skip
 
 
@@ -29,6 +31,12 @@ class Namespace:
     """The operations of `functions.py` for tensors of PyTorch."""
 
     exp, log1p, tanh, erf, abs = torch.exp, torch.log1p, torch.tanh, torch.erf, torch.abs
+    matmul, reshape, swapaxes = torch.matmul, torch.reshape, torch.swapaxes
+
+    @staticmethod
+    def like(array: Any, x: Any) -> Any:
+        """Return an array as a tensor of the type of another one."""
+        return torch.as_tensor(array).to(x.dtype)
 
     @staticmethod
     def maximum(x: Any, low: float) -> Any:
@@ -44,6 +52,11 @@ class Namespace:
     def log_softmax(x: Any) -> Any:
         """Return the logarithm of the softmax of the last axis."""
         return torch.log_softmax(x, -1)
+
+    @staticmethod
+    def rounded(x: Any, dtype: str) -> Any:
+        """Round elements to those of a type with 16 bits."""
+        return x.to(getattr(torch, dtype)).to(x.dtype)
 
     @staticmethod
     def pool(x: Any, kind: str, windows: Any) -> Any:
@@ -74,7 +87,7 @@ class Namespace:
     @staticmethod
     def linear(x: Any, matrix: Any, axis: int) -> Any:
         """Multiply an axis by a matrix."""
-        return (x.movedim(axis, -1) @ torch.as_tensor(matrix).to(x.dtype)).movedim(-1, axis)
+        return (x.movedim(axis, -1) @ Namespace.like(matrix, x)).movedim(-1, axis)
 
     @staticmethod
     def flatten(x: Any, layout: str) -> Any:
@@ -90,6 +103,44 @@ class Namespace:
     def minimum(x: Any, high: float) -> Any:
         """Return the smaller one of each element and a number."""
         return torch.clamp(x, max=high)
+
+
+#: Functions of dropout, which layers call without a module of their own.
+_DROPOUTS = (
+    F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout,
+    torch.dropout,
+)  # fmt: skip
+
+
+class Overrides(TorchFunctionMode):
+    """Disable dropout where it is a function, and compute doubles in double precision.
+
+    The gradient of the hard sigmoid has a constant that PyTorch rounds to single precision.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of PyTorch."""
+        kwargs = dict(kwargs or {})
+        value = args[0] if args else kwargs.get("input")
+        if func in _DROPOUTS:
+            return value
+        if func is F.hardsigmoid and value.dtype is torch.float64:
+            return torch.clamp(value / 6.0 + 0.5, 0.0, 1.0)
+        if func is F.scaled_dot_product_attention:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+            kwargs.update({"dropout_p": 0.0} if "dropout_p" in kwargs else {})
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def all_layers() -> Iterator[None]:
+    """Execute all layers of a transformer, which PyTorch may compute at once in evaluation."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def set_attribute(module: nn.Module, name: str, value: Any) -> Undo:
@@ -129,6 +180,16 @@ def set_correction(module: Any, value: int) -> Undo:
     return lambda: [hook.remove() for hook in hooks]
 
 
+def set_statistics(module: nn.Module, value: str, training: bool) -> Undo:
+    """Set which statistics a norm uses in training: of the batch, or the running ones."""
+
+    def choose(*_: Any) -> None:
+        # A model may override `train`, so that the mode is set again here.
+        module.training = training and value == "of the batch"
+
+    return module.register_forward_pre_hook(choose).remove
+
+
 def set_biases(module: nn.Module, part: str) -> Undo:
     """Train only one of the two biases of a recurrent layer."""
     tensor = getattr(module, f"bias_hh{part}")
@@ -146,16 +207,54 @@ def set_frozen(tensors: dict[str, Any], value: list[str]) -> Undo:
     return lambda: [tensor.requires_grad_(was) for tensor, was in before]
 
 
-def change(entry: Any, key: str, value: Any) -> Undo:
-    """Change a setting of a layer."""
-    if key == "padding":
-        return set_padding(entry.module, value)
-    if key == "variance correction":
-        return set_correction(entry.module, value)
-    if key == "biases":
-        return set_biases(entry.module, entry.part)
-    if key == "frozen":
-        return set_frozen(entry.tensors, value)
+def set_scale(module: Any, value: float) -> Undo:
+    """Multiply the products of queries and keys by another factor."""
+    names = [name for name in ("in_proj_weight", "in_proj_bias") if name in module._parameters]
+
+    def before(*_: Any) -> None:
+        for name in names:
+            tensor = module._parameters[name]
+            if tensor is not None:
+                factors = torch.ones(len(tensor), dtype=tensor.dtype)
+                factors[: module.embed_dim] = value * module.head_dim**0.5
+                shape = (-1, *(1 for _ in tensor.shape[1:]))
+                # An attribute of the module hides the parameter, through which gradients flow.
+                module.__dict__[name] = tensor * factors.reshape(shape)
+
+    def after(*_: Any) -> None:
+        for name in names:
+            module.__dict__.pop(name, None)
+
+    hooks = [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    return lambda: [hook.remove() for hook in hooks]
+
+
+def set_heads(module: Any, value: int) -> Undo:
+    """Divide the features of attention into another number of heads."""
+    undo = [
+        set_attribute(module, "head_dim", module.embed_dim // value),
+        set_attribute(module, "num_heads", value),
+    ]
+    return lambda: [each() for each in undo]
+
+
+#: What changes a setting that is not an attribute, from the layer and the value.
+_FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
+    "padding": lambda entry, value: set_padding(entry.module, value),
+    "variance correction": lambda entry, value: set_correction(entry.module, value),
+    "heads": lambda entry, value: set_heads(entry.module, value),
+    "scale": lambda entry, value: set_scale(entry.module, value),
+    "biases": lambda entry, _: set_biases(entry.module, entry.part),
+    "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+}
+
+
+def change(entry: Any, key: str, value: Any, training: bool) -> Undo:
+    """Change a setting of a layer for a run in training or in evaluation."""
+    if key == "statistics":
+        return set_statistics(entry.module, value, training)
+    if key in _FUNCTIONS:
+        return _FUNCTIONS[key](entry, value)
     return set_attribute(entry.module, _ATTRIBUTES[key], value)
 
 
@@ -168,6 +267,9 @@ def no_dropout(model: nn.Module) -> list[Undo]:
         elif type(module).__name__ in _OF_BRANCHES:
             name = _OF_BRANCHES[type(module).__name__]
             undo.append(set_attribute(module, name, 0.0))
-        elif isinstance(module, (nn.LSTM, nn.GRU, nn.RNN)) and module.dropout:
+        elif isinstance(module, _WITH_DROPOUT) and module.dropout:
             undo.append(set_attribute(module, "dropout", 0.0))
     return undo
+
+
+_WITH_DROPOUT = (nn.LSTM, nn.GRU, nn.RNN, nn.MultiheadAttention)

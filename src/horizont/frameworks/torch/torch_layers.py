@@ -2,12 +2,13 @@
 
 It imports nothing of Horizont, and runs wherever PyTorch does. The canonical form of most weights
 is PyTorch's own. An LSTM or GRU has an entry for each layer and direction; the two biases of an
-LSTM are one, their sum.
+LSTM are one, their sum. Attention has a matrix for queries, keys, values and the output each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def kind_of(module: nn.Module) -> str:
         (_CONVOLUTIONS, "convolution"), (_TRANSPOSED, "transposed convolution"),
         (nn.Linear, "dense"), (_BATCH_NORMS, "batch norm"), (nn.LayerNorm, "layer norm"),
         (nn.GroupNorm, "group norm"), (nn.Embedding, "embedding"), (nn.LSTM, "LSTM"),
-        (nn.GRU, "GRU"), (nn.RNN, "RNN"),
+        (nn.GRU, "GRU"), (nn.RNN, "RNN"), (nn.MultiheadAttention, "attention"),
     ]  # fmt: skip
     return next((kind for types, kind in kinds if isinstance(module, types)), "other")
 
@@ -53,7 +54,13 @@ class Entry:
         self.part = part
         self.has_input = not part or (part == "_l0" and not getattr(module, "bidirectional", False))
         self.has_output = not part or (is_last and not getattr(module, "bidirectional", False))
-        self.is_container = bool(list(module.children()))
+        self.is_container = self.kind == "other" and bool(list(module.children()))
+        #: Modules inside the layer, which are executed after what it computes itself.
+        self.followers = list(module.children()) if self.kind.endswith("norm") else []
+        #: Whether the time steps of inputs and outputs come before the examples.
+        self.is_steps_first = getattr(module, "batch_first", True) is False
+        #: The rows of a tensor that a role has, where it has not all of them.
+        self.rows: dict[str, slice] = {}
         self.tensors = self._tensors()
 
     def _tensors(self) -> dict[str, tuple[Any, ...]]:
@@ -73,20 +80,44 @@ class Entry:
             }
             return {role: tensors for role, tensors in found.items() if tensors}
         own.pop("num_batches_tracked", None)
+        if self.kind == "attention":
+            return self._of_attention(own)
         if self.kind.endswith("norm"):
             return {_NORM_ROLES[key]: (value,) for key, value in own.items()}
         if self.kind == "other":
             return {key: (value,) for key, value in own.items() if value.is_floating_point()}
         return {"kernel" if key == "weight" else key: (value,) for key, value in own.items()}
 
+    def _of_attention(self, own: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """Return the tensors of attention, whose matrices are parts of one if sizes are equal."""
+        module: Any = self.module
+        found: dict[str, tuple[Any, ...]] = {}
+        for number, name in enumerate(("query", "key", "value")):
+            rows = slice(number * module.embed_dim, (number + 1) * module.embed_dim)
+            if "in_proj_weight" in own:
+                found[f"{name} kernel"] = (own["in_proj_weight"],)
+                self.rows[f"{name} kernel"] = rows
+            else:
+                found[f"{name} kernel"] = (own[f"{name[0]}_proj_weight"],)
+            if "in_proj_bias" in own:
+                found[f"{name} bias"] = (own["in_proj_bias"],)
+                self.rows[f"{name} bias"] = rows
+        found["output kernel"] = (module.out_proj.weight,)
+        if module.out_proj.bias is not None:
+            found["output bias"] = (module.out_proj.bias,)
+        return found
+
     def read(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the weights by role."""
-        return {role: sum(map(to_array, each)) for role, each in self.tensors.items()}  # type: ignore[misc]
+        return {
+            role: reduce(np.add, map(to_array, each))[self.rows.get(role, ...)]
+            for role, each in self.tensors.items()
+        }
 
     def gradients(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the gradients by role; of a sum, the gradient is that of each part."""
         return {
-            role: to_array(tensors[0].grad)
+            role: to_array(tensors[0].grad)[self.rows.get(role, ...)]
             for role, tensors in self.tensors.items()
             if tensors[0].grad is not None
         }
@@ -96,46 +127,88 @@ class Entry:
         with torch.no_grad():
             for role, value in weights.items():
                 first, *rest = self.tensors[role]
-                first.copy_(torch.as_tensor(value))
+                first[self.rows.get(role, ...)].copy_(torch.as_tensor(value))
                 for tensor in rest:
                     tensor.zero_()
+
+    def axes_of(self, shape: tuple[int, ...], examples: int) -> tuple[int, ...]:
+        """Return the axes of an input or output in the canonical order.
+
+        The examples of a text are first, the features that a layer norm normalizes last.
+        """
+        is_text_first = self.is_steps_first or shape[:1] != (examples,)
+        if len(shape) == 3 and is_text_first and shape[1] == examples:
+            return (1, 0, 2)
+        if len(shape) == 4 and self.kind == "layer norm":
+            # Subclasses for images with channels first permute the axes by themselves.
+            features = (self.module.normalized_shape[-1],)
+            if shape[1:2] == features and type(self.module) is not nn.LayerNorm:
+                return (0, 2, 3, 1)
+        return tuple(range(len(shape)))
 
     def trainable(self) -> list[str]:
         """List the roles that training changes."""
         return [role for role, tensors in self.tensors.items() if tensors[0].requires_grad]
 
-    def settings(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
-        """Return the settings that another implementation may have chosen otherwise."""
+    def settings(self, shapes: tuple[Any, Any]) -> dict[str, Any]:
+        """Return the settings that another implementation may have chosen otherwise.
+
+        Parameters
+        ----------
+        shapes
+            Those of an input and of its output, None if they are not known. The model is in the
+            mode of training.
+        """
         module: Any = self.module
         found: dict[str, Any] = {}
         if self.kind == "convolution":
             found = {
-                "padding": _padding(module, shape),
+                "padding": _padding(module),
                 "stride": list(module.stride),
                 "dilation": list(module.dilation),
                 "groups": module.groups,
                 "padding mode": module.padding_mode,
             }
+            if _pads_otherwise(module, shapes):
+                del found["padding"]
         elif self.kind.endswith("norm"):
             found["epsilon"] = module.eps
             if self.kind == "batch norm":
                 found["momentum"] = module.momentum
                 found["variance correction"] = 1
+                found["statistics"] = "of the batch" if module.training else "running"
             if self.kind == "group norm":
                 found["groups"] = module.num_groups
         elif self.kind == "embedding":
             found["padding index"] = module.padding_idx
         elif self.part and self.kind == "LSTM":
             found["biases"] = 2 if module.bias else 0
+        elif self.kind == "attention":
+            found["heads"] = module.num_heads
+            found["scale"] = module.head_dim**-0.5
         elif self.part and self.kind == "RNN":
             found["activation"] = module.nonlinearity
         found["frozen"] = sorted(set(self.tensors) - set(self.trainable()) - {"mean", "variance"})
         return found
 
 
-def _padding(module: Any, shape: tuple[int, ...] | None) -> list[list[int]]:
+def _pads_otherwise(module: Any, shapes: tuple[Any, Any]) -> bool:
+    """Whether the output of a convolution shows that its class pads the input by itself."""
+    before, after = shapes
+    if before is None or after is None or len(before) != len(module.kernel_size) + 2:
+        return False
+    sizes = [
+        (size + sum(zeros) - dilation * (kernel - 1) - 1) // stride + 1
+        for size, zeros, dilation, kernel, stride in zip(
+            before[2:], _padding(module), module.dilation, module.kernel_size, module.stride,
+            strict=True,
+        )
+    ]  # fmt: skip
+    return sizes != list(after[2:])
+
+
+def _padding(module: Any) -> list[list[int]]:
     """Return the zeros before and after each axis of space."""
-    del shape  # the padding of PyTorch does not depend on the size of the input
     if module.padding == "valid":
         return [[0, 0] for _ in module.kernel_size]
     if module.padding == "same":
@@ -147,7 +220,15 @@ def _padding(module: Any, shape: tuple[int, ...] | None) -> list[list[int]]:
 def entries_of(model: nn.Module) -> list[Entry]:
     """List the layers with tensors of their own, in the order of their definition."""
     found: list[Entry] = []
+    inside = {
+        id(each)
+        for module in model.modules()
+        if isinstance(module, nn.MultiheadAttention)
+        for each in module.children()
+    }
     for name, module in model.named_modules():
+        if id(module) in inside:
+            continue
         if isinstance(module, _RECURRENT):
             ways = ("", "_reverse") if module.bidirectional else ("",)
             for number in range(module.num_layers):

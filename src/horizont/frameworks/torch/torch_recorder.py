@@ -75,18 +75,23 @@ class Recorder:
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
         """Return the layers in the order of execution, and note the shapes of their inputs."""
         order: dict[str, int] = {}
-        self.shapes: dict[str, Any] = {}
+        self.shapes: dict[str, tuple[Any, Any]] = {}
         hooks = []
         for entry in entries:
 
             def hook(_: Any, inputs: Any, name: str = entry.name) -> None:
                 order.setdefault(name, len(order))
                 if inputs and isinstance(inputs[0], torch.Tensor):
-                    self.shapes.setdefault(name, tuple(inputs[0].shape))
+                    self.shapes.setdefault(name, (tuple(inputs[0].shape), None))
+
+            def note(_: Any, __: Any, output: Any, name: str = entry.name) -> None:
+                if isinstance(output, torch.Tensor) and self.shapes.get(name, (0, 0))[1] is None:
+                    self.shapes[name] = (self.shapes[name][0], tuple(output.shape))
 
             hooks.append(entry.module.register_forward_pre_hook(hook))
+            hooks.append(entry.module.register_forward_hook(note))
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), changes.all_layers():
             self.model(self.batch)
         for each in hooks:
             each.remove()
@@ -94,13 +99,14 @@ class Recorder:
 
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
+        self.model.train()  # a norm may refuse that
         return [
             {
                 "name": entry.name,
                 "kind": entry.kind,
                 "code": _code_of(type(entry.module)),
                 "roles": list(entry.tensors),
-                "settings": entry.settings(self.shapes.get(entry.name)),
+                "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
             }
             for entry in self.entries
         ]
@@ -134,6 +140,8 @@ class Recorder:
         self._live: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
         with contextlib.ExitStack() as stack:
+            stack.enter_context(changes.all_layers())
+            stack.enter_context(changes.Overrides())
             for undo in changes.no_dropout(self.model):
                 stack.callback(undo)
             by_name = {entry.name: entry for entry in self.entries}
@@ -143,7 +151,8 @@ class Recorder:
             for repair in repairs:
                 if repair["key"] not in ("input", "result"):
                     entry = by_name[repair["layer"]]
-                    stack.callback(changes.change(entry, repair["key"], repair["value"]))
+                    key, value = repair["key"], repair["value"]
+                    stack.callback(changes.change(entry, key, value, training))
             for entry in self.entries:
                 self._hook_output(entry, recorded, stack)
             self.model.train(training)
@@ -222,39 +231,56 @@ class Recorder:
                 value = self.functions.repaired(
                     changes.Namespace, value, repair["value"], self._live
                 )
-            recorded[key] = to_array(value)
-            fed = self._feed.get(key)
-            if fed is not None and fed.shape == tuple(value.shape):
-                value = torch.as_tensor(fed).to(value.dtype)
+            axes = entry.axes_of(tuple(value.shape), len(self.batch))
+            recorded[key] = to_array(value).transpose(axes)
+            value = self._fed(key, value, axes)
             self._live[key] = value
             return (value, *inputs[1:])
 
         if entry.has_input and not entry.is_container:
             stack.callback(entry.module.register_forward_pre_hook(before).remove)
 
-    def _hook_output(self, entry: Entry, recorded: Arrays, stack: Any) -> None:
-        """Record the output of a layer, and feed another one to what follows."""
+    def _fed(self, key: str, tensor: Any, axes: tuple[int, ...]) -> Any:
+        """Return what a tensor is replaced by; itself if it is not."""
+        fed = self._feed.get(key)
+        if fed is None or fed.shape != tuple(tensor.shape[axis] for axis in axes):
+            return tensor
+        return torch.as_tensor(fed.transpose(np.argsort(axes))).to(tensor.dtype)
 
-        def after(_: Any, __: Any, output: Any) -> Any:
-            key = f"output|{entry.name}"
-            tensor = first_tensor(output)
-            if tensor is None or key in recorded:
-                return None
-            recorded[key] = to_array(tensor)
-            fed = self._feed.get(key)
-            if fed is not None and fed.shape == tuple(tensor.shape):
-                tensor = torch.as_tensor(fed).to(tensor.dtype)
+    def _hook_output(self, entry: Entry, recorded: Arrays, stack: Any) -> None:
+        """Record the output of a layer, and feed another one to what follows.
+
+        The output of a layer that contains its activation is what the activation is applied to.
+        """
+        key = f"output|{entry.name}"
+
+        def pass_on(tensor: Any) -> Any:
+            axes = entry.axes_of(tuple(tensor.shape), len(self.batch))
+            recorded[key] = to_array(tensor).transpose(axes)
+            tensor = self._fed(key, tensor, axes)
             if tensor.requires_grad:
                 tensor.retain_grad()
                 self._outputs[entry.name] = tensor
-            # What follows in place changes a copy, and gradients of this tensor remain right.
-            passed = tensor.clone()
             self._live[entry.name] = tensor
+            # What follows in place changes a copy, and gradients of this tensor remain right.
+            return tensor.clone()
+
+        def before_child(_: Any, inputs: Any) -> Any:
+            is_output = key not in recorded and inputs and isinstance(inputs[0], torch.Tensor)
+            return (pass_on(inputs[0]), *inputs[1:]) if is_output else None
+
+        def after(_: Any, __: Any, output: Any) -> Any:
+            tensor = first_tensor(output)
+            if tensor is None or key in recorded:
+                return None
+            passed = pass_on(tensor)
             if isinstance(output, tuple):
                 return (passed, *output[1:])
             return passed if isinstance(output, torch.Tensor) else None
 
         if entry.has_output and not entry.is_container:
+            for child in entry.followers:
+                stack.callback(child.register_forward_pre_hook(before_child).remove)
             stack.callback(entry.module.register_forward_hook(after).remove)
 
 
