@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from horizont.modeldiff import Options, Report, diff, timing
 from horizont.modeldiff.dump import Dump
 from horizont.modeldiff.functions import FUNCTIONS
 from horizont.modeldiff.identification import NumPyNamespace
+from horizont.modeldiff.page import page
 from horizont.testing import assert_same_training
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,13 @@ def test_every_planted_fault_is_found_with_its_repair() -> None:
     assert (table["distance"] > table["bound"]).sum() >= 5
     assert (table["repaired"] <= table["bound"]).all()
     assert "background-color" in report._repr_html_()
+    text = unescape(page(report, "horizont diff one two"))
+    for cause in report.repairs:
+        assert cause.candidate.what in text
+        assert all(layer in text for layer in cause.candidate.layers)
+    assert all(row["layer"] in text for _, row in table.iterrows())
+    assert "horizont diff one two" in text
+    assert text.count("background-color") >= 5
     assert all(cause.explained[0].exceeds for cause in report.repairs)
     assert not any(cause.repaired.exceeds for cause in report.repairs)
 
@@ -102,10 +111,10 @@ def test_what_lies_between_layers_is_found(faults: str, expected: set[str]) -> N
 
 @pytest.mark.framework("pytorch")
 def test_the_same_model_is_the_same_and_attention_raises_no_alarm(tmp_path: Path) -> None:
-    out, pairs = tmp_path / "report.json", tmp_path / "diff.yaml"
+    out, pairs, site = (tmp_path / name for name in ("report.json", "diff.yaml", "diff.html"))
     done = command(
         f"{TORCH}:Tokens", f"{TORCH}:Tokens", "--input", "4x7:20",
-        "--json", str(out), "--pairs", str(pairs),
+        "--json", str(out), "--pairs", str(pairs), "--page", str(site),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -119,6 +128,8 @@ def test_the_same_model_is_the_same_and_attention_raises_no_alarm(tmp_path: Path
         "both in float32",
     ]
     assert "rnn_l0" in pairs.read_text()
+    assert "<h1>The same</h1>" in site.read_text()
+    assert f"horizont diff {TORCH}:Tokens" in site.read_text()
 
 
 @pytest.mark.framework("pytorch")
