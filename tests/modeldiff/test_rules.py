@@ -253,6 +253,10 @@ def test_channels_and_scales_of_an_input_are_found() -> None:
     assert scaled is not None
     assert scaled.value_b == "0.00784314 x - 1"
     assert scaled_input(glue(IMAGES, IMAGES**3)) is None
+    assert not scaled.of_framework
+    rounded = scaled_input(glue(IMAGES / 255, IMAGES * float(np.float32(1 / 255))))
+    assert rounded is not None
+    assert (rounded.value_b, rounded.of_framework) == ("1.00000006 x + 0", True)
     factors, summands = RANDOM.normal(0, 2, (2, 1, 4, 1, 1))
     by_channel = scaled_input(glue(IMAGES, IMAGES * factors + summands))
     assert by_channel is not None

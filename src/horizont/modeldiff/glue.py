@@ -22,6 +22,9 @@ from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
 #: The largest relative difference at which a function is identified in float64.
 IDENTITY_BOUND = 1e-12
 
+#: How far a factor that was rounded to single precision is from 1 at most.
+_SINGLE_ROUNDING = 1.2e-7
+
 
 @dataclass(frozen=True)
 class Glue:
@@ -164,7 +167,9 @@ def scaled_input(glue: Glue) -> Candidate | None:
         shown_b = f"{_shown_line(scale.flat[0], shift.flat[0])} and others by channel"
     if not np.all(scale) or not _close(scale * glue.a + shift, glue.b):
         return None
-    return _candidate(glue, "scale of an input", "x", shown_b, value)
+    found = _candidate(glue, "scale of an input", "x", shown_b, value)
+    # The same scale, which one framework has rounded to single precision.
+    return replace(found, of_framework=bool(np.all(np.abs(scale - 1.0) < _SINGLE_ROUNDING)))
 
 
 def _offset(glue: Glue) -> Candidate | None:
@@ -177,7 +182,8 @@ def _offset(glue: Glue) -> Candidate | None:
 
 
 def _shown_line(scale: float, shift: float, x: str = "x") -> str:
-    factor = "" if scale == 1 else f"{scale:.6g} "
+    digits = 9 if abs(scale - 1.0) < _SINGLE_ROUNDING else 6
+    factor = "" if scale == 1 else f"{scale:.{digits}g} "
     return f"{factor}{x} {'-' if shift < 0 else '+'} {abs(shift):.6g}"
 
 
