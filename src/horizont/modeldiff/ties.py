@@ -1,9 +1,8 @@
 """Layers of equal shapes in branches, which the two sides may execute in another order.
 
-Nothing in kinds, shapes and order says which is which; what is computed from them does. Pairs are
-chosen among several at first. Where an
-input or the result remains unexplained, layers of equal shapes around it are exchanged, and the
-pairs with fewer divergences remain.
+Nothing in kinds, shapes and order says which is which; what is computed from them does. At first,
+one of several pairings is chosen. Where an input or the result remains unexplained, layers of equal
+shapes around it are exchanged. The pairs with fewer divergences remain.
 """
 
 from __future__ import annotations
