@@ -51,9 +51,9 @@ def identify_attention(
         q, k, v = sources[queries], sources[keys], sources[values]
         if q.shape != target.shape or k.shape[:2] != v.shape[:2] or q.shape[2] != k.shape[2]:
             continue
-        named = {"queries": queries, "keys": keys, "values": values}
+        named = {"queries": [*queries], "keys": [*keys], "values": [*values]}
         for settings in _settings(q, k):
-            attention = {**{key: list(each) for key, each in named.items()}, **settings}
+            attention = {**named, **settings}
             if all(
                 _distance(attention, outputs, target, count) <= limit for count in (1, len(target))
             ):
@@ -92,12 +92,10 @@ def _settings(queries: Array, keys: Array) -> Iterator[dict[str, Any]]:
 
 
 def _distance(
-    attention: Mapping[str, Any], outputs: Mapping[str, Array], target: Array, count: int
+    attention: dict[str, Any], outputs: Mapping[str, Array], target: Array, count: int
 ) -> float:
     """Return the largest difference in the first examples."""
-    live = {each[0]: outputs[each[0]][:count] for each in map(attention.get, _NAMES) if each}
-    found = attended(NumPyNamespace, dict(attention), live)
+    names = (attention[key][0] for key in ("queries", "keys", "values"))
+    live = {name: outputs[name][:count] for name in names}
+    found = attended(NumPyNamespace, attention, live)
     return float(np.max(np.abs(found - target[:count])))
-
-
-_NAMES = ("queries", "keys", "values")

@@ -14,7 +14,7 @@ import numpy as np
 
 from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
-from horizont.modeldiff.identification import NumPyNamespace, identify, identify_pair
+from horizont.modeldiff.identification import NumPyNamespace, identify, identify_pair, largest
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
@@ -47,6 +47,16 @@ class Glue:
     inputs: dict[str, Array] = field(default_factory=dict)
     inputs_a: dict[str, Array] = field(default_factory=dict)
 
+    @property
+    def sources(self) -> dict[str, Array]:
+        """Outputs and inputs of the layers before, as side B has them."""
+        return {**self.outputs, **self.inputs}
+
+    @property
+    def sources_a(self) -> dict[str, Array]:
+        """The same of side A."""
+        return {**self.outputs, **self.inputs_a}
+
 
 GlueRule = Callable[[Glue], Candidate | None]
 
@@ -69,8 +79,8 @@ def chain(glue: Glue) -> Candidate | None:
 
     A branch may start with it, so that it is applied to the input of another layer.
     """
-    on_a = {**glue.outputs, **glue.inputs_a}
-    for name, source in {**glue.outputs, **glue.inputs}.items():
+    on_a = glue.sources_a
+    for name, source in glue.sources.items():
         theirs = identify(source, glue.b, IDENTITY_BOUND)
         if theirs is None or (name in glue.inputs and theirs == {"function": "none"}):
             continue
@@ -79,20 +89,16 @@ def chain(glue: Glue) -> Candidate | None:
             return _candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
-        what = " and ".join(_PARTS[key] for key in parts)
-        mine = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
-        value = ", ".join(shown(theirs[key]) for key in parts)
-        found = _candidate(glue, what, mine, value, {"from": name, **theirs})
-        is_rounded = parts == ["function"] and mine.removesuffix(SINGLE) == value.removesuffix(
-            SINGLE
-        )
-        return replace(found, of_framework=is_rounded)
+        both = {key: _PARTS[key] for key in parts}, own, theirs
+        found = _differing(glue, *both, {"from": name, **theirs})
+        one, other = (each.removesuffix(SINGLE) for each in (found.value_a, found.value_b))
+        return replace(found, of_framework=parts == ["function"] and one == other)
     return None
 
 
 def _summand(glue: Glue, name: str) -> str:
     """Return what side A adds to an output or input of a layer; empty if it adds nothing."""
-    sources = {**glue.outputs, **glue.inputs_a}
+    sources = glue.sources_a
     for other, array in sources.items():
         found = identify_pair(sources[name], array, glue.a, IDENTITY_BOUND)
         if other != name and found is not None and "plus" in found:
@@ -206,18 +212,16 @@ def combination(glue: Glue) -> Candidate | None:
 
     One summand is often the input of an earlier layer, around which a model has a connection.
     """
-    sources = {**glue.outputs, **glue.inputs}
+    sources, on_a = glue.sources, glue.sources_a
     for first, second in permutations(sources, 2):
         x, y = sources[first], sources[second]
         theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND)
         if theirs is None:
             continue
-        on_a = {**glue.outputs, **glue.inputs_a}
         own = identify_pair(on_a[first], on_a[second], glue.a, IDENTITY_BOUND)
+        if own:  # the maximum after ReLU is the maximum, if it is positive
+            theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND, [own["function"]]) or theirs
         mine = own or {}
-        # The maximum after ReLU is the maximum, if it is positive.
-        same = [mine["function"]] if own else []
-        theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND, same) or theirs
         parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
         named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
         change: dict[str, Any] = {**theirs, **named, "from": first}
@@ -227,10 +231,7 @@ def combination(glue: Glue) -> Candidate | None:
             arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
             repairs = (Repair(glue.layer, "input", change),)
             return Candidate("", "", "", (), repairs, follows=arises[0] if arises else "")
-        what = " and ".join(_JOINED[key] for key in parts)
-        value_a = ", ".join(shown(own.get(key)) for key in parts) if own else UNKNOWN
-        value_b = ", ".join(shown(theirs[key]) for key in parts)
-        return _candidate(glue, what, value_a, value_b, change)
+        return _differing(glue, {key: _JOINED[key] for key in parts}, own, theirs, change)
     return None
 
 
@@ -249,11 +250,8 @@ def attention(glue: Glue) -> Candidate | None:
     if theirs is None:
         return None
     own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
-    parts = [key for key in _ATTENTION if own is None or own[key] != theirs[key]]
-    what = " and ".join(_ATTENTION[key] for key in parts)
-    mine = ", ".join(shown(own[key]) for key in parts) if own else UNKNOWN
-    value = ", ".join(shown(theirs[key]) for key in parts)
-    return _candidate(glue, what, mine, value, {"attention": theirs})
+    names = {k: name for k, name in _ATTENTION.items() if own is None or own[k] != theirs[k]}
+    return _differing(glue, names, own, theirs, {"attention": theirs})
 
 
 #: The settings of attention, and how a candidate calls them.
@@ -308,10 +306,22 @@ def result_candidate(glue: Glue) -> Candidate | None:
     return None
 
 
+def _differing(
+    glue: Glue,
+    names: dict[str, str],
+    own: dict[str, Any] | None,
+    theirs: dict[str, Any],
+    change: dict[str, Any],
+) -> Candidate:
+    """Return a candidate for the parts that differ, with their names and the values of both."""
+    value_a = ", ".join(shown(own.get(key)) for key in names) if own else UNKNOWN
+    value_b = ", ".join(shown(theirs[key]) for key in names)
+    return _candidate(glue, " and ".join(names.values()), value_a, value_b, change)
+
+
 def _candidate(glue: Glue, what: str, a: str, b: str, value: dict[str, Any]) -> Candidate:
     return Candidate(what, a, b, (glue.layer,), (Repair(glue.layer, "input", value),))
 
 
 def _close(a: Array, b: Array) -> bool:
-    scale = max(float(np.max(np.abs(b), initial=0.0)), 1e-300)
-    return float(np.max(np.abs(a - b), initial=0.0)) <= IDENTITY_BOUND * scale
+    return float(np.max(np.abs(a - b), initial=0.0)) <= IDENTITY_BOUND * largest(b)

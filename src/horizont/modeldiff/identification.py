@@ -229,8 +229,8 @@ def identify_pair(
     dict or None
         A change for `repaired` without the names of the arrays: ``plus`` or ``times`` is ``y``.
     """
-    is_gate = x.ndim > 2 and y.shape != x.shape and y.size == np.prod(x.shape[:2])
-    is_gate = is_gate and y.shape[:2] == x.shape[:2]
+    is_gate = x.ndim > 2 and y.shape != x.shape
+    is_gate = is_gate and y.shape[:2] == x.shape[:2] and y.size == np.prod(x.shape[:2])
     is_pooled = x.ndim > 2 and z.shape == x.shape[:2]
     if not (is_gate or y.shape == x.shape) or not (is_pooled or z.shape == x.shape):
         return None
