@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +82,25 @@ def test_records_of_format_1_are_packed_in_format_2(tmp_path: Path) -> None:
     assert packed.is_profiled == original.is_profiled
     with pytest.raises(UserError, match=r"samples\.parquet"):
         packed.samples()
+
+
+def test_reading_starts_no_thread(pack: Pack) -> None:
+    """Threads of Arrow that release a pack's bytes at the exit of Python abort the process."""
+    command = [sys.executable, "-c", _COUNT_THREADS, str(pack.folder)]
+    before, after = subprocess.check_output(command, text=True).split()
+    assert after == before
+
+
+_COUNT_THREADS = """
+import os, sys
+from pathlib import Path
+from horizont.records.packed_record import Pack
+
+print(len(os.listdir("/proc/self/task")))
+record = next(each for each in Pack(Path(sys.argv[1])).records() if each.result.status == "ok")
+record.steps()
+print(len(os.listdir("/proc/self/task")))
+"""
 
 
 def test_samples_are_thinned_but_not_those_of_the_first_block(

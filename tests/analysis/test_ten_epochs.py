@@ -40,7 +40,7 @@ LOCAL_MS = {"load": 2, "forward": 9, "backward": 18, "update": 4}
 
 def with_steps(record: Record, timed_ms: float, phases_ms: Mapping[str, float]) -> Record:
     """Write equal timed steps, and equal instrumented steps of 55 ms."""
-    steps = pd.read_parquet(record.folder / "steps.parquet")
+    steps = record.steps().to_pandas()
     phases = {f"{name}_s": time_ms / 1e3 for name, time_ms in phases_ms.items()}
     steps = steps.assign(waiting_s=float("nan"), communication_s=float("nan"))
     steps = steps.assign(**phases, step_s=timed_ms / 1e3)

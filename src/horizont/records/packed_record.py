@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +53,22 @@ class Pack:
     @cached_property
     def rows(self) -> dict[str, dict[str, Any]]:
         """The table of runs, by the name of the run."""
-        rows = pq.read_table(BytesIO(self.read(RUNS))).to_pylist()
+        rows = self._parse(RUNS).to_pylist()
         return {row["run"]: row for row in rows}
 
     def table(self, name: str, run: str) -> pa.Table:
         """Return the rows of a run in a packed table."""
         if name not in self._tables:
-            table = pq.read_table(BytesIO(self.read(name)))
+            table = self._parse(name)
             self._tables[name] = table, row_ranges(table)
         table, ranges = self._tables[name]
         return table.slice(*ranges.get(run, (0, 0)))
+
+    def _parse(self, name: str) -> pa.Table:
+        # By this thread alone: `pq.read_table` starts others, and one that releases the bytes after
+        # the interpreter has ended aborts the process (apache/arrow, issue 34314).
+        with pq.ParquetFile(pa.BufferReader(self.read(name)), pre_buffer=False) as file:
+            return file.read(use_threads=False)
 
     def records(self, workload: str = "") -> list[PackedRecord]:
         """Open the records of a workload, or of all, in the order in which they were packed."""
