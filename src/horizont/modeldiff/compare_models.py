@@ -16,16 +16,14 @@ from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.inputs import make_batch
-from horizont.modeldiff.pairing import (
-    Pairing,
-    read_pairs,
-    write_pairs,
-)
+from horizont.modeldiff.losses import compare_losses
+from horizont.modeldiff.optimizers import compare_optimizers
+from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import Agreement, PairedLayer, Report
-from horizont.modeldiff.search import explain
+from horizont.modeldiff.search import Findings, explain
 from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import best_pairing, better_pairing
 from horizont.modeldiff.timing import time_models
@@ -174,7 +172,23 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         explained = _explained(replace(report, ties=len(better.ties)), comparison, batch)
         if options.pairs is not None:
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
-    return explained
+    losses = compare_losses(a, b, comparison.evaluation_b["result"])
+    optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)
+    explained = _with_findings(explained, "the losses", losses)
+    return _with_findings(explained, "updates by the optimizers", optimizers)
+
+
+def _with_findings(report: Report, what: str, found: Findings) -> Report:
+    """Add to a report what the losses or the optimizers of both sides differ in."""
+    agreements = [Agreement(what, found.differences)]
+    return replace(
+        report,
+        repairs=report.repairs + found.causes,
+        unexplained=report.unexplained + found.unexplained,
+        without_effect=report.without_effect + found.without_effect,
+        agreements=report.agreements + tuple(each for each in agreements if each.differences),
+        notes=report.notes + ((found.note,) if found.note else ()),
+    )
 
 
 def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:

@@ -113,6 +113,22 @@ class Side(Protocol):
     def run(self, request: Request) -> Recording:
         """Run it once."""
 
+    @property
+    def has_loss(self) -> bool:
+        """Whether it has a loss of its own."""
+
+    def loss(self, result: Array, classes: Array) -> tuple[float, Array]:
+        """Return its loss of a result, and the gradient with respect to the result."""
+
+    @property
+    def rules(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """What its optimizer does with each tensor, see `update_rules`; None without one."""
+
+    def update(
+        self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """Return the weights after its optimizer has applied some gradients, one by one."""
+
     def time(self, part: str, seconds: float) -> float:
         """Return the mean seconds of a part of the model as it is, measured for some time."""
 
@@ -132,6 +148,8 @@ class ModelSide:
         self.name = spec.label
         self.can_run = True
         self.versions: Mapping[str, str] = {}
+        self.rules: Mapping[str, Mapping[str, Any]] | None = None
+        self.has_loss = False
         self._weights: dict[str, Array] = {}
         self._written: dict[str, Mapping[str, Array]] = {}
 
@@ -146,7 +164,8 @@ class ModelSide:
         self._weights = self._weights or weights
         if self._weights.keys() != weights.keys():
             raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
-        self.versions = answer["versions"]
+        self.versions, self.rules = answer["versions"], answer["rules"]
+        self.has_loss = answer["has_loss"]
         return [
             Layer(
                 each["name"], each["kind"],
@@ -172,6 +191,28 @@ class ModelSide:
             "run", **names, out="out.npz", dtype=request.dtype, training=request.training,
             repairs=[each.as_request() for each in request.repairs], rate=UPDATE_RATE,
             seed=request.seed,
+        )  # fmt: skip
+        return self._read("out.npz")
+
+    def loss(self, result: Array, classes: Array) -> tuple[float, Array]:
+        """Return its loss of a result, and the gradient with respect to the result."""
+        given = self._write("given.npz", {"result": result, "classes": classes})
+        self.process.request("loss", given=given, out="out.npz", dtype="float64")
+        found = self._read("out.npz")
+        return float(found["loss"]), found["gradient"]
+
+    def update(
+        self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """Return the weights after its optimizer has applied some gradients, one by one."""
+        numbered = {
+            f"{number}|{key}": value
+            for number, each in enumerate(gradients)
+            for key, value in each.items()
+        }
+        self.process.request(
+            "update", weights=self._write_once("weights", weights), steps=len(gradients),
+            gradients=self._write("gradients.npz", numbered), out="out.npz", dtype="float64",
         )  # fmt: skip
         return self._read("out.npz")
 
@@ -209,6 +250,8 @@ class DumpSide:
     """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
 
     can_run = False
+    rules = None
+    has_loss = False
 
     def __init__(self, spec: SideSpec) -> None:
         self.name = spec.label
@@ -250,6 +293,16 @@ class DumpSide:
             for key, value in self._arrays.items()
             if key.startswith(start)
         }
+
+    def loss(self, result: Array, classes: Array) -> tuple[float, Array]:
+        """Refuse: files have no loss."""
+        raise SideFailed(f"side {self.name} is a recording, which has no loss")
+
+    def update(
+        self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """Refuse: files have no optimizer."""
+        raise SideFailed(f"side {self.name} is a recording, which has no optimizer")
 
     def time(self, part: str, seconds: float) -> float:
         """Refuse: files take no time."""

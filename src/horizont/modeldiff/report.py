@@ -23,7 +23,7 @@ RESULT = "result"
 SAME, NOT_THE_SAME, UNKNOWN, WRONG_USE = 0, 1, 2, 3
 
 #: How many causes, and how many names of layers, are printed.
-_SHOWN, _SHOWN_WITH_TIMES = 8, 3
+_SHOWN, _SHOWN_WITH_TIMES = 7, 2
 _NAMES = 3
 
 

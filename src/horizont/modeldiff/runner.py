@@ -106,7 +106,13 @@ class Runner:
         )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
-        return {"layers": recorder.layers(), "versions": self.module.versions()}
+        rules = recorder.optimizer.rules() if recorder.optimizer else None
+        return {
+            "layers": recorder.layers(),
+            "versions": self.module.versions(),
+            "rules": rules,
+            "has_loss": recorder.loss is not None,
+        }
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the model once, and write what was recorded."""
@@ -121,6 +127,27 @@ class Runner:
             seed=request["seed"],
         )
         np.savez(os.path.join(self.folder, request["out"]), **recorded)
+        return {}
+
+    def loss(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compute the model's own loss of a result, and its gradient."""
+        given, recorder = self.arrays(request["given"]), self.recorders[request["dtype"]]
+        result, classes = given["result"], given["classes"]
+        # Some losses want a row of zeros and a one for each class.
+        one_hot = np.eye(result.shape[-1])[classes]
+        loss, gradient = recorder.loss(result, classes, one_hot)
+        np.savez(os.path.join(self.folder, request["out"]), loss=loss, gradient=gradient)
+        return {}
+
+    def update(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Update weights by the model's own optimizer, once with each of some gradients."""
+        recorder, gradients = self.recorders[request["dtype"]], self.arrays(request["gradients"])
+        steps: list[dict[str, Any]] = [{} for _ in range(request["steps"])]
+        for key, value in gradients.items():
+            number, _, name = key.partition("|")
+            steps[int(number)][name] = value
+        after = recorder.optimizer.update(self.arrays(request["weights"]), steps)
+        np.savez(os.path.join(self.folder, request["out"]), **after)
         return {}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +189,9 @@ def answer(runner: Runner, request: dict[str, Any]) -> dict[str, Any]:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the model raises
         traceback.print_exc()
         lines = [line for line in str(error).splitlines() if line.strip()]
-        text = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        # An error of an engine in C++ begins with the traceback there.
+        text = lines[-1 if lines[0].startswith("Traceback") else 0] if lines else ""
+        text = f"{type(error).__name__}: {text}"
         return {"ok": False, "kind": "failed", "message": text[:300]}
 
 

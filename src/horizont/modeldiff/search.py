@@ -46,6 +46,25 @@ class Explanation:
     remaining: tuple[Difference, ...]
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What the comparison of losses, or of optimizers, adds to that of the models.
+
+    Attributes
+    ----------
+    differences
+        With all repairs.
+    note
+        Why there is no more to say, in a sentence; empty in general.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    unexplained: tuple[Difference, ...] = ()
+    without_effect: tuple[Candidate, ...] = ()
+    note: str = ""
+
+
 def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
     """Find the candidates that are needed."""
     needed = list(candidates)

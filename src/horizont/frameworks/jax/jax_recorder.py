@@ -1,8 +1,8 @@
 """The recorder of JAX: records the layers of a function, gradients, and one update.
 
 What builds the model returns two functions, ``init(key)`` or ``init(key, batch)``, which returns
-the parameters, and ``apply(parameters, batch)``, which returns the result. It imports nothing of
-Horizont, and runs wherever JAX does.
+the parameters, and ``apply(parameters, batch)``, which returns the result; and, if they are
+compared, too, a loss and an optimizer. It imports nothing of Horizont, and runs wherever JAX does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jax.extend.core import Literal
 
 from .jax_changes import Namespace
 from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
+from .jax_training import Loss, Optimizer
 
 jax.config.update("jax_enable_x64", True)
 # Each operation is compiled alone, once for every shape.
@@ -77,9 +78,9 @@ class Recorder:
         self.dtype, self.functions = dtype, functions
         self.parts: dict[str, Any] = {}
         made = build(**arguments)
-        if not (isinstance(made, tuple) and len(made) == 2 and all(map(callable, made))):
+        if not (isinstance(made, tuple) and len(made) >= 2 and all(map(callable, made[:2]))):
             raise TypeError("the callable has to return two functions, init and apply")
-        init, self.apply = made
+        init, self.apply, *others = made
         self.is_image = batch.ndim == 4
         self.batch = self._own_layout(batch)
         key = jax.random.key(0)
@@ -91,6 +92,12 @@ class Recorder:
         self.operations, self.inputs, self.outputs = inlined(traced)
         self.leaves = leaf_names(self.parameters)
         self.entries = find_layers(self.operations, self.inputs, self.leaves)
+        optimizers = [each for each in others if hasattr(each, "update")]
+        losses = [each for each in others if callable(each)]
+        self.optimizer = (
+            Optimizer(optimizers[0], self.entries, self.parameters) if optimizers else None
+        )
+        self.loss = Loss(losses[0]) if losses else None
 
     def _cast(self, value: Any) -> Any:
         value = jnp.asarray(value)

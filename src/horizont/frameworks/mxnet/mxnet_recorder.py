@@ -21,6 +21,7 @@ from mxnet import autograd, gluon, nd
 
 from . import mxnet_changes as changes
 from .mxnet_layers import Entry, entries_of, named_blocks
+from .mxnet_training import Loss, Optimizer
 
 Arrays = dict[str, Any]
 
@@ -80,7 +81,10 @@ class Recorder:
         mx.random.seed(0)
         np.random.seed(0)
         self.functions, self.dtype = functions, dtype
-        self.net = build(**arguments)
+        made = build(**arguments)
+        self.net, *others = made if isinstance(made, tuple) else (made,)
+        trainers = [each for each in others if isinstance(each, gluon.Trainer)]
+        losses = [each for each in others if callable(each)]
         if not isinstance(self.net, gluon.Block):
             raise TypeError(f"the callable returned {type(self.net).__name__}, not a Block")
         self.is_hybrid = True
@@ -92,6 +96,8 @@ class Recorder:
         self.batch = self._array(batch)
         self.net(self.batch)  # infers what the layers are applied to
         self.entries = self._in_order(entries_of(self.net))
+        self.optimizer = Optimizer(trainers[0], self.entries) if trainers else None
+        self.loss = Loss(losses[0]) if losses else None
 
     def _array(self, batch: Any) -> Any:
         is_float = np.issubdtype(batch.dtype, np.floating)

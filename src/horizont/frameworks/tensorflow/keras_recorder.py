@@ -26,6 +26,7 @@ from keras import ops
 
 from . import keras_changes as changes
 from .keras_layers import Entry, entries_of
+from .keras_training import Loss, Optimizer
 
 if keras.backend.backend() not in ("tensorflow", "torch"):
     raise ImportError(f"Keras on {keras.backend.backend()} cannot be recorded")
@@ -102,6 +103,10 @@ class Recorder:
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
         self._call(self.batch, training=False)
         self.entries = self._in_order(entries_of(self.model))
+        optimizer = getattr(self.model, "optimizer", None)
+        self.optimizer = Optimizer(optimizer, self.entries) if optimizer else None
+        loss = getattr(self.model, "loss", None)
+        self.loss = Loss(loss, backend.Tape) if loss else None
 
     def _set_type(self) -> None:
         """Make new layers and constants have this floating-point type."""

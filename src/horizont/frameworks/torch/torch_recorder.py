@@ -17,6 +17,7 @@ from torch import nn
 
 from . import torch_changes as changes
 from .torch_layers import Entry, entries_of, to_array
+from .torch_training import Loss, Optimizer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -64,13 +65,18 @@ class Recorder:
         torch.manual_seed(0)
         self.functions = functions
         self.dtype: torch.dtype = getattr(torch, dtype)
-        model = build(**arguments)
+        made = build(**arguments)
+        model, *others = made if isinstance(made, tuple) else (made,)
+        optimizers = [each for each in others if hasattr(each, "param_groups")]
+        losses = [each for each in others if callable(each) and each not in optimizers]
         if not isinstance(model, nn.Module):
             raise TypeError(f"the callable returned {type(model).__name__}, not a Module")
         self.model = model.to(self.dtype)
         tensor = torch.as_tensor(np.array(batch))
         self.batch = tensor.to(self.dtype) if tensor.is_floating_point() else tensor.long()
         self.entries = self._in_order(entries_of(self.model))
+        self.optimizer = Optimizer(optimizers[0], self.entries) if optimizers else None
+        self.loss = Loss(losses[0]) if losses else None
 
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
         """Return the layers in the order of execution, and note the shapes of their inputs."""

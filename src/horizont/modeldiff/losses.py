@@ -1,0 +1,97 @@
+"""The losses of two sides: one result and classes, and what differs in what is computed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from horizont.equivalence.bounds import norm
+from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.loss_rules import BOUND, Rule, identified, loss_and_gradient
+from horizont.modeldiff.process import RunFailed
+from horizont.modeldiff.recording import Array, Repair, Side
+from horizont.modeldiff.repairs import Candidate, both_shown
+from horizont.modeldiff.search import Findings, explain
+
+QUANTITIES = ("loss of a given result", "gradient of the loss")
+
+#: How many examples a result without steps has.
+_EXAMPLES = 16
+
+#: The setting with which all others are repaired.
+_WHOLE = "loss"
+
+
+def compare_losses(a: Side, b: Side, result: Array) -> Findings:
+    """Compare the losses that both sides have.
+
+    Parameters
+    ----------
+    result
+        One of side B, of which the shape is used.
+    """
+    if not (a.has_loss and b.has_loss):
+        alone = [each.name for each in (a, b) if each.has_loss]
+        return Findings(note=f"only side {alone[0]} has a loss of its own" if alone else "")
+    if result.ndim not in (2, 3) or result.shape[-1] < 2:
+        text = "losses are compared for results of examples or steps, and classes"
+        return Findings(note=f"the losses were not compared: {text}")
+    given, classes = given_result(result.shape)
+    try:
+        both = [side.loss(given, classes) for side in (a, b)]
+    except RunFailed as error:
+        return Findings(note=f"the losses were not compared: {error}")
+    plain = _differences(*both)
+    if not any(each.exceeds for each in plain):
+        return Findings(plain)
+    rules = [identified(given, classes, *each) for each in both]
+    for side, rule in zip((a, b), rules, strict=True):
+        if rule is None:
+            exceeding = tuple(each for each in plain if each.exceeds)
+            note = f"the loss of side {side.name} is none that Horizont knows"
+            return Findings(plain, unexplained=exceeding, note=note)
+    rule_a, rule_b = rules
+    assert rule_a is not None
+    assert rule_b is not None
+
+    def trial(chosen: Sequence[Candidate]) -> list[Difference]:
+        repairs = {each.key: each.value for candidate in chosen for each in candidate.repairs}
+        return list(_differences(loss_and_gradient({**rule_a, **repairs}, given, classes), both[1]))
+
+    found = explain(_candidates(rule_a, rule_b), trial)
+    return Findings(found.remaining, found.causes, found.unexplained, found.without_effect)
+
+
+def given_result(shape: Sequence[int]) -> tuple[Array, Array]:
+    """Return rows that may be logits or probabilities, and classes, with the first and the last."""
+    generator = np.random.default_rng(6)
+    examples = shape[0] if len(shape) > 2 else max(shape[0], _EXAMPLES)
+    powers = np.exp(generator.normal(size=(examples, *shape[1:])))
+    classes = generator.integers(shape[-1], size=powers.shape[:-1])
+    classes.flat[0], classes.flat[-1] = 0, shape[-1] - 1
+    return powers / powers.sum(axis=-1, keepdims=True), classes
+
+
+def _differences(a: tuple[float, Array], b: tuple[float, Array]) -> tuple[Difference, Difference]:
+    loss = abs(a[0] - b[0]) / abs(b[0])
+    gradient = norm(a[1] - b[1]) / norm(b[1])
+    return Difference(QUANTITIES[0], "", "", loss, BOUND), Difference(
+        QUANTITIES[1], "", "", gradient, BOUND
+    )
+
+
+def _candidates(rule_a: Rule, rule_b: Rule) -> list[Candidate]:
+    """List the settings in which two rules differ; of two losses, the names."""
+    is_whole = rule_a[_WHOLE] != rule_b[_WHOLE]
+    return [
+        Candidate(
+            key if key == _WHOLE else f"{key} of the loss",
+            *both_shown(rule_a[key], rule_b[key]),
+            (),
+            tuple(Repair("", name, rule_b[name]) for name in (rule_b if is_whole else (key,))),
+            is_training_only=True,
+        )
+        for key in ([_WHOLE] if is_whole else rule_a)
+        if rule_a[key] != rule_b[key]
+    ]
