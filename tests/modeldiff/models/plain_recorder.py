@@ -12,6 +12,8 @@ def versions() -> dict[str, str]:
 
 
 class Recorder:
+    loss = optimizer = None
+
     def __init__(
         self, build: Any, arguments: dict[str, Any], batch: Any, dtype: str, functions: Any
     ) -> None:
