@@ -26,7 +26,7 @@ test: env       ## lint, types, and the test suite; TESTS=path for some tests
 
 pairs: env      ## compare models of published packages, in environments of their own
 	@$(BIN)/python tools/pairs.py
-	@$(BIN)/python -m pytest tests/modeldiff/test_published_pairs.py tests/modeldiff/test_planted_faults.py
+	@$(BIN)/python -m pytest tests/modeldiff/test_published_pairs.py tests/modeldiff/test_planted_faults.py tests/modeldiff/test_noise.py
 
 chaos: env      ## all tests that kill or pause processes; the suite has eight of them
 	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py

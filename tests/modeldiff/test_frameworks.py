@@ -57,6 +57,32 @@ def whats(report: Report) -> list[str]:
 
 
 @pytest.mark.framework("pytorch")
+def test_a_defect_in_float32_alone_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "models.py"
+    path.write_text(
+        """
+from torch import float32, nn
+
+class Rounded(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.bfloat16().to(x.dtype) if x.dtype == float32 else x)
+
+def right():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+
+def wrong():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Rounded(16, 3))
+"""
+    )
+    report = diff(f"torch:{path}:right", f"torch:{path}:wrong", "4x8")
+    assert report.status == 1
+    assert report.unexplained[0].key == "output|2"
+    assert [each.agreeing == len(each.differences) for each in report.agreements] == [
+        True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.framework("pytorch")
 def test_every_planted_fault_is_found_with_its_repair() -> None:
     faults = (
         "dilation=2,epsilon=1e-3,momentum=0.3,frozen=True,activation=elu,gelu=tanh,"

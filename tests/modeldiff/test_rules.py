@@ -409,6 +409,12 @@ def test_a_gradient_that_is_mathematically_zero_raises_no_alarm() -> None:
     assert exceeding == {"gradient|l|bias", "update|l|bias"}
 
 
+def test_the_noise_of_an_update_is_at_least_that_of_its_gradient() -> None:
+    values = {"gradient|a|kernel": 1e-4, "update|a|kernel": 1e-4, "update|b|kernel": 1e-4}
+    found = differences(values, [{"gradient|a|kernel": 1e-3, "gradient|b|bias": 1e-3}])
+    assert [each.exceeds for each in found] == [False, False, True]
+
+
 def test_bounds_follow_the_noise_and_say_when_they_hide_a_defect() -> None:
     quiet, loud = differences({"output|a": 1e-9, "output|b": 1e-9}, [{"output|b": 1e-3}])
     assert quiet.exceeds

@@ -30,7 +30,7 @@ from horizont.modeldiff.distances import (
     unpadded,
 )
 from horizont.modeldiff.glue import GLUE, Glue, result_candidate, same_inputs
-from horizont.modeldiff.inputs import displaced, moved_statistics, rounded
+from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
 from horizont.modeldiff.repairs import (
@@ -64,6 +64,12 @@ class Comparison:
         other = Comparison(self.a, self.b, self.pairing)
         other.dtype, other.exact, other.noise_repairs = "float32", self, repairs
         other.weights, other.projection = self.weights, self.projection
+        return other
+
+    def with_moved_weights(self, seed: int) -> Comparison:
+        """Return the same comparison of weights a thousandth larger or smaller."""
+        other = Comparison(self.a, self.b, self.pairing)
+        other.weights, other.noise_repairs = moved(self.weights, seed), self.noise_repairs
         return other
 
     def with_pairing(self, pairing: Pairing) -> Comparison:
@@ -123,13 +129,11 @@ class Comparison:
         """Distances of each side in evaluation to itself, by rounding alone."""
         found = []
         if self.b.can_run:
-            changed = Request(rounded(self.weights, self.dtype), self.dtype, seed=1)
-            values = forward_values(self._own_pairs("b"), self.b.run(changed), self.evaluation_b)
-            found.append(self._in_names_of_a(values, "b"))
-        repairs = self.noise_repairs
-        changed = Request(rounded(self.weights_a, self.dtype), self.dtype, repairs=repairs, seed=1)
-        values = forward_values(self._own_pairs("a"), self.a.run(changed), self.run_a(repairs))
-        return [*found, values]
+            changed = self.b.run(Request(rounded(self.weights, self.dtype), self.dtype, seed=1))
+            found.append(self._forward("b", changed, self.evaluation_b))
+        weights, repairs = rounded(self.weights_a, self.dtype), self.noise_repairs
+        changed = self.a.run(Request(weights, self.dtype, repairs=repairs, seed=1))
+        return [*found, self._forward("a", changed, self.run_a(repairs))]
 
     def evaluate(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
         """Compare both sides in evaluation, from the batch to the result."""
@@ -137,15 +141,9 @@ class Comparison:
         values = forward_values(self.pairs, recorded, self.evaluation_b)
         errors = []
         if self.exact is not None:
-            exact = self.exact.run_a(repairs)
             errors = [
-                forward_values(self._own_pairs("a"), recorded, exact),
-                self._in_names_of_a(
-                    forward_values(
-                        self._own_pairs("b"), self.evaluation_b, self.exact.evaluation_b
-                    ),
-                    "b",
-                ),
+                self._forward("a", recorded, self.exact.run_a(repairs)),
+                self._forward("b", self.evaluation_b, self.exact.evaluation_b),
             ]
         return differences(values, self.noise, errors, self.dtype)
 
@@ -266,17 +264,12 @@ class Comparison:
     @cached_property
     def training_noise(self) -> list[Values]:
         """Distances of each side in training to itself, by rounding and another seed alone."""
-        changed = self._training(rounded(self.training_weights, self.dtype), seed=1)
-        values = training_values(
-            self._own_pairs("b"), self.b.run(changed), self.training_b, self.training_weights
-        )
-        repairs = self.noise_repairs
-        weights = self.training_weights_a
-        changed = self._training(rounded(weights, self.dtype), repairs, seed=1)
-        own = training_values(
-            self._own_pairs("a"), self.a.run(changed), self.train_a(repairs), weights
-        )
-        return [self._in_names_of_a(values, "b"), own]
+        weights = rounded(self.training_weights, self.dtype)
+        changed = self.b.run(self._training(weights, seed=1))
+        found = [self._trained("b", changed, self.training_b)]
+        weights, repairs = rounded(self.training_weights_a, self.dtype), self.noise_repairs
+        changed = self.a.run(self._training(weights, repairs, seed=1))
+        return [*found, self._trained("a", changed, self.train_a(repairs))]
 
     def train(self, repairs: Sequence[Repair] = ()) -> list[Difference]:
         """Compare loss, gradients, one update and running statistics."""
@@ -286,12 +279,10 @@ class Comparison:
         values = training_values(self.pairs, recorded, self.training_b, self.training_weights)
         errors = []
         if self.exact is not None:
-            exact = self.exact.train_a(repairs)
-            own = training_values(self._own_pairs("a"), recorded, exact, self.training_weights_a)
-            theirs = training_values(
-                self._own_pairs("b"), self.training_b, self.exact.training_b, self.training_weights
-            )
-            errors = [own, self._in_names_of_a(theirs, "b")]
+            errors = [
+                self._trained("a", recorded, self.exact.train_a(repairs)),
+                self._trained("b", self.training_b, self.exact.training_b),
+            ]
         found = differences(values, self.training_noise, errors, self.dtype)
         return [
             replace(each, quantity="training result") if each.quantity == "result" else each
@@ -305,6 +296,16 @@ class Comparison:
             weights, self.dtype, training=True, projection=self.projection, repairs=repairs,
             seed=seed,
         )  # fmt: skip
+
+    def _forward(self, side: str, one: Recording, other: Recording) -> Values:
+        """Return the distances of two evaluations of a side, by the names of side A."""
+        return self._in_names_of_a(forward_values(self._own_pairs(side), one, other), side)
+
+    def _trained(self, side: str, one: Recording, other: Recording) -> Values:
+        """Return the distances of two trainings of a side, by the names of side A."""
+        weights = self.training_weights_a if side == "a" else self.training_weights
+        values = training_values(self._own_pairs(side), one, other, weights)
+        return self._in_names_of_a(values, side)
 
     def _own_pairs(self, side: str) -> list[Pair]:
         """Pair each layer of a side with itself."""

@@ -206,15 +206,24 @@ def differences(
     """
     found = []
     for key, value in values.items():
-        noises = [min(each.get(key, 0.0), MAX_BOUND) for each in noise]
+        noises = [min(_noise(key, each), MAX_BOUND) for each in noise]
         if dtype == "float32":
-            bound = float32_bound(noises, [each.get(key, 0.0) for each in errors])
+            bound = float32_bound(noises, [_noise(key, each) for each in errors])
         else:
             bound = float64_bound(noises)
         quantity, _, rest = key.partition("|")
         layer, _, role = rest.rpartition("|") if quantity in _WITH_ROLE else (rest, "", "")
         found.append(Difference(quantity, layer, role, value, bound))
     return found
+
+
+def _noise(key: str, values: Values) -> float:
+    """Return the noise of a tensor; that of an update is at least that of its gradient.
+
+    The rounding of the weight, which is subtracted from an update, may hide it.
+    """
+    gradient = key.replace("update|", "gradient|", 1) if key.startswith("update|") else key
+    return max(values.get(key, 0.0), values.get(gradient, 0.0))
 
 
 _WITH_ROLE = ("gradient", "update", "statistics")

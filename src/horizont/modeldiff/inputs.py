@@ -74,11 +74,15 @@ def moved_statistics(weights: Mapping[str, Array], seed: int = 2) -> dict[str, A
     return found
 
 
-def rounded(weights: Mapping[str, Array], dtype: str, seed: int = 3) -> dict[str, Array]:
+def rounded(weights: Mapping[str, Array], dtype: str) -> dict[str, Array]:
     """Return weights that are one unit in the last place larger or smaller."""
+    return moved(weights, 3, float(np.finfo(dtype).eps))
+
+
+def moved(weights: Mapping[str, Array], seed: int, share: float = 1e-3) -> dict[str, Array]:
+    """Return weights that are larger or smaller by a share of themselves."""
     generator = np.random.default_rng(seed)
-    unit = np.finfo(dtype).eps
     return {
-        key: value * (1.0 + unit * generator.choice([-1.0, 1.0], value.shape))
+        key: value * (1.0 + share * generator.choice([-1.0, 1.0], value.shape))
         for key, value in weights.items()
     }

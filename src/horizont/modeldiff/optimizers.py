@@ -27,8 +27,8 @@ from horizont.modeldiff.update_rules import DEFAULTS, Rule, simulate, variants
 STEPS = 3
 QUANTITY = f"weight after {STEPS} updates"
 
-#: Of distances relative to the change. Some optimizers compute 1 - 0.999 in single precision even if
-#: the weights have double precision, and lose three of seven digits.
+#: Of distances relative to the change. Some optimizers compute 1 - 0.999 in single precision, even
+#: if the weights have double precision, and lose three of seven digits.
 BOUND = 1e-4
 
 #: The setting with which all others are repaired.
