@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -96,9 +99,21 @@ def compared(network: str, fault: str, at: float) -> Report:
     )
 
 
+@pytest.fixture(scope="module")
+def first_layers() -> Mapping[tuple[str, str, float], str]:
+    """Return the first layer whose output changes, of each case, by hooks of PyTorch alone."""
+    program = MODELS.with_name("first_differences.py")
+    command = [interpreter("pytorch"), str(program), json.dumps(CASES)]
+    return dict(zip(CASES, json.loads(subprocess.check_output(command, text=True)), strict=True))
+
+
 @pytest.mark.parametrize(("network", "fault", "at"), CASES)
-def test_the_repair_is_found(network: str, fault: str, at: float) -> None:
+def test_the_first_tensor_and_the_repair_are_found(
+    network: str, fault: str, at: float, first_layers: Mapping[tuple[str, str, float], str]
+) -> None:
     report = compared(network, fault, at)
+    first = report.first.layer if report.first else ""
+    assert first == first_layers[network, fault, at], str(report)
     whats = {cause.candidate.what.partition(" after")[0] for cause in report.repairs}
     assert ", ".join(sorted(whats)) == OF_NETWORKS[network][fault], str(report)
     assert not report.unexplained, str(report)
