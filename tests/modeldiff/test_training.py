@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from horizont.modeldiff import diff, loss_rules
+from horizont.modeldiff import Options, diff, loss_rules
 from horizont.modeldiff.losses import given_result
 from horizont.modeldiff.optimizers import BOUND, Updated, identified
 from horizont.modeldiff.process import RUNNER
@@ -199,6 +199,25 @@ def test_a_rule_that_does_not_compute_the_updates_is_not_believed() -> None:
     assert identified({"w": ANY}, right, gradients) is not None
     wrong = {"w": (np.ones(2), np.array([0.9, 0.8 - 10 * BOUND]))}
     assert identified({"w": ANY}, wrong, gradients) is None
+
+
+@pytest.mark.framework("pytorch")
+def test_losses_that_are_not_finite_or_zero(tmp_path: Path) -> None:
+    path = tmp_path / "losses.py"
+    path.write_text(
+        """
+from torch import nn
+
+def build(factor):
+    return nn.Linear(8, 3), lambda result, classes: (result * factor).sum()
+"""
+    )
+    side = f"torch:{path}:build"
+    for factor in ("0.0", "1e999"):
+        report = diff(side, side, "4x8", Options(args_a="factor=1.0", args_b=f"factor={factor}"))
+        assert report.status == 1
+        assert {each.quantity for each in report.unexplained} >= {"gradient of the loss"}
+        assert report.notes == ("the loss of side A is none that Horizont knows",)
 
 
 @pytest.mark.framework("pytorch")

@@ -109,18 +109,20 @@ def identified(result: Array, classes: Array, loss: float, gradient: Array) -> R
     rows, labels = result.reshape(-1, result.shape[-1]), classes.reshape(-1)
     recorded = gradient.reshape(rows.shape)
     is_counted = np.abs(recorded).max(axis=1) > 0
-    if not is_counted.any():
+    if not (is_counted.any() and np.isfinite(recorded).all() and np.isfinite(loss)):
         return None
     for name, kind in _KNOWN:
         both = [_part(name, kind, rows, labels, part)[1] for part in (0, 1)]
         columns = np.stack([each[is_counted].ravel() for each in both], axis=1)
         found, *_ = np.linalg.lstsq(columns, recorded[is_counted].ravel(), rcond=None)
         factor = float(found.sum())
-        smoothing = abs(round(float(found[1]) / factor, 6)) if factor else 0.0
+        smoothing = round(float(found[1]) / factor, 6) if factor else 0.0
+        if factor <= 0 or not 0 <= smoothing < 1:
+            continue
         rule = {
             "loss": name,
             "input": kind,
-            "label smoothing": smoothing,
+            "label smoothing": abs(smoothing),  # not -0.0
             "reduction": _reduction(factor, result.shape, int(is_counted.sum())),
             "ignored classes": sorted(set(labels[~is_counted].tolist())),
         }

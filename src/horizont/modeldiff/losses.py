@@ -74,11 +74,15 @@ def given_result(shape: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _differences(a: tuple[float, Array], b: tuple[float, Array]) -> tuple[Difference, Difference]:
-    loss = abs(a[0] - b[0]) / abs(b[0])
-    gradient = norm(a[1] - b[1]) / norm(b[1])
+    loss = _relative(abs(a[0] - b[0]), abs(b[0]))
+    gradient = _relative(norm(a[1] - b[1]), norm(b[1]))
     return Difference(QUANTITIES[0], "", "", loss, BOUND), Difference(
         QUANTITIES[1], "", "", gradient, BOUND
     )
+
+
+def _relative(distance: float, scale: float) -> float:
+    return distance / scale if scale else distance
 
 
 def _candidates(rule_a: Rule, rule_b: Rule) -> list[Candidate]:
