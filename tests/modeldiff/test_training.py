@@ -221,6 +221,28 @@ def build(factor):
 
 
 @pytest.mark.framework("pytorch")
+def test_a_loss_that_fails_leaves_no_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "losses.py"
+    path.write_text(
+        """
+from torch import nn
+
+def build(slope=1.0):
+    loss = nn.CrossEntropyLoss()
+    model = nn.Sequential(nn.Linear(8, 3), nn.LeakyReLU(slope))
+    return model, lambda result, classes: loss(result.flatten(0, 2), classes)
+"""
+    )
+    side = f"torch:{path}:build"
+    report = diff(side, side, "4x8")
+    assert report.status == 2
+    assert report.unknown.startswith("the losses were not compared: side A")
+    report = diff(side, side, "4x8", Options(args_b="slope=0.1"))
+    assert report.status == 1
+    assert any("the losses were not compared" in note for note in report.notes)
+
+
+@pytest.mark.framework("pytorch")
 @pytest.mark.framework("tensorflow")
 def test_losses_and_optimizers_of_two_frameworks(tmp_path: Path) -> None:
     (tmp_path / "ported.py").write_text(_TORCH)

@@ -22,7 +22,7 @@ from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Repair, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
-from horizont.modeldiff.report import Agreement, PairedLayer, Report
+from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
 from horizont.modeldiff.search import Findings, explain
 from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import best_pairing, better_pairing
@@ -178,7 +178,11 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     losses = compare_losses(a, b, comparison.evaluation_b["result"])
     optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)
     explained = _with_findings(explained, "the losses", losses)
-    return _with_findings(explained, "updates by the optimizers", optimizers)
+    explained = _with_findings(explained, "updates by the optimizers", optimizers)
+    missing = tuple(each.unknown for each in (losses, optimizers) if each.unknown)
+    if missing and explained.status == SAME:
+        return replace(explained, unknown="; ".join(missing))
+    return replace(explained, notes=explained.notes + missing)
 
 
 def _with_findings(report: Report, what: str, found: Findings) -> Report:

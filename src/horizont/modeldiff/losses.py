@@ -36,12 +36,12 @@ def compare_losses(a: Side, b: Side, result: Array) -> Findings:
         return Findings(note=f"only side {alone[0]} has a loss of its own" if alone else "")
     if result.ndim not in (2, 3) or result.shape[-1] < 2:
         text = "losses are compared for results of examples or steps, and classes"
-        return Findings(note=f"the losses were not compared: {text}")
+        return Findings(unknown=f"the losses were not compared: {text}")
     given, classes = given_result(result.shape)
     try:
         both = [side.loss(given, classes) for side in (a, b)]
     except RunFailed as error:
-        return Findings(note=f"the losses were not compared: {error}")
+        return Findings(unknown=f"the losses were not compared: {error}")
     plain = _differences(*both)
     if not any(each.exceeds for each in plain):
         return Findings(plain)

@@ -69,7 +69,7 @@ def compare_optimizers(
     try:
         after_a, after_b = a.update(start_a, of_a), b.update(weights, of_b)
     except RunFailed as error:
-        return Findings(note=f"the optimizers were not compared: {error}")
+        return Findings(unknown=f"the optimizers were not compared: {error}")
     both = _Both(
         {key: (start_a[key], after_a[key]) for key in names},
         {key: (weights[name], after_b[name]) for key, name in names.items()},

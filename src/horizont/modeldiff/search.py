@@ -56,6 +56,8 @@ class Findings:
         With all repairs.
     note
         Why there is no more to say, in a sentence; empty in general.
+    unknown
+        Why both could not be compared, although both sides have one; likewise.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -63,6 +65,7 @@ class Findings:
     unexplained: tuple[Difference, ...] = ()
     without_effect: tuple[Candidate, ...] = ()
     note: str = ""
+    unknown: str = ""
 
 
 def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:

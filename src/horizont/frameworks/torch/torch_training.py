@@ -66,8 +66,11 @@ class Loss:
         given = torch.as_tensor(result).requires_grad_()
         try:
             loss = self.function(given, torch.as_tensor(classes))
-        except (RuntimeError, ValueError):
-            loss = self.function(given, torch.as_tensor(one_hot))
+        except (RuntimeError, ValueError) as error:
+            try:
+                loss = self.function(given, torch.as_tensor(one_hot))
+            except (RuntimeError, ValueError):
+                raise error from None
         loss = loss.mean()
         loss.backward()
         assert given.grad is not None, "the loss does not depend on the result"
