@@ -14,7 +14,15 @@ from horizont.modeldiff.losses import given_result
 from horizont.modeldiff.optimizers import BOUND, Updated, identified
 from horizont.modeldiff.process import RUNNER
 from horizont.modeldiff.sides import recorders
-from horizont.modeldiff.update_rules import DEFAULTS, ROOT, SQUARE, UNCORRECTED, WEIGHT, simulate
+from horizont.modeldiff.update_rules import (
+    DEFAULTS,
+    ROOT,
+    SQUARE,
+    UNCORRECTED,
+    WEIGHT,
+    Gradients,
+    simulate,
+)
 from tests.conftest import run_in_framework
 
 MODELS = Path(__file__).parent / "models"
@@ -153,19 +161,20 @@ def check_losses(prefix: str, folder: Path, given: dict[str, Any]) -> None:
         assert wrong is None
 
 
-def read_updates(path: Path) -> tuple[Updated, list[dict[str, np.ndarray[Any, Any]]]]:
+def read_updates(path: Path) -> tuple[Updated, list[Gradients]]:
     with np.load(path) as file:
         arrays = dict(file)
     names = [key.removeprefix("start|") for key in arrays if key.startswith("start|")]
     updated = {key: (arrays[f"start|{key}"], arrays[f"after|{key}"]) for key in names}
     steps = range((len(arrays) - 2 * len(names)) // len(names))
-    return updated, [{key: arrays[f"{step}|{key}"] for key in names} for step in steps]
+    gradients = [{key: arrays[f"{step}|{key}"] for key in names} for step in steps]
+    return updated, list(map(Gradients, gradients))
 
 
 def one_update(gradient: float, *more: float, **settings: Any) -> float:
     """Return a weight of 1 after an update with each gradient."""
     rule = {**ANY, **{key.replace("_", " "): value for key, value in settings.items()}}
-    gradients = [{"w": np.array([each])} for each in (gradient, *more)]
+    gradients = [Gradients({"w": np.array([each])}) for each in (gradient, *more)]
     complete = {**DEFAULTS[rule["rule"]], **rule}
     return float(simulate({"w": complete}, {"w": np.ones(1)}, gradients)["w"][0])
 
@@ -194,7 +203,7 @@ def test_rules_by_hand() -> None:
 
 
 def test_a_rule_that_does_not_compute_the_updates_is_not_believed() -> None:
-    gradients = [{"w": np.array([1.0, 2.0])}]
+    gradients = [Gradients({"w": np.array([1.0, 2.0])})]
     right = {"w": (np.ones(2), np.array([0.9, 0.8]))}
     assert identified({"w": ANY}, right, gradients) is not None
     wrong = {"w": (np.ones(2), np.array([0.9, 0.8 - 10 * BOUND]))}

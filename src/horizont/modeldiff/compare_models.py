@@ -23,7 +23,7 @@ from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_fo
 from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Repair, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
-from horizont.modeldiff.search import Findings, explain
+from horizont.modeldiff.search import Explanation, explain
 from horizont.modeldiff.sides import SideSpec, parse_side
 from horizont.modeldiff.ties import best_pairing, better_pairing
 from horizont.modeldiff.timing import time_models
@@ -177,17 +177,17 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
     losses = compare_losses(a, b, comparison.evaluation_b["result"])
     optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)
-    explained = _with_findings(explained, "the losses", losses)
-    explained = _with_findings(explained, "updates by the optimizers", optimizers)
+    explained = _with(explained, "the losses", losses)
+    explained = _with(explained, "updates by the optimizers", optimizers)
     missing = tuple(each.unknown for each in (losses, optimizers) if each.unknown)
     if missing and explained.status == SAME:
         return replace(explained, unknown="; ".join(missing))
     return replace(explained, notes=explained.notes + missing)
 
 
-def _with_findings(report: Report, what: str, found: Findings) -> Report:
+def _with(report: Report, what: str, found: Explanation) -> Report:
     """Add to a report what the losses or the optimizers of both sides differ in."""
-    agreements = [Agreement(what, found.differences)]
+    agreements = [Agreement(what, found.remaining)]
     return replace(
         report,
         repairs=report.repairs + found.causes,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from horizont.equivalence.bounds import norm
-from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.distances import Difference, distance
 from horizont.modeldiff.loss_rules import BOUND, Rule, identified, loss_and_gradient
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import Candidate, both_shown
-from horizont.modeldiff.search import Findings, explain
+from horizont.modeldiff.search import Explanation, explain
 
 QUANTITIES = ("loss of a given result", "gradient of the loss")
 
@@ -23,7 +22,7 @@ _EXAMPLES = 16
 _WHOLE = "loss"
 
 
-def compare_losses(a: Side, b: Side, result: Array) -> Findings:
+def compare_losses(a: Side, b: Side, result: Array) -> Explanation:
     """Compare the losses that both sides have.
 
     Parameters
@@ -33,24 +32,24 @@ def compare_losses(a: Side, b: Side, result: Array) -> Findings:
     """
     if not (a.has_loss and b.has_loss):
         alone = [each.name for each in (a, b) if each.has_loss]
-        return Findings(note=f"only side {alone[0]} has a loss of its own" if alone else "")
+        return Explanation(note=f"only side {alone[0]} has a loss of its own" if alone else "")
     if result.ndim not in (2, 3) or result.shape[-1] < 2:
         text = "losses are compared for results of examples or steps, and classes"
-        return Findings(unknown=f"the losses were not compared: {text}")
+        return Explanation(unknown=f"the losses were not compared: {text}")
     given, classes = given_result(result.shape)
     try:
         both = [side.loss(given, classes) for side in (a, b)]
     except RunFailed as error:
-        return Findings(unknown=f"the losses were not compared: {error}")
+        return Explanation(unknown=f"the losses were not compared: {error}")
     plain = _differences(*both)
     if not any(each.exceeds for each in plain):
-        return Findings(plain)
+        return Explanation(remaining=plain)
     rules = [identified(given, classes, *each) for each in both]
     for side, rule in zip((a, b), rules, strict=True):
         if rule is None:
             exceeding = tuple(each for each in plain if each.exceeds)
             note = f"the loss of side {side.name} is none that Horizont knows"
-            return Findings(plain, unexplained=exceeding, note=note)
+            return Explanation(unexplained=exceeding, remaining=plain, note=note)
     rule_a, rule_b = rules
     assert rule_a is not None
     assert rule_b is not None
@@ -59,8 +58,7 @@ def compare_losses(a: Side, b: Side, result: Array) -> Findings:
         repairs = {each.key: each.value for candidate in chosen for each in candidate.repairs}
         return list(_differences(loss_and_gradient({**rule_a, **repairs}, given, classes), both[1]))
 
-    found = explain(_candidates(rule_a, rule_b), trial)
-    return Findings(found.remaining, found.causes, found.unexplained, found.without_effect)
+    return explain(_candidates(rule_a, rule_b), trial)
 
 
 def given_result(shape: Sequence[int]) -> tuple[Array, Array]:
@@ -74,15 +72,11 @@ def given_result(shape: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _differences(a: tuple[float, Array], b: tuple[float, Array]) -> tuple[Difference, Difference]:
-    loss = _relative(abs(a[0] - b[0]), abs(b[0]))
-    gradient = _relative(norm(a[1] - b[1]), norm(b[1]))
+    loss = distance(np.array(a[0]), np.array(b[0]))
+    gradient = distance(a[1], b[1])
     return Difference(QUANTITIES[0], "", "", loss, BOUND), Difference(
         QUANTITIES[1], "", "", gradient, BOUND
     )
-
-
-def _relative(distance: float, scale: float) -> float:
-    return distance / scale if scale else distance
 
 
 def _candidates(rule_a: Rule, rule_b: Rule) -> list[Candidate]:

@@ -21,8 +21,8 @@ from horizont.modeldiff.pairing import STATISTICS, Pairing, transfer
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import Candidate, both_shown
-from horizont.modeldiff.search import Findings, explain
-from horizont.modeldiff.update_rules import DEFAULTS, Rule, simulate, variants
+from horizont.modeldiff.search import Explanation, explain
+from horizont.modeldiff.update_rules import DEFAULTS, Gradients, Rule, simulate, variants
 
 STEPS = 3
 QUANTITY = f"weight after {STEPS} updates"
@@ -43,7 +43,7 @@ _OF_FRAMEWORK = ("place of the epsilon",)
 
 def compare_optimizers(
     a: Side, b: Side, pairing: Pairing, weights: Mapping[str, Array]
-) -> Findings:
+) -> Explanation:
     """Compare the optimizers that both sides have.
 
     Parameters
@@ -51,30 +51,28 @@ def compare_optimizers(
     weights
         Weights of side B, from which both start.
     """
-    rules_a, rules_b = a.rules, b.rules
-    if rules_a is None or rules_b is None:
-        alone = [each.name for each in (a, b) if each.rules is not None]
+    if not (a.has_optimizer and b.has_optimizer):
+        alone = [each.name for each in (a, b) if each.has_optimizer]
         text = "has an optimizer of its own: updates were compared by SGD alone"
-        return Findings(note=f"only side {alone[0]} {text}" if alone else "")
-    names = _tensors(pairing, rules_a, rules_b)
+        return Explanation(note=f"only side {alone[0]} {text}" if alone else "")
     start_a = transfer(pairing, weights)
-    of_both = [
-        _gradients({key: weights[name] for key, name in names.items()}, step)
-        for step in range(STEPS)
-    ]
-    of_a = [
-        {key: value.reshape(start_a[key].shape) for key, value in each.items()} for each in of_both
-    ]
-    of_b = [{names[key]: value for key, value in each.items()} for each in of_both]
     try:
+        rules_a, rules_b = a.rules(), b.rules()
+        names = _tensors(pairing, rules_a, rules_b)
+        of_both = _gradients({key: weights[name] for key, name in names.items()})
+        of_a = [
+            {key: value.reshape(start_a[key].shape) for key, value in each.items()}
+            for each in of_both
+        ]
+        of_b = [{names[key]: value for key, value in each.items()} for each in of_both]
         after_a, after_b = a.update(start_a, of_a), b.update(weights, of_b)
     except RunFailed as error:
-        return Findings(unknown=f"the optimizers were not compared: {error}")
+        return Explanation(unknown=f"the optimizers were not compared: {error}")
     both = _Both(
         {key: (start_a[key], after_a[key]) for key in names},
         {key: (weights[name], after_b[name]) for key, name in names.items()},
-        of_a,
-        of_both,
+        list(map(Gradients, of_a)),
+        list(map(Gradients, of_both)),
     )
     return both.compare(
         {key: rules_a[key] for key in names},
@@ -96,16 +94,17 @@ def _tensors(
     }
 
 
-def _gradients(weights: Mapping[str, Array], step: int) -> dict[str, Array]:
+def _gradients(weights: Mapping[str, Array]) -> list[dict[str, Array]]:
     """Return gradients of many sizes, from a millionth to three; steps have much in common."""
-    found = {}
+    steps: list[dict[str, Array]] = [{} for _ in range(STEPS)]
     for number, (key, value) in enumerate(weights.items()):
         common = np.random.default_rng([number, 0])
         size = 10 ** common.uniform(-6.0, 0.5, size=value.shape)
         direction = common.normal(size=value.shape)
-        own = np.random.default_rng([number, step + 1]).normal(size=value.shape)
-        found[key] = size * (direction + own)
-    return found
+        for step, gradients in enumerate(steps, 1):
+            own = np.random.default_rng([number, step]).normal(size=value.shape)
+            gradients[key] = size * (direction + own)
+    return steps
 
 
 Updated = Mapping[str, tuple[Array, Array]]
@@ -117,21 +116,21 @@ class _Both:
 
     a: Updated
     b: Updated
-    gradients_a: Sequence[Mapping[str, Array]]
-    gradients_b: Sequence[Mapping[str, Array]]
+    gradients_a: Sequence[Gradients]
+    gradients_b: Sequence[Gradients]
 
-    def compare(self, hints_a: Mapping[str, Rule], hints_b: Mapping[str, Rule]) -> Findings:
+    def compare(self, hints_a: Mapping[str, Rule], hints_b: Mapping[str, Rule]) -> Explanation:
         after_a = {key: after for key, (_, after) in self.a.items()}
         plain = self._differences(after_a)
         if not any(each.exceeds for each in plain):
-            return Findings(tuple(plain))
+            return Explanation(remaining=tuple(plain))
         rules_a = identified(hints_a, self.a, self.gradients_a)
         rules_b = identified(hints_b, self.b, self.gradients_b)
         if rules_a is None or rules_b is None:
             exceeding = tuple(each for each in plain if each.exceeds)
             side = "A" if rules_a is None else "B"
             text = f"the optimizer of side {side} is none that Horizont knows"
-            return Findings(tuple(plain), unexplained=exceeding, note=text)
+            return Explanation(unexplained=exceeding, remaining=tuple(plain), note=text)
         candidates = _candidates(rules_a, rules_b)
         start = {key: before for key, (before, _) in self.a.items()}
 
@@ -139,8 +138,7 @@ class _Both:
             rules = _repaired(rules_a, chosen)
             return self._differences(simulate(rules, start, self.gradients_a))
 
-        found = explain(candidates, trial)
-        return Findings(found.remaining, found.causes, found.unexplained, found.without_effect)
+        return explain(candidates, trial)
 
     def _differences(self, after_a: Mapping[str, Array]) -> list[Difference]:
         return [
@@ -163,7 +161,7 @@ def _distance(value: Array, before: Array, after: Array) -> float:
 
 
 def identified(
-    hints: Mapping[str, Rule], updated: Updated, gradients: Sequence[Mapping[str, Array]]
+    hints: Mapping[str, Rule], updated: Updated, gradients: Sequence[Gradients]
 ) -> dict[str, Rule] | None:
     """Return the rules that compute the updates of a side; None if one is not known."""
     found: dict[str, Rule] = {}

@@ -121,8 +121,11 @@ class Side(Protocol):
         """Return its loss of a result, and the gradient with respect to the result."""
 
     @property
-    def rules(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """What its optimizer does with each tensor, see `update_rules`; None without one."""
+    def has_optimizer(self) -> bool:
+        """Whether it has an optimizer of its own."""
+
+    def rules(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what its optimizer does with each tensor, see `update_rules`."""
 
     def update(
         self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
@@ -148,8 +151,7 @@ class ModelSide:
         self.name = spec.label
         self.can_run = True
         self.versions: Mapping[str, str] = {}
-        self.rules: Mapping[str, Mapping[str, Any]] | None = None
-        self.has_loss = False
+        self.has_loss = self.has_optimizer = False
         self._weights: dict[str, Array] = {}
         self._written: dict[str, Mapping[str, Array]] = {}
 
@@ -164,8 +166,8 @@ class ModelSide:
         self._weights = self._weights or weights
         if self._weights.keys() != weights.keys():
             raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
-        self.versions, self.rules = answer["versions"], answer["rules"]
-        self.has_loss = answer["has_loss"]
+        self.versions = answer["versions"]
+        self.has_loss, self.has_optimizer = answer["has_loss"], answer["has_optimizer"]
         return [
             Layer(
                 each["name"], each["kind"],
@@ -200,6 +202,10 @@ class ModelSide:
         self.process.request("loss", given=given, out="out.npz", dtype="float64")
         found = self._read("out.npz")
         return float(found["loss"]), found["gradient"]
+
+    def rules(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what its optimizer does with each tensor, see `update_rules`."""
+        return dict(self.process.request("rules", dtype="float64")["rules"])
 
     def update(
         self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
@@ -249,9 +255,7 @@ class ModelSide:
 class DumpSide:
     """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
 
-    can_run = False
-    rules = None
-    has_loss = False
+    can_run = has_loss = has_optimizer = False
 
     def __init__(self, spec: SideSpec) -> None:
         self.name = spec.label
@@ -298,10 +302,14 @@ class DumpSide:
         """Refuse: files have no loss."""
         raise SideFailed(f"side {self.name} is a recording, which has no loss")
 
+    def rules(self) -> Mapping[str, Mapping[str, Any]]:
+        """Refuse: files have no optimizer."""
+        raise SideFailed(f"side {self.name} is a recording, which has no optimizer")
+
     def update(
         self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
     ) -> dict[str, Array]:
-        """Refuse: files have no optimizer."""
+        """Refuse, likewise."""
         raise SideFailed(f"side {self.name} is a recording, which has no optimizer")
 
     def time(self, part: str, seconds: float) -> float:

@@ -106,12 +106,11 @@ class Runner:
         )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
-        rules = recorder.optimizer.rules() if recorder.optimizer else None
         return {
             "layers": recorder.layers(),
             "versions": self.module.versions(),
-            "rules": rules,
             "has_loss": recorder.loss is not None,
+            "has_optimizer": recorder.optimizer is not None,
         }
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -138,6 +137,10 @@ class Runner:
         loss, gradient = recorder.loss(result, classes, one_hot)
         np.savez(os.path.join(self.folder, request["out"]), loss=loss, gradient=gradient)
         return {}
+
+    def rules(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Read what the model's own optimizer does with each tensor."""
+        return {"rules": self.recorders[request["dtype"]].optimizer.rules()}
 
     def update(self, request: dict[str, Any]) -> dict[str, Any]:
         """Update weights by the model's own optimizer, once with each of some gradients."""

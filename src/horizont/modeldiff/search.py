@@ -38,32 +38,22 @@ class Cause:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All causes, what remains unexplained, and what had no effect."""
-
-    causes: tuple[Cause, ...]
-    unexplained: tuple[Difference, ...]
-    without_effect: tuple[Candidate, ...]
-    remaining: tuple[Difference, ...]
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What the comparison of losses, or of optimizers, adds to that of the models.
+    """All causes, what remains unexplained, and what had no effect.
 
     Attributes
     ----------
-    differences
-        With all repairs.
+    remaining
+        All differences, with all repairs.
     note
         Why there is no more to say, in a sentence; empty in general.
     unknown
-        Why both could not be compared, although both sides have one; likewise.
+        Why two losses or optimizers could not be compared; likewise.
     """
 
-    differences: tuple[Difference, ...] = ()
     causes: tuple[Cause, ...] = ()
     unexplained: tuple[Difference, ...] = ()
     without_effect: tuple[Candidate, ...] = ()
+    remaining: tuple[Difference, ...] = ()
     note: str = ""
     unknown: str = ""
 

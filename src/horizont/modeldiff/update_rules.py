@@ -8,6 +8,8 @@ Hutter (2019) is added to the weight, others to the gradient.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -22,7 +24,6 @@ ROOT, UNCORRECTED = "the root", "the root before its correction"
 SQUARE = "the square"
 GRADIENT, WEIGHT = "the gradient", "the weight"
 BY_VALUE, BY_NORM, BY_GLOBAL_NORM = "by value", "by norm", "by global norm"
-CLIPPINGS = (BY_VALUE, BY_NORM, BY_GLOBAL_NORM)
 
 _OF_ALL: dict[str, Any] = {
     "learning rate": None,
@@ -66,6 +67,18 @@ _VARIANTS: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Gradients:
+    """The gradients of one step, of all tensors that an optimizer updates."""
+
+    of: Mapping[str, Array]
+
+    @cached_property
+    def norm(self) -> float:
+        """Their global norm, which is computed once for all rules that are tried."""
+        return norm(np.array([norm(each) for each in self.of.values()]))
+
+
 def variants(rule: Rule) -> Iterator[Rule]:
     """Yield a rule with all its settings, and those that implementations may mean by it."""
     rule = {**DEFAULTS[rule["rule"]], **rule}
@@ -79,7 +92,7 @@ def variants(rule: Rule) -> Iterator[Rule]:
 
 
 def simulate(
-    rules: Mapping[str, Rule], start: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
+    rules: Mapping[str, Rule], start: Mapping[str, Array], gradients: Sequence[Gradients]
 ) -> dict[str, Array]:
     """Return the weights after some updates in float64.
 
@@ -90,28 +103,26 @@ def simulate(
     start
         The weights before the first update.
     gradients
-        Those of each step, of all tensors that the optimizer updates.
+        Those of each step.
     """
     weights = {key: np.array(value, dtype=np.float64) for key, value in start.items()}
     states: dict[str, dict[str, Any]] = {key: {} for key in weights}
-    is_global = any((rule.get("clipping") or [""])[0] == BY_GLOBAL_NORM for rule in rules.values())
     for step, each in enumerate(gradients, 1):
-        total = norm(np.array([norm(g) for g in each.values()])) if is_global else 0.0
         for key, rule in rules.items():
             if rule["rule"] == "none":
                 continue
-            gradient = _clipped(rule, np.asarray(each[key], dtype=np.float64), total)
+            gradient = _clipped(rule, np.asarray(each.of[key], dtype=np.float64), each)
             weights[key] = _updated(rule, weights[key], gradient, states[key], step)
     return weights
 
 
-def _clipped(rule: Rule, gradient: Array, total: float) -> Array:
+def _clipped(rule: Rule, gradient: Array, all_of_step: Gradients) -> Array:
     if rule["clipping"] is None:
         return gradient
     how, limit = rule["clipping"]
     if how == BY_VALUE:
         return np.asarray(np.clip(gradient, -limit, limit))
-    size = total if how == BY_GLOBAL_NORM else norm(gradient)
+    size = all_of_step.norm if how == BY_GLOBAL_NORM else norm(gradient)
     return gradient * min(1.0, float(limit / size))
 
 

@@ -217,3 +217,12 @@ def leaf_names(parameters: Any) -> list[tuple[str, Any]]:
     """Return the parameters with their paths."""
     paths, _ = jax.tree_util.tree_flatten_with_path(parameters)
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in paths]
+
+
+def read_weights(entries: list[Entry], leaves: list[Any]) -> dict[str, Any]:
+    """Return parameters, or their gradients, by the names of layers and their roles."""
+    return {
+        f"{entry.name}|{role}": np.asarray(leaves[number]).transpose(axes)
+        for entry in entries
+        for role, (number, axes) in entry.leaves.items()
+    }

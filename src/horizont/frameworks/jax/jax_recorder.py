@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from .jax_changes import Namespace
-from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names
+from .jax_layers import Constant, Entry, Operation, find_layers, inlined, leaf_names, read_weights
 from .jax_training import Loss, Optimizer
 
 jax.config.update("jax_enable_x64", True)
@@ -120,17 +120,9 @@ class Recorder:
             for entry in self.entries
         ]
 
-    def _read(self, leaves: list[Any]) -> Arrays:
-        """Return parameters, or their gradients, by layer and role."""
-        return {
-            f"{entry.name}|{role}": np.asarray(leaves[number]).transpose(axes)
-            for entry in self.entries
-            for role, (number, axes) in entry.leaves.items()
-        }
-
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
-        return self._read(jax.tree.leaves(self.parameters))
+        return read_weights(self.entries, jax.tree.leaves(self.parameters))
 
     def run(
         self,
@@ -172,7 +164,7 @@ class Recorder:
             (loss, recorded), gradients = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
                 leaves, moved
             )
-            for key, value in self._read(gradients[0]).items():
+            for key, value in read_weights(self.entries, gradients[0]).items():
                 recorded[f"gradient|{key}"] = value
             for name, value in gradients[1].items():
                 recorded[f"outer|{name}"] = jnp.linalg.norm(value)
@@ -180,7 +172,7 @@ class Recorder:
             leaves = [
                 value - rate * each for value, each in zip(leaves, gradients[0], strict=False)
             ]
-        for key, value in self._read(leaves).items() if training else ():
+        for key, value in read_weights(self.entries, leaves).items() if training else ():
             recorded[f"after|{key}"] = value
         if recorded["result"].ndim == 4:
             recorded["result"] = jnp.moveaxis(recorded["result"], -1, 1)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .jax_layers import Entry
+from .jax_layers import Entry, read_weights
 
 Arrays = dict[str, Any]
 
@@ -115,12 +115,7 @@ class Optimizer:
         for each in gradients:
             updates, state = self.optimizer.update(self._tree(each, zeros), state, parameters)
             parameters = jax.tree.map(lambda value, change: value + change, parameters, updates)
-        leaves = jax.tree.leaves(parameters)
-        return {
-            f"{entry.name}|{role}": np.asarray(leaves[number]).transpose(axes)
-            for entry in self.entries
-            for role, (number, axes) in entry.leaves.items()
-        }
+        return read_weights(self.entries, jax.tree.leaves(parameters))
 
     def _tree(self, values: Arrays, others: list[Any]) -> Any:
         """Return values in the canonical form as parameters; others where there are none."""

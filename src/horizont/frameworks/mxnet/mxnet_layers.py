@@ -155,3 +155,17 @@ def entries_of(net: Any) -> list[Entry]:
         elif block._reg_params:
             found.append(Entry(name or "model", block))
     return [entry for entry in found if entry.parameters]
+
+
+def read_weights(entries: list[Entry]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the weights of all layers by their names and roles."""
+    return {
+        f"{entry.name}|{role}": value for entry in entries for role, value in entry.read().items()
+    }
+
+
+def write_weights(entries: list[Entry], weights: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Set the weights that are given."""
+    for entry in entries:
+        names = {role: f"{entry.name}|{role}" for role in entry.parameters}
+        entry.write({role: weights[name] for role, name in names.items() if name in weights})

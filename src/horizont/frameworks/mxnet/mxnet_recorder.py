@@ -20,7 +20,7 @@ import numpy as np
 from mxnet import autograd, gluon, nd
 
 from . import mxnet_changes as changes
-from .mxnet_layers import Entry, entries_of, named_blocks
+from .mxnet_layers import Entry, entries_of, named_blocks, read_weights, write_weights
 from .mxnet_training import Loss, Optimizer
 
 Arrays = dict[str, Any]
@@ -142,11 +142,7 @@ class Recorder:
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
-        return {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        return read_weights(self.entries)
 
     def run(
         self,
@@ -162,9 +158,7 @@ class Recorder:
         """Run the model once, and return what was recorded; all changes are undone."""
         mx.random.seed(seed)
         self._hybridize(False)
-        for entry in self.entries:
-            keys = {role: f"{entry.name}|{role}" for role in entry.parameters}
-            entry.write({role: weights[key] for role, key in keys.items() if key in weights})
+        write_weights(self.entries, weights)
         recorded: Arrays = {}
         self._feed = feed
         self._live: dict[str, Any] = {}
@@ -195,9 +189,9 @@ class Recorder:
                 self._train(rate, recorded)
             if training:
                 self._repair_statistics(repairs, before)
-            for entry in self.entries if training else ():
-                for role, value in entry.read().items():
-                    recorded[f"after|{entry.name}|{role}"] = value
+            if training:
+                after = read_weights(self.entries)
+                recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
     def _change(self, repairs: list[dict[str, Any]], recorded: Arrays, stack: Any) -> None:

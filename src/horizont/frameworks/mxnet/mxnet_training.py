@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon, nd
 
-from .mxnet_layers import Entry
+from .mxnet_layers import Entry, read_weights, write_weights
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -94,25 +94,16 @@ class Optimizer:
         for each in gradients:
             for parameter in owned:
                 parameter.set_data(nd.zeros(parameter.shape, dtype=parameter.dtype))
-            self._write(each)
+            write_weights(self.entries, each)
             own.append([parameter.data().copy() for parameter in trained])
-        self._write(weights)
+        write_weights(self.entries, weights)
         for each_own in own:
             for parameter, gradient in zip(trained, each_own, strict=True):
                 if parameter.grad_req != "null":
                     parameter.grad()[:] = gradient
                     parameter.data()._fresh_grad = True
             self.trainer.step(1)
-        after = {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        after = read_weights(self.entries)
         for parameter, value in zip(owned, before, strict=True):
             parameter.set_data(value)
         return after
-
-    def _write(self, values: Arrays) -> None:
-        for entry in self.entries:
-            keys = {role: f"{entry.name}|{role}" for role in entry.parameters}
-            entry.write({role: values[key] for role, key in keys.items() if key in values})

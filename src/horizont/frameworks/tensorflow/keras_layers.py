@@ -233,3 +233,17 @@ def entries_of(model: Any) -> list[Entry]:
         if entry.variables:
             found.append(entry)
     return found
+
+
+def read_weights(entries: list[Entry]) -> dict[str, Array]:
+    """Return the weights of all layers by their names and roles."""
+    return {
+        f"{entry.name}|{role}": value for entry in entries for role, value in entry.read().items()
+    }
+
+
+def write_weights(entries: list[Entry], weights: dict[str, Array]) -> None:
+    """Set the weights that are given."""
+    for entry in entries:
+        start = f"{entry.name}|"
+        entry.write({k[len(start) :]: v for k, v in weights.items() if k.startswith(start)})

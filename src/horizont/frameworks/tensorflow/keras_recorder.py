@@ -25,7 +25,7 @@ import numpy as np
 from keras import ops
 
 from . import keras_changes as changes
-from .keras_layers import Entry, entries_of
+from .keras_layers import Entry, entries_of, read_weights, write_weights
 from .keras_training import Loss, Optimizer
 
 if keras.backend.backend() not in ("tensorflow", "torch"):
@@ -158,11 +158,7 @@ class Recorder:
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
-        return {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        return read_weights(self.entries)
 
     def run(
         self,
@@ -178,9 +174,7 @@ class Recorder:
         """Run the model once, and return what was recorded; all changes are undone."""
         self._set_type()
         keras.utils.set_random_seed(seed)
-        for entry in self.entries:
-            start = f"{entry.name}|"
-            entry.write({k[len(start) :]: v for k, v in weights.items() if k.startswith(start)})
+        write_weights(self.entries, weights)
         recorded: Arrays = {}
         self._feed = feed
         self._live: dict[str, Any] = {}
@@ -214,9 +208,9 @@ class Recorder:
             if projection is not None:
                 recorded["loss"] = to_array(loss)
                 self._train(loss, rate, recorded)
-            for entry in self.entries if training else ():
-                for role, value in entry.read().items():
-                    recorded[f"after|{entry.name}|{role}"] = value
+            if training:
+                after = read_weights(self.entries)
+                recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
     def _train(self, loss: Any, rate: float, recorded: Arrays) -> None:

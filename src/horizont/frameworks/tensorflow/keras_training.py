@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from .keras_layers import Entry
+from .keras_layers import Entry, read_weights, write_weights
 
 Arrays = dict[str, Any]
 
@@ -101,22 +101,12 @@ class Optimizer:
         for each in gradients:
             for variable in owned:
                 variable.assign(ops.zeros_like(variable.value))
-            self._write(each)
+            write_weights(self.entries, each)
             own.append([ops.copy(variable.value) for variable in trained])
-        self._write(weights)
+        write_weights(self.entries, weights)
         for each_own in own:
             self.optimizer.apply(each_own, trained)
-        after = {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        after = read_weights(self.entries)
         for variable, value in zip(owned, before, strict=True):
             variable.assign(value)
         return after
-
-    def _write(self, values: Arrays) -> None:
-        for entry in self.entries:
-            start = f"{entry.name}|"
-            own = {key[len(start) :]: v for key, v in values.items() if key.startswith(start)}
-            entry.write(own)

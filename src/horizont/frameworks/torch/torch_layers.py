@@ -241,3 +241,17 @@ def entries_of(model: nn.Module) -> list[Entry]:
         if any(tensor is not None and tensor.is_floating_point() for tensor in tensors):
             found.append(Entry(name or "model", module))
     return [entry for entry in found if entry.tensors]
+
+
+def read_weights(entries: list[Entry]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the weights of all layers by their names and roles."""
+    return {
+        f"{entry.name}|{role}": value for entry in entries for role, value in entry.read().items()
+    }
+
+
+def write_weights(entries: list[Entry], weights: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Set the weights that are given."""
+    for entry in entries:
+        names = {role: f"{entry.name}|{role}" for role in entry.tensors}
+        entry.write({role: weights[name] for role, name in names.items() if name in weights})

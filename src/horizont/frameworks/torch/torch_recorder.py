@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from . import torch_changes as changes
-from .torch_layers import Entry, entries_of, to_array
+from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
 from .torch_training import Loss, Optimizer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -119,11 +119,7 @@ class Recorder:
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
-        return {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        return read_weights(self.entries)
 
     def run(
         self,
@@ -138,9 +134,7 @@ class Recorder:
     ) -> Arrays:
         """Run the model once, and return what was recorded; all changes are undone."""
         torch.manual_seed(seed)
-        for entry in self.entries:
-            roles = {role: f"{entry.name}|{role}" for role in entry.tensors}
-            entry.write({r: weights[key] for r, key in roles.items() if key in weights})
+        write_weights(self.entries, weights)
         recorded: Arrays = {}
         self._feed = feed
         self._live: dict[str, Any] = {}
@@ -176,9 +170,9 @@ class Recorder:
                 recorded["result"] = to_array(result)
                 if projection is not None:
                     self._train(result, projection, rate, recorded)
-            for entry in self.entries if training else ():
-                for role, value in entry.read().items():
-                    recorded[f"after|{entry.name}|{role}"] = value
+            if training:
+                after = read_weights(self.entries)
+                recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
     def _train(self, result: Any, projection: Any, rate: float, recorded: Arrays) -> None:

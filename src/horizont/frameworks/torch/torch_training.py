@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .torch_layers import Entry
+from .torch_layers import Entry, read_weights, write_weights
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -37,14 +37,7 @@ def _rule(optimizer: Any, group: dict[str, Any]) -> dict[str, Any]:
         name = "Adagrad" if not group["lr_decay"] else name
     elif "momentum" in group:
         name = "SGD"
-    found = {_NAMES[key]: value for key, value in group.items() if key in _NAMES}
-    found = {
-        key: float(value) if isinstance(value, (int, float, torch.Tensor)) else value
-        for key, value in found.items()
-    }
-    for key in ("Nesterov momentum", "centered", "maximum of squares"):
-        if key in found:
-            found[key] = bool(found[key])
+    found = {_NAMES[key]: _plain(value) for key, value in group.items() if key in _NAMES}
     if "betas" in group:
         found["beta 1"], found["beta 2"] = map(float, group["betas"])
     if name != "SGD":
@@ -53,6 +46,12 @@ def _rule(optimizer: Any, group: dict[str, Any]) -> dict[str, Any]:
         is_decoupled = group.get("decoupled_weight_decay", "AdamW" in type(optimizer).__name__)
         found["place of the weight decay"] = "the weight" if is_decoupled else "the gradient"
     return {"rule": name, **found}
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as a float, also that of a tensor; flags and others as they are."""
+    is_number = isinstance(value, (int, float, torch.Tensor)) and not isinstance(value, bool)
+    return float(value) if is_number else value
 
 
 class Loss:
@@ -106,26 +105,17 @@ class Optimizer:
         for each in gradients:
             for tensor in owned:
                 tensor.data.zero_()
-            self._write(each)
+            write_weights(self.entries, each)
             own.append([parameter.detach().clone() for parameter in parameters])
-        self._write(weights)
+        write_weights(self.entries, weights)
         for each_own in own:
             for parameter, gradient in zip(parameters, each_own, strict=True):
                 parameter.grad = gradient
             self.optimizer.step()
-        after = {
-            f"{entry.name}|{role}": value
-            for entry in self.entries
-            for role, value in entry.read().items()
-        }
+        after = read_weights(self.entries)
         for tensor, value in zip(owned, before, strict=True):
             tensor.data.copy_(value)
         return after
-
-    def _write(self, values: Arrays) -> None:
-        for entry in self.entries:
-            keys = {role: f"{entry.name}|{role}" for role in entry.tensors}
-            entry.write({role: values[key] for role, key in keys.items() if key in values})
 
 
 def _tensors(entry: Entry) -> list[Any]:
