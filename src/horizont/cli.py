@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from horizont.workflow.paths import Paths, study_paths
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
 WRONG_USE = 3
 
+#: New objects after which garbage is collected: imports create many, and next to no garbage.
+_COLLECTION_THRESHOLD = 100_000
+
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -45,6 +49,7 @@ PassThrough = Annotated[list[str] | None, typer.Argument(help="arguments to pass
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     interrupt_on_signals()
+    gc.set_threshold(_COLLECTION_THRESHOLD)
     try:
         return int(app(argv, standalone_mode=False) or 0)
     except UserError as error:
@@ -63,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
+    finally:
+        gc.freeze()  # or the interpreter would visit every imported object when it ends
 
 
 def _print_version(is_asked: bool) -> None:

@@ -8,6 +8,7 @@ are files in the formats of NumPy. Standard output belongs to the model.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import json
@@ -83,7 +84,9 @@ class Runner:
     def __init__(self, recorder: str, folder: str) -> None:
         here = os.path.dirname(os.path.abspath(__file__))
         self.functions = load_file(os.path.join(here, "functions.py"))
+        gc.disable()  # a framework is hundreds of thousands of objects, none of them garbage
         self.module = load_recorder(recorder)
+        gc.enable()
         self.folder = folder
         self.recorders: dict[str, Any] = {}
         self.target: tuple[Any, dict[str, Any]] = (None, {})

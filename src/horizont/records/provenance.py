@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from horizont.config.run import Run
@@ -35,8 +36,8 @@ def code_fingerprint(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            tree = ast.parse(file.read_bytes(), str(file))
-            digest.update(f"{_name_in_package(file)}\n{_canonical(tree)}\n".encode())
+            digest.update(f"{_name_in_package(file)}\n".encode())
+            digest.update(f"{_canonical_code(file.read_bytes())}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -46,6 +47,17 @@ def _name_in_package(file: Path) -> str:
     while (folder / "__init__.py").exists():
         folder = folder.parent
     return file.relative_to(folder).as_posix()
+
+
+# Both caches are keyed by the code itself: most files belong to the runs of every framework.
+@cache
+def _canonical_code(code: bytes) -> str:
+    return _canonical(ast.parse(code))
+
+
+@cache
+def _import_statements(code: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    return tuple(_imports(ast.parse(code)))
 
 
 def _canonical(node: object) -> str:
@@ -93,7 +105,8 @@ def imported_files(
         if path is None or module in files or module in without:
             continue
         files[module] = path
-        pending += _imports(ast.parse(path.read_bytes(), str(path)), parents)
+        for statement in _import_statements(path.read_bytes()):
+            pending += _imported_modules(statement, parents)
     return [files[module] for module in sorted(files)]
 
 
@@ -106,18 +119,25 @@ def _module_file(module: str, parents: Mapping[str, Path]) -> Path | None:
     return path if path.is_file() else None
 
 
-def _imports(node: ast.AST, parents: Mapping[str, Path]) -> Iterator[str]:
+def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import):
-            yield from (alias.name for alias in child.names)
-        elif isinstance(child, ast.ImportFrom) and child.module:
-            inner = [f"{child.module}.{alias.name}" for alias in child.names]
-            submodules = [name for name in inner if _module_file(name, parents)]
-            yield from submodules
-            if len(submodules) < len(inner):
-                yield child.module
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
         elif not _is_for_type_checkers(child):
-            yield from _imports(child, parents)
+            yield from _imports(child)
+
+
+def _imported_modules(
+    statement: ast.Import | ast.ImportFrom, parents: Mapping[str, Path]
+) -> Iterator[str]:
+    if isinstance(statement, ast.Import):
+        yield from (alias.name for alias in statement.names)
+    elif statement.module:
+        inner = [f"{statement.module}.{alias.name}" for alias in statement.names]
+        submodules = [name for name in inner if _module_file(name, parents)]
+        yield from submodules
+        if len(submodules) < len(inner):
+            yield statement.module
 
 
 def _is_for_type_checkers(node: ast.AST) -> bool:

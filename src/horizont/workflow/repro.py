@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -34,7 +35,8 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
 
     Stages that measure come first, one after the other. Pages measure nothing and are executed
     two at a time: DVC locks what a stage reads and writes. A last `dvc repro` of everything then
-    runs what needs the pages. With arguments, a single `dvc repro` is run with them.
+    runs what needs the pages. Nothing is run if all are up to date. With arguments, a single
+    `dvc repro` is run with them.
 
     Returns the exit status of the first `dvc repro` that failed, 0 if none did.
     """
@@ -42,6 +44,8 @@ def reproduce(paths: Paths, arguments: Sequence[str] = ()) -> int:
     if not os.access(paths.root, os.W_OK):
         raise UserError("project folder", str(paths.root), "a writable folder")
     names = _dvc(paths.root, "stage", "list", "--name-only").splitlines()
+    if not arguments and not set(names) & set(json.loads(_dvc(paths.root, "status", "--json"))):
+        return 0
     plan = [[list(arguments)]] if arguments else schedule_stages(names, read_stage_meta(paths.root))
     progress = StageProgress(len(names))
     statuses = (_run_in_parallel(paths.root, in_parallel, progress) for in_parallel in plan)
