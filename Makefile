@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The whole suite goes to two processes, file by file in the order of tests/conftest.py.
 TESTS ?= --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help env repro book test pairs chaos networks check lab bench format lock clean
+.PHONY: help env repro book test extended pairs check lab bench format lock clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -28,11 +28,8 @@ pairs: env      ## compare models of published packages, in environments of thei
 	@$(BIN)/python tools/pairs.py
 	@$(BIN)/python -m pytest tests/modeldiff/test_published_pairs.py tests/modeldiff/test_planted_faults.py tests/modeldiff/test_noise.py
 
-chaos: env      ## all tests that kill or pause processes; the suite has eight of them
-	@HORIZONT_CHAOS=all $(BIN)/python -m pytest tests/launchers/test_chaos.py
-
-networks: env   ## compare whole networks in all frameworks; the suite compares their blocks
-	@HORIZONT_NETWORKS=all $(BIN)/python -m pytest tests/frameworks/test_equivalence_runs.py
+extended: env   ## what repeats for one more system, build or engine what `make test` covers
+	@$(BIN)/python -m pytest -m extended $(TESTS)
 
 check: env      ## lint and types only
 	@$(BIN)/ruff check --quiet .

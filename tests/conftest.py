@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,16 @@ SMALL_NETWORKS = ROOT / "tests" / "frameworks" / "small_networks"
 
 #: Marks of tests that take long, the longest first.
 URGENT = ("pipeline", "framework")
+
+#: A test that repeats for one more system, build or engine what another test covers.
+EXTENDED = pytest.mark.extended
+
+
+def cases(names: Iterable[str], *representative: str) -> list[Any]:
+    """Return the cases of a test for all names, those that are not representative as extended."""
+    names = list(names)
+    assert set(representative) <= set(names)
+    return [pytest.param(name, marks=() if name in representative else EXTENDED) for name in names]
 
 
 def small_run(system: str = "pytorch/local", **changes: Any) -> Run:
@@ -77,8 +87,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files that take longest first, so that short ones balance the test processes."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the files that take longest first, so that short ones balance the test processes.
+
+    Extended tests are skipped unless ``-m`` selects them.
+    """
+    if EXTENDED.name not in config.option.markexpr:
+        for item in items:
+            if item.get_closest_marker(EXTENDED.name):
+                item.add_marker(pytest.mark.skip(reason="`make extended` runs it"))
     urgency: dict[Path, int] = {}
     for item in items:
         marked = (rank for rank, mark in enumerate(URGENT) if item.get_closest_marker(mark))

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.conftest import cases
 from uv import find_uv_bin
 
 from horizont.config.system import FRAMEWORKS, framework_info
@@ -143,7 +144,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(tmp_path_factory.mktemp("making"), with_uv=True)
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("installer", cases(["uv", "pip"], "uv"))
 def test_each_framework_has_an_environment_of_its_own(
     installer: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import run_in_framework, small_run
+from tests.conftest import cases, run_in_framework, small_run
 
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, installed_version
@@ -41,7 +41,10 @@ def ghost(
     return dict(np.load(folder / "out.npz"))
 
 
-@pytest.mark.parametrize("name", SYNC)
+@pytest.mark.parametrize(
+    "name",
+    cases(SYNC, "pytorch/sync/mpi", "tensorflow/sync/allreduce", "mxnet/sync/parameter_server"),
+)
 def test_each_worker_normalises_over_its_own_examples(
     name: str, tmp_path: Path, small_cifar: Path, ghost: dict[str, np.ndarray]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import cases
 
 from horizont.config.system import (
     all_systems,
@@ -28,8 +29,11 @@ LOCAL_SYSTEMS = [
     name for name in all_systems() if "/local" in name and "cpu" in parse_system(name).devices
 ]
 
+#: The plain build of each framework.
+BUILDS = [name for name in LOCAL_SYSTEMS if "+" not in name]
 
-@pytest.fixture(scope="module", params=LOCAL_SYSTEMS)
+
+@pytest.fixture(scope="module", params=cases(LOCAL_SYSTEMS, *BUILDS))
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:

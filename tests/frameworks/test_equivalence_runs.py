@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import yaml
-from tests.conftest import tiny_study_of_all_frameworks
+from tests.conftest import cases, tiny_study_of_all_frameworks
 
 from horizont.config.system import FRAMEWORKS
 from horizont.equivalence.certificate import write_certificate
@@ -27,10 +25,6 @@ WHOLE = {
 }
 #: A network of all their blocks. Other tests compare the LeNets and the language model.
 RULES = {"blocks": {"learning_rate": 1e-3, "momentum": 0.9, "nesterov": True}, **WHOLE}
-NEEDS_MINUTES = pytest.mark.skipif(
-    os.environ.get("HORIZONT_NETWORKS") != "all",
-    reason="`make networks` compares whole networks; the suite compares their blocks",
-)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +41,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory, small_networks: None) -
     return paths
 
 
-@pytest.mark.parametrize(
-    "network", ["blocks", *(pytest.param(name, marks=NEEDS_MINUTES) for name in WHOLE)]
-)
+@pytest.mark.parametrize("network", cases(["blocks", *WHOLE], "blocks"))
 def test_all_frameworks_train_the_same_network(network: str, study_root: Paths) -> None:
     checker = checker_for(f"{network}-cifar10", study_root)
     traces = checker.train(dict.fromkeys(FRAMEWORKS, TRACE_RUNS[:1]), "compared")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import run_in_framework, small_run
+from tests.conftest import cases, run_in_framework, small_run
 
 from horizont.config.base import parse_config
 from horizont.config.run import Run
@@ -44,7 +44,7 @@ def distances(run: Run, folder: Path, data: Path) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("name", EXCHANGING)
+@pytest.mark.parametrize("name", cases(EXCHANGING, "pytorch/sync/allreduce"))
 def test_weights_are_averaged_after_every_local_steps(
     name: str, tmp_path: Path, small_cifar: Path
 ) -> None:
@@ -53,7 +53,7 @@ def test_weights_are_averaged_after_every_local_steps(
     assert max(distances(run, tmp_path, small_cifar).values()) < 1e-4
 
 
-@pytest.mark.parametrize("name", EXCHANGING)
+@pytest.mark.parametrize("name", cases(EXCHANGING, "jax/sync/allreduce"))
 def test_compressed_gradients_are_rounded_to_16_bits(
     name: str, tmp_path: Path, small_cifar: Path
 ) -> None:

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.conftest import PROGRAM_PATH, ROOT, run_in_framework
+from tests.conftest import EXTENDED, PROGRAM_PATH, ROOT, run_in_framework
 
 from horizont.config.system import framework_python
 from horizont.launchers.local import reserve_ports
@@ -34,7 +34,9 @@ def test_a_step_is_given_the_buffers_of_the_state() -> None:
     assert last_line(run_in_framework("jax", *PROGRAM, "threads", "1"))["donated"]
 
 
-@pytest.mark.parametrize(("compression", "number"), [("none", "f32"), ("float16", "f16")])
+@pytest.mark.parametrize(
+    ("compression", "number"), [pytest.param("none", "f32", marks=EXTENDED), ("float16", "f16")]
+)
 def test_all_gradients_are_exchanged_by_one_instruction(compression: str, number: str) -> None:
     words = (*PROGRAM, "exchange")
     with reserve_ports(["127.0.0.1"], 0) as (port,):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.conftest import small_run
+from tests.conftest import cases, small_run
 
 from horizont.analysis.runs import HOST_INTERFACE
 from horizont.config.system import framework_info
@@ -128,7 +128,7 @@ def test_a_ring_of_ranks_sends_what_theory_says(
 @pytest.mark.framework("pytorch", "tensorflow")
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("rank", [0, 1], ids=["with the server", "another"])
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", cases(SYSTEMS, "pytorch/sync/mpi"))
 def test_the_ranks_end_with_the_one_that_is_killed(
     name: str, rank: int, small_cifar: Path, tmp_path: Path
 ) -> None:

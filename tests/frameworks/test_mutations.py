@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.conftest import tiny_study_of_all_frameworks
+from tests.conftest import EXTENDED, tiny_study_of_all_frameworks
 
 from horizont.config.jobs import TraceRun
 from horizont.config.mutations import MUTATIONS
@@ -51,6 +51,7 @@ def study_root(tmp_path_factory: pytest.TempPathFactory, small_networks: None) -
     return paths
 
 
+@EXTENDED  # the whole study has a certificate of the same network with another rule
 def test_the_frameworks_train_the_same_network(study_root: Paths) -> None:
     certificate = verify_workload("lenet5-cifar10", study_root)
     assert certificate.ok, certificate.verdict

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import small_run
+from tests.conftest import cases, small_run
 
 from horizont.config.system import SYSTEMS, installed_version, parse_system
 from horizont.data.preparation import prepare
@@ -42,7 +42,7 @@ def executed(system: str, store: Path, text: Path, **changes: object) -> Record:
     return record
 
 
-@pytest.mark.parametrize("name", ALLREDUCE)
+@pytest.mark.parametrize("name", cases(ALLREDUCE, "pytorch/sync/allreduce"))
 def test_workers_that_share_the_rows_train_like_one_process(
     name: str, tmp_path: Path, text: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import assert_nothing_left, small_run
+from tests.conftest import EXTENDED, assert_nothing_left, small_run
 
 from horizont.config.run import Run
 from horizont.config.system import SYSTEMS, all_systems, installed_version, parse_system
@@ -145,7 +145,8 @@ def check_waiting(timed: pd.DataFrame) -> None:
     ("name", "rule"),
     # Servers receive the rule, so both rules are tested with a server.
     [
-        *((name, "momentum") for name in (*SYNC, *VARIANTS)),
+        *((name, "momentum") for name in SYNC),
+        *(pytest.param(name, "momentum", marks=EXTENDED) for name in VARIANTS),
         ("mxnet/sync/parameter_server", "adam"),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.conftest import ROOT, wait_for
+from tests.conftest import EXTENDED, ROOT, cases, wait_for
 from tests.launchers.agents import (
     LEASE_S,
     LOCAL_COMMAND,
@@ -59,9 +59,12 @@ def test_synchronous_training_has_the_losses_of_this_machine(
 @pytest.mark.parametrize(
     "system",
     [
-        pytest.param("pytorch/async/parameter_server", marks=pytest.mark.framework("pytorch")),
         pytest.param(
-            "tensorflow/async/parameter_server", marks=pytest.mark.framework("tensorflow")
+            "pytorch/async/parameter_server", marks=[pytest.mark.framework("pytorch"), EXTENDED]
+        ),
+        pytest.param(
+            "tensorflow/async/parameter_server",
+            marks=[pytest.mark.framework("tensorflow"), EXTENDED],
         ),
         pytest.param("mxnet/async/parameter_server", marks=pytest.mark.framework("mxnet")),
     ],
@@ -89,7 +92,12 @@ def test_asynchronous_training_leaves_a_whole_record(
 
 
 @pytest.mark.framework("pytorch", "tensorflow")
-@pytest.mark.parametrize("system", ["pytorch/sync/allreduce", "tensorflow/async/parameter_server"])
+@pytest.mark.parametrize(
+    "system",
+    cases(
+        ["pytorch/sync/allreduce", "tensorflow/async/parameter_server"], "pytorch/sync/allreduce"
+    ),
+)
 def test_hosts_with_other_clocks_give_the_same_phases(
     system: str, tmp_path: Path, small_cifar: Path
 ) -> None:

@@ -1,20 +1,19 @@
 """Every role of every system is killed and paused at random moments, the launcher included.
 
 Afterwards only the record is left of the run, which says what happened, and the next run works. The
-moments are seeded for each case. `make chaos` runs all cases, in a quarter of an hour on two cores;
-otherwise the first and the last case of five systems represent the others.
+moments are seeded for each case. The first and the last case of three systems represent the others,
+which are extended tests.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.conftest import small_run
+from tests.conftest import EXTENDED, small_run
 
 from horizont.config.system import SYSTEMS, parse_system
 from horizont.workflow.chaos.cases import Case, draw_moment
@@ -25,13 +24,15 @@ pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 #: Concurrent runs: they wait more than they compute.
 CONCURRENT_RUNS = 3
 
-REPRESENTATIVE = (
+#: Systems whose launcher dies, too.
+WITH_LAUNCHER = (
     "tensorflow/async/parameter_server",
     "pytorch/async/parameter_server",
     "pytorch/sync/allreduce",
     "pytorch/sync/mpi",
     "mxnet/async/parameter_server",
 )
+REPRESENTATIVE = ("pytorch/sync/allreduce", "pytorch/sync/mpi", "mxnet/async/parameter_server")
 
 
 def a_case(system: str, target: str, fault: str, launcher_fault: str = "") -> Case:
@@ -40,7 +41,7 @@ def a_case(system: str, target: str, fault: str, launcher_fault: str = "") -> Ca
     return Case("local", system, fault, target, *draw_moment(dice, "local"), launcher_fault)
 
 
-def cases(system: str) -> list[Case]:
+def cases_of(system: str) -> list[Case]:
     """List the cases of a system."""
     info = SYSTEMS[system]
     first = "worker-0" if system.endswith("local") else "worker-1"
@@ -48,7 +49,7 @@ def cases(system: str) -> list[Case]:
     if parse_system(system).is_ring:  # where the others connect to the first worker
         targets.append("worker-0")
     listed = [a_case(system, target, fault) for target in targets for fault in ("kill", "pause")]
-    if system in REPRESENTATIVE:
+    if system in WITH_LAUNCHER:
         listed += [a_case(system, "launcher", fault) for fault in ("kill", "terminate")]
         paused = info.service_roles or ("worker",)
         listed += [a_case(system, f"{role}-0", "pause", "kill") for role in paused]
@@ -61,25 +62,29 @@ def cases(system: str) -> list[Case]:
 
 
 def test_there_are_enough_cases() -> None:
-    listed = [case for system in SYSTEMS for case in cases(system)]
+    listed = [case for system in SYSTEMS for case in cases_of(system)]
     assert len(listed) == len(set(listed)) >= 50
 
 
-ALL = os.environ.get("HORIZONT_CHAOS") == "all"
-
-
 @pytest.mark.parametrize(
-    "system",
+    ("system", "is_whole"),
     [
-        pytest.param(name, marks=pytest.mark.framework(name.partition("/")[0]))
-        for name in (SYSTEMS if ALL else REPRESENTATIVE)
+        pytest.param(
+            system,
+            is_whole,
+            marks=[
+                pytest.mark.framework(system.partition("/")[0]),
+                *([EXTENDED] if is_whole else []),
+            ],
+        )
+        for is_whole, systems in ((False, REPRESENTATIVE), (True, SYSTEMS))
+        for system in systems
     ],
 )
-def test_only_the_record_is_left(system: str, small_cifar: Path) -> None:
+def test_only_the_record_is_left(system: str, is_whole: bool, small_cifar: Path) -> None:
     workload = small_run(system).workload
-
-    selected = cases(system)
-    if not ALL:
+    selected = cases_of(system)
+    if not is_whole:
         selected = [selected[0], selected[-1]]
     with contextlib.ExitStack() as stack:
         benches = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.conftest import ROOT, wait_for
+from tests.conftest import EXTENDED, ROOT, wait_for
 from tests.launchers.agents import (
     LEASE_S,
     agent_processes,
@@ -26,10 +26,11 @@ from horizont.config.topology import Topology
 from horizont.launchers.base import unavailable_reason
 from horizont.records.record import Record, read_record
 
+#: The first system of each framework represents the others.
 SYSTEMS = {
     "pytorch": ("sync/allreduce", "sync/mpi", "sync/parameter_server", "async/parameter_server"),
-    "tensorflow": ("sync/allreduce", "sync/mpi", "async/parameter_server"),
-    "mxnet": ("sync/parameter_server", "async/parameter_server"),
+    "tensorflow": ("sync/mpi", "sync/allreduce", "async/parameter_server"),
+    "mxnet": ("async/parameter_server", "sync/parameter_server"),
     "jax": ("sync/allreduce",),
 }
 
@@ -79,9 +80,12 @@ def run_in_allocation(
 @pytest.mark.parametrize(
     "system",
     [
-        pytest.param(f"{framework}/{system}", marks=pytest.mark.framework(framework))
+        pytest.param(
+            f"{framework}/{system}",
+            marks=[pytest.mark.framework(framework), *([EXTENDED] if number else [])],
+        )
         for framework, systems in SYSTEMS.items()
-        for system in systems
+        for number, system in enumerate(systems)
     ],
 )
 def test_each_system_trains_on_three_nodes(
