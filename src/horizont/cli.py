@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -49,7 +50,10 @@ PassThrough = Annotated[list[str] | None, typer.Argument(help="arguments to pass
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     interrupt_on_signals()
-    gc.set_threshold(_COLLECTION_THRESHOLD)
+    if argv is None:
+        gc.set_threshold(_COLLECTION_THRESHOLD)
+        # Or the interpreter would visit every imported object when it ends.
+        atexit.register(gc.freeze)
     try:
         return int(app(argv, standalone_mode=False) or 0)
     except UserError as error:
@@ -68,8 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
-    finally:
-        gc.freeze()  # or the interpreter would visit every imported object when it ends
 
 
 def _print_version(is_asked: bool) -> None:

@@ -138,4 +138,4 @@ def test_ci_runs_with_and_without_optional_tools() -> None:
     refused = subprocess.run(
         ["bash", ".ci/run", "partial"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (refused.returncode, refused.stderr) == (2, "usage: .ci/run [complete|bare]\n")
+    assert (refused.returncode, refused.stderr) == (2, "usage: .ci/run [complete|bare|extended]\n")
