@@ -16,10 +16,16 @@ ROOT = Path(__file__).parents[2]
 MODELS = Path(__file__).parent / "models"
 
 #: Packages of PyTorch whose models are made by their names.
-BY_NAME = ("torchvision", "timm", "transformers", "efficientnet_pytorch")
+BY_NAME = ("torchvision", "torchvision_class", "timm", "transformers", "efficientnet_pytorch")
 
-#: Sizes of small networks for text, and a difference of the frameworks.
-TEXT = "hidden_size=64,num_hidden_layers=3,num_attention_heads=4,intermediate_size=128"
+#: Sizes of small networks, and a difference of the frameworks.
+SIZES = {
+    "$text": "hidden_size=64,num_hidden_layers=3,num_attention_heads=4,intermediate_size=128",
+    "$vit": "image_size=64,patch_size=16,hidden_size=192,num_hidden_layers=3,"
+    "num_attention_heads=3,intermediate_size=768,num_labels=1000",
+    "$torchvision_vit": "image_size=64,patch_size=16,hidden_dim=192,num_layers=3,num_heads=3,"
+    "mlp_dim=768",
+}
 VARIANCE = "correction of the running variance"
 
 PAIRS: dict[str, dict[str, Any]] = yaml.safe_load(
@@ -58,7 +64,9 @@ def test_a_recurrent_network_of_keras_on_pytorch_and_of_pytorch() -> None:
 
 def side_of(text: str) -> tuple[str, str, str]:
     """Return a side, its arguments and its interpreter from a package, a name and arguments."""
-    package, name, *rest = text.replace("$text", TEXT).split(" ", 2)
+    for key, sizes in SIZES.items():
+        text = text.replace(key, sizes)
+    package, name, *rest = text.split(" ", 2)
     arguments = rest[0] if rest else ""
     if package in BY_NAME:
         named = ",".join(filter(None, (f"name={name!r}", arguments)))

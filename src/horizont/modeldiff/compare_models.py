@@ -15,12 +15,23 @@ import numpy as np
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.optimizers import compare_optimizers
 from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
-from horizont.modeldiff.recording import Array, DumpSide, Layer, ModelSide, Repair, Side
+from horizont.modeldiff.recording import (
+    Array,
+    Division,
+    DumpSide,
+    Layer,
+    ModelSide,
+    Recording,
+    Repair,
+    Request,
+    Side,
+)
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
 from horizont.modeldiff.search import Explanation, explain
@@ -32,6 +43,9 @@ NO_TRAINING = "training was not compared: a recording has evaluation only"
 
 #: With how many other weights a divergence in float32 is looked for again.
 OTHER_WEIGHTS = 3
+
+#: Attention is divided first, then a matrix of the other side.
+MOST_DIVISIONS = 2
 
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
@@ -143,9 +157,37 @@ def _open(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
         return list(pool.map(lambda side: side.open(batch, dtype), (a, b)))
 
 
+def _open_in_parts(a: Side, b: Side, batch: Array) -> list[list[Layer]]:
+    """Build both models; divide what one side has in one layer and the other in several."""
+    both = _open(a, b, batch, "float64")
+    for _ in range(MOST_DIVISIONS):
+        # Both before one of them is built again: each is divided for what the other one is now.
+        divisions = [_divisions(b, both[1], a, both[0]), _divisions(a, both[0], b, both[1])]
+        if not any(divisions):
+            break
+        for side, found in zip((b, a), divisions, strict=True):
+            if found:
+                side.divide(found)
+        both = _open(a, b, batch, "float64")
+    return both
+
+
+def _divisions(
+    side: Side, layers: Sequence[Layer], other: Side, others: Sequence[Layer]
+) -> dict[str, Division]:
+    """Return the layers that a side can record in parts, as the other one has them."""
+    kinds = {layer.name: layer.kind for layer in layers}
+
+    def run_others() -> Recording:
+        return other.run(Request(other.weights()))
+
+    found = find_divisions(layers, others, run_others)
+    return {name: how for name, how in found.items() if kinds[name] in side.divisible}
+
+
 def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -> Report:
     """Compare two sides; the one that can be changed is repaired to be as the other."""
-    layers_a, layers_b = _open(a, b, batch, "float64")
+    layers_a, layers_b = _open_in_parts(a, b, batch)
     is_chosen = options.pairs is not None and options.pairs.exists()
     pairing = _pair(a, b, (layers_a, layers_b), options.pairs)
     report = replace(

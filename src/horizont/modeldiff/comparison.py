@@ -193,7 +193,7 @@ class Comparison:
                         if np.any(zeros[0]):  # side A expects the zeros in its input
                             around = [(0, 0), (0, 0), *map(tuple, zeros[0])]
                             theirs = np.pad(theirs, around)
-                    if mine.ndim and len(mine) == 1:  # one example for all of them
+                    if mine.ndim == theirs.ndim and mine.shape[:1] == (1,):  # one for all
                         theirs = theirs[:1]
                     elif theirs.ndim and len(theirs) == 1 and mine.shape[1:] == theirs.shape[1:]:
                         theirs = np.broadcast_to(theirs, mine.shape)

@@ -76,9 +76,9 @@ def distance(a: Array, b: Array, scale: float = 0.0) -> float:
 
 def same_steps(a: Array, b: Array) -> tuple[Array, Array]:
     """Return two outputs of a recurrent layer, of which one side may return only the last step."""
-    if a.ndim == b.ndim + 1 and a.ndim == 3:
+    if a.ndim == 3 and a[:, -1].shape == b.shape:
         return a[:, -1], b
-    if b.ndim == a.ndim + 1 and b.ndim == 3:
+    if b.ndim == 3 and b[:, -1].shape == a.shape:
         return a, b[:, -1]
     return a, b
 

@@ -17,13 +17,16 @@ from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, 
 from horizont.modeldiff.identification import NumPyNamespace, identify, identify_pair, largest
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
-from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
+from horizont.modeldiff.repairs import (
+    SINGLE_ROUNDING,
+    UNKNOWN,
+    Candidate,
+    both_shown,
+    is_rounding,
+)
 
 #: The largest relative difference at which a function is identified in float64.
 IDENTITY_BOUND = 1e-12
-
-#: How far a factor that was rounded to single precision is from 1 at most.
-_SINGLE_ROUNDING = 1.2e-7
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def scaled_input(glue: Glue) -> Candidate | None:
         return None
     found = _candidate(glue, "scale of an input", "x", shown_b, value)
     # The same scale, which one framework has rounded to single precision.
-    return replace(found, of_framework=bool(np.all(np.abs(scale - 1.0) < _SINGLE_ROUNDING)))
+    return replace(found, of_framework=bool(np.all(np.abs(scale - 1.0) < SINGLE_ROUNDING)))
 
 
 def _offset(glue: Glue) -> Candidate | None:
@@ -188,7 +191,7 @@ def _offset(glue: Glue) -> Candidate | None:
 
 
 def _shown_line(scale: float, shift: float, x: str = "x") -> str:
-    digits = 9 if abs(scale - 1.0) < _SINGLE_ROUNDING else 6
+    digits = 9 if abs(scale - 1.0) < SINGLE_ROUNDING else 6
     factor = "" if scale == 1 else f"{scale:.{digits}g} "
     return f"{factor}{x} {'-' if shift < 0 else '+'} {abs(shift):.6g}"
 
@@ -251,7 +254,9 @@ def attention(glue: Glue) -> Candidate | None:
         return None
     own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
     names = {k: name for k, name in _ATTENTION.items() if own is None or own[k] != theirs[k]}
-    return _differing(glue, names, own, theirs, {"attention": theirs})
+    found = _differing(glue, names, own, theirs, {"attention": theirs})
+    scale = own["scale"] if own and [*names] == ["scale"] else None
+    return replace(found, of_framework=is_rounding(scale, theirs["scale"]))
 
 
 #: The settings of attention, and how a candidate calls them.
@@ -314,8 +319,9 @@ def _differing(
     change: dict[str, Any],
 ) -> Candidate:
     """Return a candidate for the parts that differ, with their names and the values of both."""
-    value_a = ", ".join(shown(own.get(key)) for key in names) if own else UNKNOWN
-    value_b = ", ".join(shown(theirs[key]) for key in names)
+    both = [both_shown((own or {}).get(key), theirs[key]) for key in names]
+    value_a = ", ".join(one for one, _ in both) if own else UNKNOWN
+    value_b = ", ".join(other for _, other in both)
     return _candidate(glue, " and ".join(names.values()), value_a, value_b, change)
 
 

@@ -93,10 +93,21 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 def flattened(value: Array, like: Array) -> Array:
     """Return an array in the shape of another one, if they differ only in how axes are joined.
 
-    As the image and the weights of a convolution as large as the image, and those of a matrix.
+    As the image and the weights of a convolution as large as the image, and those of a matrix; or
+    if one has no axis of examples, as positions, which are the same for all of them.
     """
+    value = _with_examples(value, like)
     is_joined = value.ndim != like.ndim and value.size == like.size and value.ndim and like.ndim
     return value.reshape(like.shape) if is_joined and len(value) == len(like) else value
+
+
+def _with_examples(value: Array, like: Array) -> Array:
+    """Add an axis of examples, or remove that of examples that are all the same."""
+    if like.ndim == value.ndim + 1 and value.ndim and value.shape == like.shape[1:]:
+        return np.broadcast_to(value, like.shape)
+    if value.ndim == like.ndim + 1 and like.ndim and value.shape[1:] == like.shape:
+        return np.asarray(value[0]) if np.all(value == value[:1]) else value
+    return value
 
 
 def flat_signature(layer: Layer) -> Signature:

@@ -16,6 +16,9 @@ from horizont.modeldiff.sides import SideSpec
 
 Array = NDArray[Any]
 
+#: How a layer is divided: rows from and to of each part, or the names of the parts.
+Division = Sequence[Sequence[int]] | Sequence[str]
+
 #: The learning rate of the one update; some optimizers round it to single precision.
 UPDATE_RATE = 0.125
 
@@ -101,11 +104,18 @@ class Side(Protocol):
         """Whether it can be run with other weights, changes and inputs."""
 
     @property
+    def divisible(self) -> Sequence[str]:
+        """Kinds of layers that it can record in parts."""
+
+    @property
     def versions(self) -> Mapping[str, str]:
         """Versions of its Python and packages."""
 
     def open(self, batch: Array, dtype: str) -> list[Layer]:
         """Build the model, and return its layers in the order of execution."""
+
+    def divide(self, divisions: Mapping[str, Division]) -> None:
+        """Record some layers in parts when the model is built again."""
 
     def weights(self) -> dict[str, Array]:
         """Return its weights by layer and role."""
@@ -152,6 +162,8 @@ class ModelSide:
         self.can_run = True
         self.versions: Mapping[str, str] = {}
         self.has_loss = self.has_optimizer = False
+        self.divisible: Sequence[str] = ()
+        self._divisions: dict[str, Division] = {}
         self._weights: dict[str, Array] = {}
         self._written: dict[str, Mapping[str, Array]] = {}
 
@@ -160,13 +172,13 @@ class ModelSide:
         self._write("batch.npz", {"batch": batch})
         answer = self.process.request(
             "open", target=self.spec.target, arguments=dict(self.spec.arguments),
-            batch="batch.npz", dtype=dtype, out="weights.npz",
+            batch="batch.npz", dtype=dtype, out="weights.npz", divisions=self._divisions,
         )  # fmt: skip
         weights = self._read("weights.npz")
         self._weights = self._weights or weights
         if self._weights.keys() != weights.keys():
             raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
-        self.versions = answer["versions"]
+        self.versions, self.divisible = answer["versions"], answer["divisible"]
         self.has_loss, self.has_optimizer = answer["has_loss"], answer["has_optimizer"]
         return [
             Layer(
@@ -176,6 +188,11 @@ class ModelSide:
             )
             for each in answer["layers"]
         ]  # fmt: skip
+
+    def divide(self, divisions: Mapping[str, Division]) -> None:
+        """Record some layers in parts when the model is built again."""
+        self._divisions |= divisions
+        self._weights = {}  # with other names
 
     def weights(self) -> dict[str, Array]:
         """Return its weights by layer and role."""
@@ -256,6 +273,7 @@ class DumpSide:
     """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
 
     can_run = has_loss = has_optimizer = False
+    divisible: Sequence[str] = ()
 
     def __init__(self, spec: SideSpec) -> None:
         self.name = spec.label
@@ -280,6 +298,10 @@ class DumpSide:
             )
             for each in self._about["layers"]
         ]  # fmt: skip
+
+    def divide(self, divisions: Mapping[str, Division]) -> None:
+        """Refuse: files remain what they are."""
+        raise SideFailed(f"side {self.name} is a recording, whose layers cannot be divided")
 
     def weights(self) -> dict[str, Array]:
         """Return its weights by layer and role."""

@@ -61,6 +61,10 @@ class Candidate:
         return f"{self.what}: {self.value_a} against {self.value_b}{where}"
 
 
+#: What numbers with the rounding of single precision differ by at most, relative to them.
+SINGLE_ROUNDING = 1.2e-7
+
+
 @dataclass(frozen=True)
 class Setting:
     """A setting of a layer that implementations choose otherwise."""
@@ -120,7 +124,7 @@ def setting_candidates(pairs: Sequence[Pair], a: Recording, b: Recording) -> lis
                 for pair, _, other in found
                 if key not in pair.a.fixed
             ),
-            _BY_KEY[key].of_framework,
+            _BY_KEY[key].of_framework or is_rounding(*found[0][1:]),
             _BY_KEY[key].is_training_only,
         )
         for (key, _), found in groups.items()
@@ -132,6 +136,13 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= 1e-12 * max(abs(one), abs(other))
     return bool(one == other)
+
+
+def is_rounding(one: Any, other: Any) -> bool:
+    """Whether two numbers differ by the rounding of single precision, as constants may."""
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= SINGLE_ROUNDING * abs(other)
+    return False
 
 
 def both_shown(one: Any, other: Any) -> tuple[str, str]:

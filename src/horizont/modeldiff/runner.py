@@ -104,14 +104,17 @@ class Runner:
         batch = self.arrays(request["batch"])["batch"]
         if self.target[0] is None:
             self.target = (load_target(request["target"]), request["arguments"])
+        divisible = getattr(self.module, "DIVISIBLE", ())
+        divisions = {"divisions": request["divisions"]} if divisible else {}
         recorder = self.module.Recorder(
-            self.target[0], self.target[1], batch, request["dtype"], self.functions
+            self.target[0], self.target[1], batch, request["dtype"], self.functions, **divisions
         )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
         return {
             "layers": recorder.layers(),
             "versions": self.module.versions(),
+            "divisible": divisible,
             "has_loss": recorder.loss is not None,
             "has_optimizer": recorder.optimizer is not None,
         }

@@ -46,3 +46,13 @@ def encoder(heads: int = 2) -> Any:
         hidden = layers.Dense(16, activation="relu")(x)
         x = layers.LayerNormalization()(x + layers.Dense(8)(hidden))
     return keras.Model(batch, layers.Dense(4)(x[:, -1]))
+
+
+def attention() -> keras.Model:
+    """Return the transformer `words` of `attention_models.py`, without tensors of its own."""
+    words = keras.Input((6,), dtype="int32")
+    x = keras.layers.Embedding(50, 32)(words)
+    for _ in range(2):
+        y = keras.layers.LayerNormalization(epsilon=1e-5)(x)
+        x = x + keras.layers.MultiHeadAttention(4, 8)(y, y)
+    return keras.Model(words, keras.layers.Dense(7)(x))

@@ -21,6 +21,13 @@ def torchvision(name: str, **arguments: Any) -> Any:
     return getattr(torchvision.models, name)(weights=None, **arguments)
 
 
+def torchvision_class(name: str, **arguments: Any) -> Any:
+    """Return an instance of a class of torchvision."""
+    import torchvision
+
+    return getattr(torchvision.models, name)(**arguments)
+
+
 def timm(name: str, **arguments: Any) -> Any:
     """Return a model of timm."""
     import timm

@@ -93,12 +93,16 @@ def transforms(
 
 
 class Entry:
-    """A layer that owns weights, with its weights in the canonical form."""
+    """A layer that owns weights, with its weights in the canonical form.
 
-    def __init__(self, name: str, layer: Any) -> None:
-        self.name = name
+    A matrix of attention, if it is a layer of its own, is called by its `part`.
+    """
+
+    def __init__(self, name: str, layer: Any, part: str = "") -> None:
+        self.name = f"{name}[{part}]" if part else name
         self.layer = layer
-        self.kind = kind_of(layer)
+        self.whole, self.part = name, part
+        self.kind = "dense" if part else kind_of(layer)
         self.is_container = self.kind == "other" and bool(_children(layer))
         owner = layer.cell if self.kind in ("LSTM", "GRU", "RNN") else layer
         self.variables: dict[str, Any] = {}
@@ -122,9 +126,26 @@ class Entry:
             return self.layer.axis in (-1, len(self.layer.input_spec.axes or {}) + 2)
         return "convolution" in self.kind and self.layer.data_format == "channels_last"
 
+    def _transforms(self, role: str, value: Array) -> tuple[Transform, Transform]:
+        if self.part:
+            return _attention(f"{self.part} {role}", value.shape)
+        return transforms(self.kind, role, value, self.is_depthwise)
+
+    def to_canonical(self, value: Array) -> Array:
+        """Return an input or output with channels first, and heads side by side on one axis."""
+        if self.part and value.ndim > 3:
+            return value.reshape(*value.shape[:-2], -1)
+        return np.moveaxis(value, -1, 1) if self.is_channels_last and value.ndim > 2 else value
+
+    def to_own(self, value: Array, shape: tuple[int, ...]) -> Array:
+        """Return an input or output in the layout of the layer, which has a shape."""
+        if self.part and value.size == math.prod(shape):
+            return value.reshape(shape)
+        return np.moveaxis(value, 1, -1) if self.is_channels_last and value.ndim > 2 else value
+
     def canonical(self, role: str, value: Array) -> dict[str, Array]:
         """Return a weight, or its gradient, in the canonical form."""
-        forward, _ = transforms(self.kind, role, value, self.is_depthwise)
+        forward, _ = self._transforms(role, value)
         if role == "bias" and self.paired_bias:
             first, second = _swap_gates(value)
             return {"bias": first, "recurrent bias": second}
@@ -146,7 +167,7 @@ class Entry:
         for role, value in weights.items():
             if role in self.variables:
                 variable = self.variables[role]
-                _, back = transforms(self.kind, role, np.empty(variable.shape), self.is_depthwise)
+                _, back = self._transforms(role, np.empty(variable.shape))
                 is_stacked = self.paired_bias and role == "bias"
                 variable.assign(value if is_stacked else back(value))
 
@@ -217,8 +238,11 @@ def _children(layer: Any) -> list[Any]:
     return [each for each in layer._flatten_layers(include_self=False) if each is not layer]
 
 
-def entries_of(model: Any) -> list[Entry]:
-    """List the layers with variables of their own, in the order of their definition."""
+def entries_of(model: Any, divisions: dict[str, Any]) -> list[Entry]:
+    """List the layers with variables of their own, in the order of their definition.
+
+    Attention that is divided is listed as its matrices.
+    """
     found: list[Entry] = []
     inside: set[int] = set()
     names: dict[str, int] = {}
@@ -229,9 +253,10 @@ def entries_of(model: Any) -> list[Entry]:
             inside.update(id(each) for each in _children(layer))
         name = getattr(layer, "path", None) or layer.name
         names[name] = names.get(name, 0) + 1
-        entry = Entry(name if names[name] == 1 else f"{name}#{names[name]}", layer)
-        if entry.variables:
-            found.append(entry)
+        name = name if names[name] == 1 else f"{name}#{names[name]}"
+        parts = divisions.get(name, ())
+        entries = [Entry(name, getattr(layer, f"_{part}_dense"), part) for part in parts]
+        found += [each for each in entries or [Entry(name, layer)] if each.variables]
     return found
 
 
@@ -247,3 +272,15 @@ def write_weights(entries: list[Entry], weights: dict[str, Array]) -> None:
     for entry in entries:
         start = f"{entry.name}|"
         entry.write({k[len(start) :]: v for k, v in weights.items() if k.startswith(start)})
+
+
+def side_by_side(entry: Entry, value: Any) -> Any:
+    """Return an input or output of a matrix of attention without an axis of heads."""
+    has_heads = entry.part and len(value.shape) > 3
+    return keras.ops.reshape(value, (*value.shape[:-2], -1)) if has_heads else value
+
+
+def own_axis(change: dict[str, Any], entry: Entry) -> dict[str, Any]:
+    """Return a change of an input with the axis of channels of this layout."""
+    is_moved = entry.is_channels_last and change.get("axis") == 1
+    return {**change, "axis": -1} if is_moved else change

@@ -25,7 +25,14 @@ import numpy as np
 from keras import ops
 
 from . import keras_changes as changes
-from .keras_layers import Entry, entries_of, read_weights, write_weights
+from .keras_layers import (
+    Entry,
+    entries_of,
+    own_axis,
+    read_weights,
+    side_by_side,
+    write_weights,
+)
 from .keras_training import Loss, Optimizer
 
 if keras.backend.backend() not in ("tensorflow", "torch"):
@@ -75,6 +82,10 @@ def channels_last(value: Any) -> Any:
     return np.moveaxis(value, 1, -1) if value.ndim > 2 else value
 
 
+#: Kinds of layers that can be recorded in parts.
+DIVISIBLE = ("attention",)
+
+
 class Recorder:
     """A model in one floating-point type, and the runs of it."""
 
@@ -85,6 +96,8 @@ class Recorder:
         batch: Any,
         dtype: str,
         functions: Any,
+        *,
+        divisions: dict[str, Any] | None = None,
     ) -> None:
         self.dtype, self.functions = dtype, functions
         self.parts: dict[str, Any] = {}
@@ -102,7 +115,7 @@ class Recorder:
         if not isinstance(self.model, keras.layers.Layer):
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
         self._call(self.batch, training=False)
-        self.entries = self._in_order(entries_of(self.model))
+        self.entries = self._in_order(entries_of(self.model, divisions or {}))
         optimizer = getattr(self.model, "optimizer", None)
         self.optimizer = Optimizer(optimizer, self.entries) if optimizer else None
         loss = getattr(self.model, "loss", None)
@@ -140,6 +153,11 @@ class Recorder:
 
                 stack.callback(changes.wrap_call(entry.layer, "call", wrap))
             self._call(self.batch, training=False)
+        # Parts have the order in which they are listed, whichever attention executes first.
+        for entry in entries:
+            others = [each.name for each in entries if entry.part and each.whole == entry.whole]
+            if others:
+                order[entry.name] = min(order.get(name, len(order)) for name in others)
         return sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
 
     def layers(self) -> list[dict[str, Any]]:
@@ -273,12 +291,10 @@ class Recorder:
 
         The output of a layer with an activation is what the activation is applied to.
         """
-        own: Callable[[Any], Any] = channels_last if entry.is_channels_last else np.array
-        canonical: Callable[[Any], Any] = channels_first if entry.is_channels_last else np.array
 
         def fed(key: str, value: Any) -> Any:
             if (other := self._feed.get(key)) is not None:
-                other = own(other)
+                other = entry.to_own(other, tuple(value.shape))
                 if other.shape == tuple(value.shape):
                     return ops.convert_to_tensor(
                         other, keras.backend.standardize_dtype(value.dtype)
@@ -290,10 +306,10 @@ class Recorder:
             tensor = first_tensor(output)
             if tensor is None or key in recorded:
                 return output
-            recorded[key] = canonical(to_array(tensor))
+            recorded[key] = entry.to_canonical(to_array(tensor))
             other = fed(key, tensor)
             self._tape.watch(entry.name, other)
-            self._live[entry.name] = other
+            self._live[entry.name] = side_by_side(entry, other)
             return other if ops.is_tensor(output) else output
 
         def wrap(call: Any) -> Any:
@@ -302,10 +318,8 @@ class Recorder:
                 if args and ops.is_tensor(args[0]) and key not in recorded:
                     value = args[0]
                     if repair is not None:
-                        value = self.functions.repaired(
-                            changes.Namespace, value, _own_axis(repair, entry), self._live
-                        )
-                    recorded[key] = canonical(to_array(value))
+                        value = self._repaired(entry, value, repair)
+                    recorded[key] = entry.to_canonical(to_array(value))
                     self._live[key] = fed(key, value)
                     args = (self._live[key], *args[1:])
                 return note(call(*args, **kwargs))
@@ -319,11 +333,13 @@ class Recorder:
             )
         stack.callback(changes.wrap_call(entry.layer, "call", wrap))
 
-
-def _own_axis(change: dict[str, Any], entry: Entry) -> dict[str, Any]:
-    """Return a change of an input with the axis of channels of this layout."""
-    is_moved = entry.is_channels_last and change.get("axis") == 1
-    return {**change, "axis": -1} if is_moved else change
+    def _repaired(self, entry: Entry, value: Any, repair: dict[str, Any]) -> Any:
+        """Change the input of a layer; heads are side by side meanwhile."""
+        change = own_axis(repair, entry)
+        found = self.functions.repaired(
+            changes.Namespace, side_by_side(entry, value), change, self._live
+        )
+        return ops.reshape(found, value.shape) if entry.part else found
 
 
 def _code_of(cls: type) -> str:

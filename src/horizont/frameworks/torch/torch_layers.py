@@ -7,13 +7,15 @@ LSTM are one, their sum. Attention has a matrix for queries, keys, values and th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+
+from .torch_parts import Division, Part, is_transposed_dense
 
 Undo = Callable[[], object]
 
@@ -32,10 +34,12 @@ def kind_of(module: nn.Module) -> str:
     """Return the kind of a layer; ``other`` for one that only its author knows."""
     kinds: list[tuple[Any, str]] = [
         (_CONVOLUTIONS, "convolution"), (_TRANSPOSED, "transposed convolution"),
-        (nn.Linear, "dense"), (_BATCH_NORMS, "batch norm"), (nn.LayerNorm, "layer norm"),
+        ((nn.Linear, Part), "dense"), (_BATCH_NORMS, "batch norm"), (nn.LayerNorm, "layer norm"),
         (nn.GroupNorm, "group norm"), (nn.Embedding, "embedding"), (nn.LSTM, "LSTM"),
         (nn.GRU, "GRU"), (nn.RNN, "RNN"), (nn.MultiheadAttention, "attention"),
     ]  # fmt: skip
+    if is_transposed_dense(module):
+        return "dense"
     return next((kind for types, kind in kinds if isinstance(module, types)), "other")
 
 
@@ -45,10 +49,16 @@ def to_array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 class Entry:
-    """A layer that owns weights, or one layer and direction of a recurrent module."""
+    """A layer that owns weights, or one layer and direction of a recurrent module.
 
-    def __init__(self, name: str, module: nn.Module, part: str = "", is_last: bool = True) -> None:
+    Of a module with layers inside, each tensor is an entry, whose `role` is the name there.
+    """
+
+    def __init__(
+        self, name: str, module: nn.Module, part: str = "", is_last: bool = True, role: str = ""
+    ) -> None:
         self.name = name
+        self.role = role
         self.module = module
         self.kind = kind_of(module)
         self.part = part
@@ -61,11 +71,16 @@ class Entry:
         self.is_steps_first = getattr(module, "batch_first", True) is False
         #: The rows of a tensor that a role has, where it has not all of them.
         self.rows: dict[str, slice] = {}
+        is_transposed = is_transposed_dense(module) or getattr(module, "is_transposed", False)
+        self.transposed = {"kernel"} if is_transposed else set()
         self.tensors = self._tensors()
 
     def _tensors(self) -> dict[str, tuple[Any, ...]]:
         """Return the tensors of each role; several are summed."""
         own: dict[str, Any] = {**self.module._parameters, **self.module._buffers}
+        if isinstance(self.module, Part):
+            own = self.module.owned
+            self.rows = {"kernel": self.module.rows, "bias": self.module.rows}
         own = {key: value for key, value in own.items() if value is not None}
         if self.part:
             pairs = {
@@ -85,7 +100,11 @@ class Entry:
         if self.kind.endswith("norm"):
             return {_NORM_ROLES[key]: (value,) for key, value in own.items()}
         if self.kind == "other":
-            return {key: (value,) for key, value in own.items() if value.is_floating_point()}
+            return {
+                key: (value,)
+                for key, value in own.items()
+                if value.is_floating_point() and self.role in ("", key)
+            }
         return {"kernel" if key == "weight" else key: (value,) for key, value in own.items()}
 
     def _of_attention(self, own: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -107,17 +126,22 @@ class Entry:
             found["output bias"] = (module.out_proj.bias,)
         return found
 
+    def _view(self, role: str, tensor: Any) -> Any:
+        """Return what a role has of a tensor, in the canonical form."""
+        tensor = tensor.T if role in self.transposed else tensor
+        return tensor[self.rows.get(role, ...)]
+
     def read(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the weights by role."""
         return {
-            role: reduce(np.add, map(to_array, each))[self.rows.get(role, ...)]
-            for role, each in self.tensors.items()
+            role: reduce(np.add, [to_array(self._view(role, each)) for each in tensors])
+            for role, tensors in self.tensors.items()
         }
 
     def gradients(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the gradients by role; of a sum, the gradient is that of each part."""
         return {
-            role: to_array(tensors[0].grad)[self.rows.get(role, ...)]
+            role: to_array(self._view(role, tensors[0].grad))
             for role, tensors in self.tensors.items()
             if tensors[0].grad is not None
         }
@@ -127,7 +151,7 @@ class Entry:
         with torch.no_grad():
             for role, value in weights.items():
                 first, *rest = self.tensors[role]
-                first[self.rows.get(role, ...)].copy_(torch.as_tensor(value))
+                self._view(role, first).copy_(torch.as_tensor(value))
                 for tensor in rest:
                     tensor.zero_()
 
@@ -217,15 +241,19 @@ def _padding(module: Any) -> list[list[int]]:
     return [[size, size] for size in module.padding]
 
 
-def entries_of(model: nn.Module) -> list[Entry]:
-    """List the layers with tensors of their own, in the order of their definition."""
-    found: list[Entry] = []
+def entries_of(model: nn.Module, divisions: Sequence[Division] = ()) -> list[Entry]:
+    """List the layers with tensors of their own, in the order of their definition.
+
+    Those that are divided are listed as their parts.
+    """
+    found = [Entry(name, part) for each in divisions for name, part in each.parts.items()]
     inside = {
         id(each)
         for module in model.modules()
         if isinstance(module, nn.MultiheadAttention)
         for each in module.children()
     }
+    inside |= {id(each.module) for each in divisions}
     for name, module in model.named_modules():
         if id(module) in inside:
             continue
@@ -237,8 +265,13 @@ def entries_of(model: nn.Module) -> list[Entry]:
                     is_last = number == module.num_layers - 1
                     found.append(Entry(f"{name}{part}", module, part, is_last))
             continue
-        tensors = [*module._parameters.values(), *module._buffers.values()]
-        if any(tensor is not None and tensor.is_floating_point() for tensor in tensors):
+        parameters = [key for key, each in module._parameters.items() if each is not None]
+        if kind_of(module) != "other":
+            found.append(Entry(name or "model", module))
+        elif list(module.children()):
+            start = f"{name}." if name else ""
+            found += [Entry(f"{start}{key}", module, role=key) for key in parameters]
+        elif parameters:  # buffers alone are constants
             found.append(Entry(name or "model", module))
     return [entry for entry in found if entry.tensors]
 

@@ -17,7 +17,11 @@ from torch import nn
 
 from . import torch_changes as changes
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
+from .torch_parts import Division, divided
 from .torch_training import Loss, Optimizer
+
+#: Kinds of layers that can be recorded in parts.
+DIVISIBLE = ("dense", "attention")
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -61,6 +65,8 @@ class Recorder:
         batch: np.ndarray[Any, Any],
         dtype: str,
         functions: Any,
+        *,
+        divisions: dict[str, Any] | None = None,
     ) -> None:
         torch.manual_seed(0)
         self.functions = functions
@@ -74,7 +80,11 @@ class Recorder:
         self.model = model.to(self.dtype)
         tensor = torch.as_tensor(np.array(batch))
         self.batch = tensor.to(self.dtype) if tensor.is_floating_point() else tensor.long()
-        self.entries = self._in_order(entries_of(self.model))
+        self.divisions = [
+            Division(name, self.model.get_submodule(name), how)
+            for name, how in (divisions or {}).items()
+        ]
+        self.entries = self._in_order(entries_of(self.model, self.divisions))
         self.optimizer = Optimizer(optimizers[0], self.entries) if optimizers else None
         self.loss = Loss(losses[0]) if losses else None
 
@@ -97,7 +107,7 @@ class Recorder:
             hooks.append(entry.module.register_forward_pre_hook(hook))
             hooks.append(entry.module.register_forward_hook(note))
         self.model.eval()
-        with torch.no_grad(), changes.all_layers():
+        with torch.no_grad(), changes.all_layers(), divided(self.divisions):
             self.model(self.batch)
         for each in hooks:
             each.remove()
@@ -142,6 +152,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(changes.all_layers())
             stack.enter_context(changes.Overrides())
+            stack.enter_context(divided(self.divisions))
             for undo in changes.no_dropout(self.model):
                 stack.callback(undo)
             by_name = {entry.name: entry for entry in self.entries}
