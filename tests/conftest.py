@@ -43,7 +43,7 @@ URGENT = ("pipeline", "framework")
 EXTENDED = pytest.mark.extended
 
 
-def cases(names: Iterable[str], *representative: str) -> list[Any]:
+def cases(names: Iterable[Any], *representative: Any) -> list[Any]:
     """Return the cases of a test for all names, those that are not representative as extended."""
     names = list(names)
     assert set(representative) <= set(names)

@@ -467,6 +467,15 @@ def test_a_candidate_that_harms_is_dropped() -> None:
     assert not found.unexplained
 
 
+def test_agreement_within_a_bound_that_hides_a_defect_is_no_evidence() -> None:
+    def trial(chosen: Any) -> list[Difference]:
+        return [Difference("output", "x", "", 0.4 if chosen else 39.0, 0.5 if chosen else 0.1)]
+
+    found = explain([candidate("padding")], trial)
+    assert not found.causes
+    assert [each.what for each in found.without_effect] == ["padding"]
+
+
 def test_batches_are_made_from_sizes_and_files(tmp_path: Path) -> None:
     assert make_batch("2x3x4").shape == (2, 3, 4)
     tokens = make_batch("2x5:7")

@@ -6,7 +6,11 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from horizont.errors import UserError
 from horizont.modeldiff.compare_models import Options, diff
@@ -38,7 +42,13 @@ def compare_and_print(
         raise UserError("--memory", memory_gib, "GiB above 0")
     limits = Limits(request_s, int(memory_gib * 2**30))
     options = Options(python_a, python_b, args_a, args_b, pairs, tuple(accept), time, limits)
-    report = diff(a, b, batch, options)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    terminal = Console(stderr=True)
+    hidden = not terminal.is_terminal
+    with Progress(*columns, console=terminal, transient=True, disable=hidden) as shown:
+        task = shown.add_task("")
+        options = replace(options, progress=lambda text: shown.update(task, description=text))
+        report = diff(a, b, batch, options)
     print(report)
     if out is not None:
         out.write_text(json.dumps(report.to_json(), indent=1, default=str), encoding="utf-8")

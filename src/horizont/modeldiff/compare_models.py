@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,28 +14,24 @@ import numpy as np
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference
-from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.losses import compare_losses
+from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
 from horizont.modeldiff.optimizers import compare_optimizers
-from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
+from horizont.modeldiff.pairing import write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recording import (
     Array,
-    Division,
     DumpSide,
-    Layer,
     ModelSide,
-    Recording,
     Repair,
-    Request,
     Side,
 )
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
 from horizont.modeldiff.search import Explanation, explain
-from horizont.modeldiff.sides import SideSpec, parse_side
-from horizont.modeldiff.ties import best_pairing, better_pairing
+from horizont.modeldiff.sides import parse_side
+from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
@@ -44,14 +39,15 @@ NO_TRAINING = "training was not compared: a recording has evaluation only"
 #: With how many other weights a divergence in float32 is looked for again.
 OTHER_WEIGHTS = 3
 
-#: Attention is divided first, then a matrix of the other side.
-MOST_DIVISIONS = 2
-
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
 
 #: Models with more layers without a partner, for each pair, are not the same architecture.
 MOST_ALONE = 0.2
+
+
+def _silent(_: str) -> None:
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +62,8 @@ class Options:
         Causes that do not count, by name.
     time
         Whether to time both models as well.
+    progress
+        Called with what is done next, in a few words.
     """
 
     python_a: str = ""
@@ -76,6 +74,7 @@ class Options:
     accept: tuple[str, ...] = ()
     time: bool = False
     limits: Limits = field(default_factory=Limits)
+    progress: Callable[[str], object] = _silent
 
 
 def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None) -> Report:
@@ -104,13 +103,15 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
     with working_folder() as folder, contextlib.ExitStack() as stack:
         sides: list[Side] = []
         try:
+            options.progress("importing frameworks, building models")
             for spec in (spec_a, spec_b):
-                sides.append(_start(spec, folder, options.limits))
+                sides.append(start_side(spec, folder, options.limits))
                 stack.callback(sides[-1].close)
             for side in sides:
                 batch = side.batch if isinstance(side, DumpSide) else batch
             report = _compare(report, sides[0], sides[1], batch, options)
             if options.time:
+                options.progress("timing both models")
                 report = _timed(report, sides[0], sides[1], batch)
         except SideFailed as error:
             report = replace(report, unknown=str(error))
@@ -135,61 +136,12 @@ def _timed(report: Report, a: Side, b: Side, batch: Array) -> Report:
         return replace(report, notes=(f"not timed: {error}", *report.notes))
 
 
-def _start(spec: SideSpec, folder: Path, limits: Limits) -> Side:
-    return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
-
-
-def _pair(
-    a: Side, b: Side, layers: tuple[Sequence[Layer], Sequence[Layer]], path: Path | None
-) -> Pairing:
-    """Pair layers as a file says, or write such a file."""
-    if path is not None and path.exists():
-        return read_pairs(path, *layers)
-    pairing = best_pairing(a, b, *layers)
-    if path is not None:
-        write_pairs(pairing, path)
-    return pairing
-
-
-def _open(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
-    """Build both models at the same time."""
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda side: side.open(batch, dtype), (a, b)))
-
-
-def _open_in_parts(a: Side, b: Side, batch: Array) -> list[list[Layer]]:
-    """Build both models; divide what one side has in one layer and the other in several."""
-    both = _open(a, b, batch, "float64")
-    for _ in range(MOST_DIVISIONS):
-        # Both before one of them is built again: each is divided for what the other one is now.
-        divisions = [_divisions(b, both[1], a, both[0]), _divisions(a, both[0], b, both[1])]
-        if not any(divisions):
-            break
-        for side, found in zip((b, a), divisions, strict=True):
-            if found:
-                side.divide(found)
-        both = _open(a, b, batch, "float64")
-    return both
-
-
-def _divisions(
-    side: Side, layers: Sequence[Layer], other: Side, others: Sequence[Layer]
-) -> dict[str, Division]:
-    """Return the layers that a side can record in parts, as the other one has them."""
-    kinds = {layer.name: layer.kind for layer in layers}
-
-    def run_others() -> Recording:
-        return other.run(Request(other.weights()))
-
-    found = find_divisions(layers, others, run_others)
-    return {name: how for name, how in found.items() if kinds[name] in side.divisible}
-
-
 def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -> Report:
     """Compare two sides; the one that can be changed is repaired to be as the other."""
-    layers_a, layers_b = _open_in_parts(a, b, batch)
+    layers_a, layers_b = open_in_parts(a, b, batch)
+    options.progress("pairing layers")
     is_chosen = options.pairs is not None and options.pairs.exists()
-    pairing = _pair(a, b, (layers_a, layers_b), options.pairs)
+    pairing = pair_sides(a, b, (layers_a, layers_b), options.pairs)
     report = replace(
         report,
         pairs=len(pairing.pairs),
@@ -207,16 +159,18 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
     comparison = Comparison(a, b, pairing)
     if len(pairing.only_a) + len(pairing.only_b) > MOST_ALONE * len(pairing.pairs):
         return replace(report, outputs=tuple(comparison.evaluate()))
-    explained = _explained(report, comparison, batch)
+    explained = _explained(report, comparison, batch, options.progress)
     for _ in range(0 if is_chosen else MOST_EXCHANGES):
         repairs = repairs_of([cause.candidate for cause in explained.repairs])
         better = better_pairing(comparison, explained.unexplained, repairs)
         if better is None:
             break
         comparison = Comparison(a, b, better)
-        explained = _explained(replace(report, ties=len(better.ties)), comparison, batch)
+        report = replace(report, ties=len(better.ties))
+        explained = _explained(report, comparison, batch, options.progress)
         if options.pairs is not None:
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
+    options.progress("comparing losses and optimizers")
     losses = compare_losses(a, b, comparison.evaluation_b["result"])
     optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)
     explained = _with(explained, "the losses", losses)
@@ -240,8 +194,11 @@ def _with(report: Report, what: str, found: Explanation) -> Report:
     )
 
 
-def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
+def _explained(
+    report: Report, comparison: Comparison, batch: Array, progress: Callable[[str], object]
+) -> Report:
     """Find the first divergence, causes, and what agrees with all repairs."""
+    progress("comparing the models as they are")
     a, b = comparison.a, comparison.b
     plain = comparison.evaluate()
     shapes = [each["result"].shape for each in (comparison.plain_a, comparison.evaluation_b)]
@@ -261,10 +218,13 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
         return comparison.compare_fed(comparison.run_fed(repairs))
 
     explained: set[str] = set()
+    trials: list[int] = []
 
     def trial(chosen: Sequence[Candidate]) -> list[Difference]:
+        trials.append(len(chosen))
+        progress(f"repairing and training, {len(trials)} of {len(candidates) + 1}")
         repairs = repairs_of(chosen)
-        is_first = len(chosen) == len(candidates)
+        is_first = len(trials) == 1
         try:
             fed = evaluated(frozenset(map(id, chosen)) - training_only)
             if is_first:
@@ -286,7 +246,8 @@ def _explained(report: Report, comparison: Comparison, batch: Array) -> Report:
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
     if b.can_run and not mute:
-        _open(a, b, batch, "float32")
+        progress("comparing in float32")
+        open_both(a, b, batch, "float32")
         both = _in_float32(comparison, repairs)
         agreements.append(Agreement("both in float32", tuple(both)))
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]

@@ -77,6 +77,10 @@ _PARTS = {
 }
 
 
+#: How the place of an axis is called in a message.
+_AXIS = {"first": "channels first", "last": "channels last"}
+
+
 def chain(glue: Glue) -> Candidate | None:
     """Find an activation, with pooling and flattening after it: ReLU6, or the other GELU.
 
@@ -319,7 +323,10 @@ def _differing(
     change: dict[str, Any],
 ) -> Candidate:
     """Return a candidate for the parts that differ, with their names and the values of both."""
-    both = [both_shown((own or {}).get(key), theirs[key]) for key in names]
+    both = [
+        [_AXIS.get(each, each) for each in both_shown((own or {}).get(key), theirs[key])]
+        for key in names
+    ]
     value_a = ", ".join(one for one, _ in both) if own else UNKNOWN
     value_b = ", ".join(other for _, other in both)
     return _candidate(glue, " and ".join(names.values()), value_a, value_b, change)

@@ -222,7 +222,7 @@ def read_pairs(path: Path, a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
 
 def transfer(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Array]:
     """Return weights of side B as weights of side A; what only A has is neutral."""
-    found: dict[str, Array] = {}
+    found = _without_alone(pairing.only_a)
     for pair in pairing.pairs:
         for role, shape in pair.a.shapes.items():
             found[f"{pair.a.name}|{role}"] = np.full(shape, NEUTRAL.get(role, 0.0))
@@ -232,9 +232,18 @@ def transfer(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Arra
     return found
 
 
+def _without_alone(layers: Sequence[Layer]) -> dict[str, Array]:
+    """Return zeros for embeddings without a partner, which are added to others."""
+    return {
+        f"{layer.name}|kernel": np.zeros(layer.shapes["kernel"])
+        for layer in layers
+        if layer.kind == "embedding"
+    }
+
+
 def neutral_weights(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Array]:
     """Return the weights of side B with what only B has made neutral."""
-    found = dict(weights_b)
+    found = {**weights_b, **_without_alone(pairing.only_b)}
     for pair in pairing.pairs:
         shared = {role for _, role in pair.shared_roles}
         for role in set(pair.b.shapes) - shared:

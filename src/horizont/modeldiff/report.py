@@ -63,7 +63,7 @@ class PairedLayer:
     partner_code: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a comparison found.
 
@@ -202,7 +202,7 @@ class Report:
             found.append(f"  and {len(self.repairs) - shown} more")
         return found
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def table(self) -> pd.DataFrame:

@@ -67,18 +67,19 @@ def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
     for candidate in candidates:
         others = [each for each in needed if each is not candidate]
         differences = trial(others) or _failed(candidate, final)
-        if _exceeding(differences) <= _exceeding(final):
+        # What agrees within a bound that hides any defect is no evidence.
+        mute = {each.key for each in final if each.is_mute}
+        if _exceeding(differences) - mute <= _exceeding(final):
             needed, final = others, differences
             without_effect.append(candidate)
         else:
             effects[id(candidate)] = differences
     final_by_key = {each.key: each for each in final}
+    hidden = _exceeding(final) | {each.key for each in final if each.is_mute}
     causes = []
     for candidate in needed:
         explained = tuple(
-            each
-            for each in effects[id(candidate)]
-            if each.exceeds and each.key not in _exceeding(final)
+            each for each in effects[id(candidate)] if each.exceeds and each.key not in hidden
         )
         first = explained[0]
         # A tensor that is not trained has no update with the repair.

@@ -76,8 +76,12 @@ class Words(nn.Module):
         )
         self.last = nn.Linear(FEATURES, 7)
 
+    def embed(self, tokens: Any) -> Any:
+        """Return the vectors of the words."""
+        return self.words(tokens)
+
     def forward(self, tokens: Any) -> Any:
-        x = self.words(tokens)
+        x = self.embed(tokens)
         for norm, attention in self.blocks:
             x = x + attention(norm(x))
         return self.last(x)
@@ -93,19 +97,32 @@ class Transformer(Words):
         self.start = nn.Parameter(torch.zeros(1, 1, FEATURES))
         self.register_buffer("constant", torch.tensor(0.5))
 
-    def forward(self, tokens: Any) -> Any:
+    def embed(self, tokens: Any) -> Any:
+        """Return the start, and the sums of words and positions."""
         places = torch.arange(tokens.shape[1])
         places = places[None] if self.has_examples else places
-        x = self.words(tokens) + self.positions(places)
-        x = torch.cat([self.start.expand(len(x), -1, -1), x], 1)
-        for norm, attention in self.blocks:
-            x = x + attention(norm(x))
-        return self.last(x) * self.constant
+        x = super().embed(tokens) + self.positions(places)
+        return torch.cat([self.start.expand(len(x), -1, -1), x], 1)
+
+    def forward(self, tokens: Any) -> Any:
+        return super().forward(tokens) * self.constant
 
 
 def words() -> nn.Module:
     """Return the words and blocks alone, with three matrices that are executed in another order."""
     return Words(lambda: Attention("kvq"))
+
+
+class Kinds(Words):
+    """Also with a vector that is added to all words."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: Attention("kvq"))
+        self.kinds = nn.Embedding(2, FEATURES)
+
+    def embed(self, tokens: Any) -> Any:
+        """Return the sum of both."""
+        return super().embed(tokens) + self.kinds(torch.zeros_like(tokens))
 
 
 def one(**settings: Any) -> nn.Module:
