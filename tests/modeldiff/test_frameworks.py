@@ -333,3 +333,13 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+def test_the_epsilon_of_a_norm_without_a_mean_is_found() -> None:
+    report = diff(f"{TORCH}:RootMeanSquare", f"{KERAS}:root_mean_square", "2x6:50")
+    assert whats(report) == ["epsilon of a norm"]
+    assert not report.unexplained
+    options = Options(args_a="epsilon=1e-6")
+    report = diff(f"{TORCH}:RootMeanSquare", f"{KERAS}:root_mean_square", "2x6:50", options)
+    assert report.verdict == "the same"

@@ -56,3 +56,11 @@ def attention() -> keras.Model:
         y = keras.layers.LayerNormalization(epsilon=1e-5)(x)
         x = x + keras.layers.MultiHeadAttention(4, 8)(y, y)
     return keras.Model(words, keras.layers.Dense(7)(x))
+
+
+def root_mean_square() -> keras.Model:
+    """Return two norms without a mean."""
+    words = keras.Input((6,), dtype="int32")
+    x = layers.Embedding(50, 16)(words)
+    x = x + layers.Dense(16, activation="silu")(layers.RMSNormalization()(x))
+    return keras.Model(words, layers.Dense(5)(layers.RMSNormalization()(x)))

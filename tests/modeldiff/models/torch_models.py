@@ -197,3 +197,21 @@ def plain() -> nn.Module:
         nn.Flatten(),
         nn.Linear(96, 5),
     )
+
+
+class RootMeanSquare(nn.Module):
+    """Two norms without a mean."""
+
+    def __init__(self, epsilon: float | None = None) -> None:
+        super().__init__()
+        self.words, self.dense, self.last = (
+            nn.Embedding(50, 16),
+            nn.Linear(16, 16),
+            nn.Linear(16, 5),
+        )
+        self.first_norm, self.second_norm = nn.RMSNorm(16, epsilon), nn.RMSNorm(16, epsilon)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.words(tokens)
+        x = x + torch.nn.functional.silu(self.dense(self.first_norm(x)))
+        return self.last(self.second_norm(x))

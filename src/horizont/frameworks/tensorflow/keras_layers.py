@@ -23,8 +23,8 @@ _KINDS = {
     "Conv1DTranspose": "transposed convolution", "Conv2DTranspose": "transposed convolution",
     "Conv3DTranspose": "transposed convolution", "Dense": "dense",
     "BatchNormalization": "batch norm", "LayerNormalization": "layer norm",
-    "GroupNormalization": "group norm", "Embedding": "embedding", "LSTM": "LSTM", "GRU": "GRU",
-    "SimpleRNN": "RNN", "MultiHeadAttention": "attention",
+    "GroupNormalization": "group norm", "RMSNormalization": "rms norm", "Embedding": "embedding",
+    "LSTM": "LSTM", "GRU": "GRU", "SimpleRNN": "RNN", "MultiHeadAttention": "attention",
 }  # fmt: skip
 
 _ROLES = {

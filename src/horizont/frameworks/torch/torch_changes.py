@@ -14,11 +14,13 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from .torch_layers import epsilon_name
+
 Undo = Callable[[], object]
 
 #: Attributes of modules for settings that are a number or a tuple.
 _ATTRIBUTES = {
-    "epsilon": "eps", "momentum": "momentum", "stride": "stride", "dilation": "dilation",
+    "momentum": "momentum", "stride": "stride", "dilation": "dilation",
     "padding index": "padding_idx", "padding mode": "padding_mode",
 }  # fmt: skip
 
@@ -246,6 +248,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),
     "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+    "epsilon": lambda entry, value: set_attribute(entry.module, epsilon_name(entry.module), value),
 }
 
 

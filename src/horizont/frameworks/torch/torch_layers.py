@@ -40,7 +40,15 @@ def kind_of(module: nn.Module) -> str:
     ]  # fmt: skip
     if is_transposed_dense(module):
         return "dense"
+    if type(module).__name__.endswith("RMSNorm") and [*module._parameters] == ["weight"]:
+        return "rms norm" if epsilon_name(module) else "other"
     return next((kind for types, kind in kinds if isinstance(module, types)), "other")
+
+
+def epsilon_name(module: nn.Module) -> str:
+    """Return the name of a norm's attribute for its epsilon; empty if it has none."""
+    names = ("eps", "variance_epsilon", "epsilon")
+    return next((name for name in names if hasattr(module, name)), "")
 
 
 def to_array(tensor: Any) -> np.ndarray[Any, Any]:
@@ -196,7 +204,9 @@ class Entry:
             if _pads_otherwise(module, shapes):
                 del found["padding"]
         elif self.kind.endswith("norm"):
-            found["epsilon"] = module.eps
+            epsilon = getattr(module, epsilon_name(module))
+            # Without one, that of PyTorch has the epsilon of the floating-point type.
+            found["epsilon"] = torch.finfo(module.weight.dtype).eps if epsilon is None else epsilon
             if self.kind == "batch norm":
                 found["momentum"] = module.momentum
                 found["variance correction"] = 1
