@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from horizont.modeldiff import Options, Report, diff, timing
+from horizont.modeldiff.compare_models import IN_SINGLE_PRECISION
 from horizont.modeldiff.dump import Dump
 from horizont.modeldiff.functions import FUNCTIONS
 from horizont.modeldiff.identification import NumPyNamespace
 from horizont.modeldiff.page import page
+from horizont.modeldiff.report import NOT_THE_SAME
 from horizont.testing import assert_same_training
+from tests.conftest import cases
 
 ROOT = Path(__file__).parents[2]
 MODELS = Path(__file__).parent / "models"
@@ -340,6 +343,21 @@ def test_the_epsilon_of_a_norm_without_a_mean_is_found() -> None:
     report = diff(f"{TORCH}:RootMeanSquare", f"{KERAS}:root_mean_square", "2x6:50")
     assert whats(report) == ["epsilon of a norm"]
     assert not report.unexplained
-    options = Options(args_a="epsilon=1e-6")
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
+@pytest.mark.parametrize("arguments", cases(["plus_one=True", "epsilon=1e-6"], "plus_one=True"))
+def test_a_norm_may_multiply_by_its_weight_plus_one(arguments: str) -> None:
+    options = Options(args_a=arguments)
     report = diff(f"{TORCH}:RootMeanSquare", f"{KERAS}:root_mean_square", "2x6:50", options)
     assert report.verdict == "the same"
+
+
+@pytest.mark.framework("pytorch")
+def test_a_layer_in_single_precision_is_noted() -> None:
+    options = Options(args_b="single=True")
+    report = diff(f"{TORCH}:RootMeanSquare", f"{TORCH}:RootMeanSquare", "2x6:50", options)
+    assert report.first is not None
+    assert report.first.layer == "last"
+    assert report.notes == (IN_SINGLE_PRECISION,)
+    assert report.status == NOT_THE_SAME

@@ -256,7 +256,10 @@ def test_channels_and_scales_of_an_input_are_found() -> None:
     assert not scaled.of_framework
     rounded = scaled_input(glue(IMAGES / 255, IMAGES * float(np.float32(1 / 255))))
     assert rounded is not None
-    assert (rounded.value_b, rounded.of_framework) == ("1.00000006 x + 0", True)
+    assert (rounded.value_b, rounded.of_framework) == ("1.00000006 x", True)
+    undone = chain(glue(4 * IMAGES, IMAGES, before=IMAGES))
+    assert undone is not None
+    assert (undone.what, undone.value_b) == ("scale of an input", "0.25 x")
     factors, summands = RANDOM.normal(0, 2, (2, 1, 4, 1, 1))
     by_channel = scaled_input(glue(IMAGES, IMAGES * factors + summands))
     assert by_channel is not None

@@ -34,6 +34,14 @@ from horizont.modeldiff.sides import parse_side
 from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
 
+#: Distances up to it in float64 may be the rounding of a layer that computes in float32.
+SINGLE_PRECISION = 1e-6
+
+IN_SINGLE_PRECISION = (
+    "all tensors agree in float32, and no distance in float64 is larger than its rounding: a layer "
+    "of one side computes in single precision"
+)
+
 NO_TRAINING = "training was not compared: a recording has evaluation only"
 
 #: With how many other weights a divergence in float32 is looked for again.
@@ -250,9 +258,12 @@ def _explained(
         open_both(a, b, batch, "float32")
         both = _in_float32(comparison, repairs)
         agreements.append(Agreement("both in float32", tuple(both)))
+    by_rounding = len(agreements) == 3 and agreements[2].agreeing == len(agreements[2].differences)
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
     unexplained = tuple(by_key.values())[::-1]
+    largest = max((each.distance for each in unexplained), default=0.0)
+    is_single = by_rounding and 0 < largest < SINGLE_PRECISION
     return replace(
         report,
         layers=tuple(
@@ -268,6 +279,7 @@ def _explained(
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
             + ([] if b.can_run else [NO_TRAINING])
+            + ([IN_SINGLE_PRECISION] if is_single else [])
         ),
     )
 

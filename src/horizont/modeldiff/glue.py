@@ -94,6 +94,8 @@ def chain(glue: Glue) -> Candidate | None:
         own = identify(on_a[name], glue.a, IDENTITY_BOUND)
         if own is None and (summand := _summand(glue, name)):
             return _candidate(glue, "summand", summand, "none", {"from": name, **theirs})
+        if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
+            return scaled
         parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
         both = {key: _PARTS[key] for key in parts}, own, theirs
@@ -197,7 +199,8 @@ def _offset(glue: Glue) -> Candidate | None:
 def _shown_line(scale: float, shift: float, x: str = "x") -> str:
     digits = 9 if abs(scale - 1.0) < SINGLE_ROUNDING else 6
     factor = "" if scale == 1 else f"{scale:.{digits}g} "
-    return f"{factor}{x} {'-' if shift < 0 else '+'} {abs(shift):.6g}"
+    summand = f" {'-' if shift < 0 else '+'} {abs(shift):.6g}" if shift else ""
+    return f"{factor}{x}{summand}"
 
 
 def _by_channel(*images: Array) -> list[Array]:

@@ -199,17 +199,39 @@ def plain() -> nn.Module:
     )
 
 
+class ScaledRMSNorm(nn.Module):
+    """A norm that multiplies by its weight plus one, as in Gemma."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.zeros(features)), 1e-6
+
+    def forward(self, x: Any) -> Any:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * (1 + self.weight)
+
+
+class SingleDense(nn.Linear):
+    """A dense layer that computes in single precision."""
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.linear(x.float(), self.weight.float(), self.bias.float()).to(x.dtype)
+
+
 class RootMeanSquare(nn.Module):
     """Two norms without a mean."""
 
-    def __init__(self, epsilon: float | None = None) -> None:
+    def __init__(
+        self, epsilon: float | None = None, *, plus_one: bool = False, single: bool = False
+    ) -> None:
         super().__init__()
         self.words, self.dense, self.last = (
             nn.Embedding(50, 16),
             nn.Linear(16, 16),
             nn.Linear(16, 5),
         )
-        self.first_norm, self.second_norm = nn.RMSNorm(16, epsilon), nn.RMSNorm(16, epsilon)
+        self.last = SingleDense(16, 5) if single else nn.Linear(16, 5)
+        make = ScaledRMSNorm if plus_one else lambda features: nn.RMSNorm(features, epsilon)
+        self.first_norm, self.second_norm = make(16), make(16)
 
     def forward(self, tokens: Any) -> Any:
         x = self.words(tokens)

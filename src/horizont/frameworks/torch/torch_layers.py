@@ -2,7 +2,8 @@
 
 It imports nothing of Horizont, and runs wherever PyTorch does. The canonical form of most weights
 is PyTorch's own. An LSTM or GRU has an entry for each layer and direction; the two biases of an
-LSTM are one, their sum. Attention has a matrix for queries, keys, values and the output each.
+LSTM are one, their sum. Attention has a matrix for queries, keys, values and the output each. The
+scale of a norm that multiplies by its weight plus one is that sum.
 """
 
 from __future__ import annotations
@@ -51,6 +52,13 @@ def epsilon_name(module: nn.Module) -> str:
     return next((name for name in names if hasattr(module, name)), "")
 
 
+def _is_scaled_by_one_more(module: Any) -> bool:
+    """Whether a norm multiplies by its weight plus one, as those of Gemma do."""
+    weight = module.weight.detach()
+    with torch.no_grad():
+        return bool(torch.allclose(module(torch.ones_like(weight)[None])[0], weight + 1, atol=1e-3))
+
+
 def to_array(tensor: Any) -> np.ndarray[Any, Any]:
     """Copy a tensor: an operation in place may overwrite it later."""
     return np.array(tensor.detach().cpu().numpy(), copy=True)
@@ -82,6 +90,10 @@ class Entry:
         is_transposed = is_transposed_dense(module) or getattr(module, "is_transposed", False)
         self.transposed = {"kernel"} if is_transposed else set()
         self.tensors = self._tensors()
+        #: What is added to a tensor before it is used.
+        self.offset: dict[str, float] = {}
+        if self.kind == "rms norm" and _is_scaled_by_one_more(module):
+            self.offset = {"scale": 1.0}
 
     def _tensors(self) -> dict[str, tuple[Any, ...]]:
         """Return the tensors of each role; several are summed."""
@@ -143,6 +155,7 @@ class Entry:
         """Return the weights by role."""
         return {
             role: reduce(np.add, [to_array(self._view(role, each)) for each in tensors])
+            + self.offset.get(role, 0)
             for role, tensors in self.tensors.items()
         }
 
@@ -159,7 +172,7 @@ class Entry:
         with torch.no_grad():
             for role, value in weights.items():
                 first, *rest = self.tensors[role]
-                self._view(role, first).copy_(torch.as_tensor(value))
+                self._view(role, first).copy_(torch.as_tensor(value - self.offset.get(role, 0)))
                 for tensor in rest:
                     tensor.zero_()
 
