@@ -11,6 +11,7 @@ from horizont.modeldiff import Options, Report, diff
 from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.pairing import flattened
 from horizont.modeldiff.recording import Layer
+from horizont.modeldiff.report import NOT_THE_SAME
 from tests.conftest import EXTENDED, cases
 
 MODELS = Path(__file__).parent / "models"
@@ -95,6 +96,14 @@ def test_attention_may_be_in_one_layer_or_in_several(
     assert report.verdict == "the same", report.lines()
     assert report.pairs == (10 if {a, b} == {"transposed", "one"} else 14)
     assert report.agreements[0].largest < 1e-14
+
+
+@pytest.mark.framework("pytorch")
+def test_a_layer_of_a_class_that_changes_it_is_not_divided() -> None:
+    report = diff(f"{TORCH}:doubled", f"{TORCH}:three", INPUT)
+    assert report.only_a == ("blocks.0.1.qkv", "blocks.1.1.qkv")
+    assert len(report.only_b) == 6
+    assert report.status == NOT_THE_SAME
 
 
 @pytest.mark.framework("pytorch")

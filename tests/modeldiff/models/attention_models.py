@@ -24,6 +24,13 @@ class Conv1D(nn.Module):
         return x @ self.weight + self.bias
 
 
+class Doubled(nn.Linear):
+    """A dense layer that is more than its matrix."""
+
+    def forward(self, x: Any) -> Any:
+        return 2 * super().forward(x)
+
+
 class Attention(nn.Module):
     """Attention whose queries, keys and values come from three matrices, or from one."""
 
@@ -144,3 +151,8 @@ def three(**settings: Any) -> nn.Module:
 def layer(*, batch_first: bool = True, causal: bool = False) -> nn.Module:
     """Return it with a layer of PyTorch."""
     return Transformer(lambda: Layer(batch_first, causal))
+
+
+def doubled() -> nn.Module:
+    """Return it with one matrix in a layer of another class."""
+    return Transformer(lambda: Attention(one=Doubled))

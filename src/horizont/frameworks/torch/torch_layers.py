@@ -8,6 +8,7 @@ scale of a norm that multiplies by its weight plus one is that sum.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -55,8 +56,10 @@ def epsilon_name(module: nn.Module) -> str:
 def _is_scaled_by_one_more(module: Any) -> bool:
     """Whether a norm multiplies by its weight plus one, as those of Gemma do."""
     weight = module.weight.detach()
-    with torch.no_grad():
-        return bool(torch.allclose(module(torch.ones_like(weight)[None])[0], weight + 1, atol=1e-3))
+    with torch.no_grad(), contextlib.suppress(TypeError, ValueError, RuntimeError):
+        found = module(torch.ones_like(weight)[None])
+        return bool(torch.allclose(found[0], weight + 1, atol=1e-3))
+    return False
 
 
 def to_array(tensor: Any) -> np.ndarray[Any, Any]:

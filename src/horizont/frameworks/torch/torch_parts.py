@@ -40,6 +40,14 @@ def is_transposed_dense(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and {"weight", "bias"} == set(module._parameters)
 
 
+def can_divide(module: Any) -> bool:
+    """Whether the parts of a layer compute what it computes: not in a class that changes it."""
+    if isinstance(module, nn.MultiheadAttention):
+        is_plain = module.bias_k is None and not module.add_zero_attn
+        return is_plain and type(module).forward is nn.MultiheadAttention.forward
+    return is_transposed_dense(module) or type(module).forward is nn.Linear.forward
+
+
 def dense_parts(module: Any, rows: Sequence[Sequence[int]]) -> dict[str, Part]:
     """Divide a dense layer by rows of its matrix; the parts are named after them."""
     is_transposed = is_transposed_dense(module)
@@ -120,7 +128,7 @@ def _mask(attention: Any, padding: Any, heads: int, dtype: torch.dtype) -> Any:
 
 
 class Division:
-    """A layer that is executed by its parts."""
+    """A layer that is executed by its parts, as rows or names of these say."""
 
     def __init__(self, name: str, module: Any, how: Any) -> None:
         self.module = module
@@ -128,6 +136,16 @@ class Division:
         parts: dict[str, Any] = (attention_parts if is_attention else dense_parts)(module, how)
         self.parts = {f"{name}{part}": each for part, each in parts.items()}
         self.forward = attending(module, parts) if is_attention else joined(parts)
+
+
+def divisions_of(model: nn.Module, wanted: dict[str, Any]) -> list[Division]:
+    """Divide layers of a model, by name, where their parts compute the same."""
+    modules = {name: model.get_submodule(name) for name in wanted}
+    return [
+        Division(name, modules[name], how)
+        for name, how in wanted.items()
+        if can_divide(modules[name])
+    ]
 
 
 @contextlib.contextmanager

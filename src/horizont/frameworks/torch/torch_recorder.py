@@ -17,7 +17,7 @@ from torch import nn
 
 from . import torch_changes as changes
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
-from .torch_parts import Division, divided
+from .torch_parts import divided, divisions_of
 from .torch_training import Loss, Optimizer
 
 #: Kinds of layers that can be recorded in parts.
@@ -80,10 +80,7 @@ class Recorder:
         self.model = model.to(self.dtype)
         tensor = torch.as_tensor(np.array(batch))
         self.batch = tensor.to(self.dtype) if tensor.is_floating_point() else tensor.long()
-        self.divisions = [
-            Division(name, self.model.get_submodule(name), how)
-            for name, how in (divisions or {}).items()
-        ]
+        self.divisions = divisions_of(self.model, divisions or {})
         self.entries = self._in_order(entries_of(self.model, self.divisions))
         self.optimizer = Optimizer(optimizers[0], self.entries) if optimizers else None
         self.loss = Loss(losses[0]) if losses else None
