@@ -26,7 +26,7 @@ test: env       ## lint, types, and the test suite; TESTS=path for some tests
 
 pairs: env      ## compare models of published packages, in environments of their own
 	@$(BIN)/python tools/pairs.py
-	@$(BIN)/python -m pytest tests/modeldiff/test_published_pairs.py tests/modeldiff/test_planted_faults.py tests/modeldiff/test_noise.py
+	@$(BIN)/python -m pytest --numprocesses 2 tests/modeldiff/test_published_pairs.py tests/modeldiff/test_planted_faults.py tests/modeldiff/test_noise.py
 
 extended: env   ## what repeats for one more system, build or engine what `make test` covers
 	@$(BIN)/python -m pytest -m extended $(TESTS)
