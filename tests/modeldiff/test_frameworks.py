@@ -354,7 +354,7 @@ def test_a_norm_may_multiply_by_its_weight_plus_one(arguments: str) -> None:
 
 
 @pytest.mark.framework("pytorch")
-def test_a_layer_in_single_precision_is_noted() -> None:
+def test_a_layer_in_single_precision_is_named() -> None:
     options = Options(args_b="single=True")
     report = diff(f"{TORCH}:RootMeanSquare", f"{TORCH}:RootMeanSquare", "2x6:50", options)
     assert report.first is not None
