@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Or the interpreter would visit every imported object when it ends.
         atexit.register(gc.freeze)
     try:
-        return int(app(argv, standalone_mode=False) or 0)
+        status = int(app(argv, standalone_mode=False) or 0)
+        if status == INTERRUPTED:  # to which typer turns a Ctrl-C
+            raise KeyboardInterrupt
+        return status
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return USER_ERROR
