@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -21,14 +19,11 @@ from horizont.errors import (
     RunFailed,
     UserError,
 )
-from horizont.monitoring.process_control import interrupt_on_signals
+from horizont.monitoring.process_control import collect_rarely, interrupt_on_signals
 from horizont.workflow.paths import Paths, study_paths
 
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
 WRONG_USE = 3
-
-#: New objects after which garbage is collected: imports create many, and next to no garbage.
-_COLLECTION_THRESHOLD = 100_000
 
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
@@ -50,10 +45,8 @@ PassThrough = Annotated[list[str] | None, typer.Argument(help="arguments to pass
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     interrupt_on_signals()
-    if argv is None:
-        gc.set_threshold(_COLLECTION_THRESHOLD)
-        # Or the interpreter would visit every imported object when it ends.
-        atexit.register(gc.freeze)
+    if argv is None:  # a process of its own
+        collect_rarely()
     try:
         status = int(app(argv, standalone_mode=False) or 0)
         if status == INTERRUPTED:  # to which typer turns a Ctrl-C

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 from typing import Any
 
@@ -57,7 +57,7 @@ def identify_attention(
         return all(_distance(attention, outputs, target, count) <= limit for count in counts)
 
     choices = [
-        {"queries": [*queries], "keys": [*keys], "values": [*values]}
+        (queries, keys, values)
         for values, (queries, keys) in product(within, permutations(sources, 2))
         if values not in (queries, keys)
         and sources[queries].shape == target.shape
@@ -65,17 +65,13 @@ def identify_attention(
         and sources[keys].shape[2] == target.shape[2]
     ]
     for settings in (_usual_settings, _fitted_settings):
-        for named in choices:
-            q, k, v = (sources[_source(named[key])][:1] for key in ("queries", "keys", "values"))
+        for chosen in choices:
+            named = dict(zip(("queries", "keys", "values"), map(list, chosen), strict=True))
+            q, k, v = (sources[each][:1] for each in chosen)
             for found in settings(q, k, v, target[:1]):
                 if is_found({**named, **found}):
                     return {**named, **found}
     return None
-
-
-def _source(parts: Sequence[Any]) -> _Source:
-    name, number, count = parts
-    return name, number, count
 
 
 def _sources(outputs: Mapping[str, Array], target: Array) -> Iterator[tuple[_Source, Array]]:

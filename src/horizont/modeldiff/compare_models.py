@@ -253,17 +253,18 @@ def _explained(
     mute = _mute([*evaluation, *training])
     if b.can_run:
         agreements.append(Agreement("training in float64", tuple(training)))
+    agree_in_float32 = False
     if b.can_run and not mute:
         progress("comparing in float32")
         open_both(a, b, batch, "float32")
         both = _in_float32(comparison, repairs)
         agreements.append(Agreement("both in float32", tuple(both)))
-    by_rounding = len(agreements) == 3 and agreements[2].agreeing == len(agreements[2].differences)
+        agree_in_float32 = not any(each.exceeds for each in both)
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
     unexplained = tuple(by_key.values())[::-1]
     largest = max((each.distance for each in unexplained), default=0.0)
-    is_single = by_rounding and 0 < largest < SINGLE_PRECISION
+    is_single = agree_in_float32 and 0 < largest < SINGLE_PRECISION
     return replace(
         report,
         layers=tuple(

@@ -67,19 +67,18 @@ def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
     for candidate in candidates:
         others = [each for each in needed if each is not candidate]
         differences = trial(others) or _failed(candidate, final)
-        # What agrees within a bound that hides any defect is no evidence.
-        mute = {each.key for each in final if each.is_mute}
-        if _exceeding(differences) - mute <= _exceeding(final):
+        if _exceeding(differences) <= _without_evidence(final):
             needed, final = others, differences
             without_effect.append(candidate)
         else:
             effects[id(candidate)] = differences
     final_by_key = {each.key: each for each in final}
-    hidden = _exceeding(final) | {each.key for each in final if each.is_mute}
     causes = []
     for candidate in needed:
         explained = tuple(
-            each for each in effects[id(candidate)] if each.exceeds and each.key not in hidden
+            each
+            for each in effects[id(candidate)]
+            if each.exceeds and each.key not in _without_evidence(final)
         )
         first = explained[0]
         # A tensor that is not trained has no update with the repair.
@@ -103,3 +102,8 @@ def _failed(candidate: Candidate, final: Sequence[Difference]) -> list[Differenc
 
 def _exceeding(differences: Sequence[Difference]) -> set[str]:
     return {each.key for each in differences if each.exceeds}
+
+
+def _without_evidence(differences: Sequence[Difference]) -> set[str]:
+    """Return what does not agree, or agrees within a bound that hides any defect."""
+    return {each.key for each in differences if each.exceeds or each.is_mute}

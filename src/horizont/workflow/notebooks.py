@@ -17,9 +17,8 @@ from horizont.workflow.progress import forwarded_progress
 #: Papermill's tag of the cell that it inserts with the given parameters.
 INJECTED_TAG = "injected-parameters"
 
-#: Run first in each kernel. Imports create many objects and next to no garbage, so it is collected
-#: less often, and no imported object is visited when the kernel ends.
-FIRST_LINE = "import atexit, gc; gc.set_threshold(100_000); atexit.register(gc.freeze)"
+#: Run first in each kernel.
+FIRST_LINE = "from horizont.monitoring.process_control import collect_rarely; collect_rarely()"
 
 #: Time for an interrupted kernel to end the processes of a run; it is interrupted again after
 #: half of it, and killed at the end. A run takes some seconds to end.

@@ -92,6 +92,16 @@ def transforms(
     return (lambda x: x), (lambda x: x)
 
 
+def channels_first(value: Any) -> Any:
+    """Move the channels of an image, or of a signal, before the axes of space."""
+    return np.moveaxis(value, -1, 1) if value.ndim > 2 else value
+
+
+def channels_last(value: Any) -> Any:
+    """Move the channels back after the axes of space."""
+    return np.moveaxis(value, 1, -1) if value.ndim > 2 else value
+
+
 class Entry:
     """A layer that owns weights, with its weights in the canonical form.
 
@@ -131,17 +141,20 @@ class Entry:
             return _attention(f"{self.part} {role}", value.shape)
         return transforms(self.kind, role, value, self.is_depthwise)
 
+    def joined_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape without the axis of heads that matrices of attention have."""
+        return (*shape[:-2], -1) if self.part and len(shape) > 3 else shape
+
     def to_canonical(self, value: Array) -> Array:
         """Return an input or output with channels first, and heads side by side on one axis."""
-        if self.part and value.ndim > 3:
-            return value.reshape(*value.shape[:-2], -1)
-        return np.moveaxis(value, -1, 1) if self.is_channels_last and value.ndim > 2 else value
+        value = value.reshape(self.joined_shape(value.shape))
+        return channels_first(value) if self.is_channels_last else value
 
     def to_own(self, value: Array, shape: tuple[int, ...]) -> Array:
         """Return an input or output in the layout of the layer, which has a shape."""
         if self.part and value.size == math.prod(shape):
             return value.reshape(shape)
-        return np.moveaxis(value, 1, -1) if self.is_channels_last and value.ndim > 2 else value
+        return channels_last(value) if self.is_channels_last else value
 
     def canonical(self, role: str, value: Array) -> dict[str, Array]:
         """Return a weight, or its gradient, in the canonical form."""
@@ -276,8 +289,7 @@ def write_weights(entries: list[Entry], weights: dict[str, Array]) -> None:
 
 def side_by_side(entry: Entry, value: Any) -> Any:
     """Return an input or output of a matrix of attention without an axis of heads."""
-    has_heads = entry.part and len(value.shape) > 3
-    return keras.ops.reshape(value, (*value.shape[:-2], -1)) if has_heads else value
+    return keras.ops.reshape(value, entry.joined_shape(value.shape)) if entry.part else value
 
 
 def own_axis(change: dict[str, Any], entry: Entry) -> dict[str, Any]:

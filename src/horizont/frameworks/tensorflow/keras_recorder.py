@@ -27,6 +27,8 @@ from keras import ops
 from . import keras_changes as changes
 from .keras_layers import (
     Entry,
+    channels_first,
+    channels_last,
     entries_of,
     own_axis,
     read_weights,
@@ -70,16 +72,6 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
     """Return calls and seconds of each operator that the backend executed."""
     found: dict[str, tuple[int, float]] = backend.operators(execute)
     return found
-
-
-def channels_first(value: Any) -> Any:
-    """Move the channels of an image, or of a signal, before the axes of space."""
-    return np.moveaxis(value, -1, 1) if value.ndim > 2 else value
-
-
-def channels_last(value: Any) -> Any:
-    """Move the channels back after the axes of space."""
-    return np.moveaxis(value, 1, -1) if value.ndim > 2 else value
 
 
 #: Kinds of layers that can be recorded in parts.
