@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,11 @@ def side_of(text: str) -> tuple[str, str, str]:
         for name, pair in PAIRS.items()
     ],
 )
-def test_every_verdict_is_right(name: str) -> None:
-    pair = PAIRS[name]
+def test_every_verdict_is_right(name: str, tmp_path: Path) -> None:
+    pair, script = PAIRS[name], tmp_path / "first.py"
     (a, args_a, python_a), (b, args_b, python_b) = side_of(pair["a"]), side_of(pair["b"])
-    options = Options(python_a, python_b, args_a, args_b, limits=Limits(request_s=300))
+    limits = Limits(request_s=300)
+    options = Options(python_a, python_b, args_a, args_b, script=script, limits=limits)
     report = diff(a, b, pair["input"], options)
     whats = {cause.candidate.what for cause in report.repairs}
     assert whats == {VARIANCE if each == "$variance" else each for each in pair["repairs"]}
@@ -97,6 +99,11 @@ def test_every_verdict_is_right(name: str) -> None:
     assert not report.unexplained
     assert not report.unknown
     assert len(report.lines()) <= 25
+    assert script.exists() == (report.first is not None)
+    if script.exists():
+        done = subprocess.run([python_a, script], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        assert done.stdout.startswith(("distance", "the shapes"))
 
 
 @pytest.mark.framework("tensorflow")

@@ -16,6 +16,7 @@ from horizont.errors import UserError
 from horizont.modeldiff.compare_models import Options, diff
 from horizont.modeldiff.page import page
 from horizont.modeldiff.process import Limits
+from horizont.modeldiff.script import check_script_path
 
 
 def compare_and_print(
@@ -31,6 +32,7 @@ def compare_and_print(
     accept: Sequence[str],
     request_s: float,
     memory_gib: float,
+    script: Path | None,
     time: bool,
     out: Path | None,
     page_path: Path | None,
@@ -40,8 +42,12 @@ def compare_and_print(
         raise UserError("--timeout", request_s, "seconds above 0")
     if not memory_gib > 0:
         raise UserError("--memory", memory_gib, "GiB above 0")
+    if script is not None:
+        check_script_path(script)
     limits = Limits(request_s, int(memory_gib * 2**30))
-    options = Options(python_a, python_b, args_a, args_b, pairs, tuple(accept), time, limits)
+    options = Options(
+        python_a, python_b, args_a, args_b, pairs, tuple(accept), script, time, limits
+    )
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     terminal = Console(stderr=True)
     hidden = not terminal.is_terminal
@@ -50,6 +56,8 @@ def compare_and_print(
         options = replace(options, progress=lambda text: shown.update(task, description=text))
         report = diff(a, b, batch, options)
     print(report)
+    if report.script:
+        print(report.script)
     if out is not None:
         out.write_text(json.dumps(report.to_json(), indent=1, default=str), encoding="utf-8")
     if page_path is not None:

@@ -20,15 +20,11 @@ from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, sta
 from horizont.modeldiff.optimizers import compare_optimizers
 from horizont.modeldiff.pairing import write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
-from horizont.modeldiff.recording import (
-    Array,
-    DumpSide,
-    ModelSide,
-    Repair,
-    Side,
-)
+from horizont.modeldiff.recorded_files import DumpSide
+from horizont.modeldiff.recording import Array, ModelSide, Repair, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
+from horizont.modeldiff.script import write_script
 from horizont.modeldiff.search import Explanation, explain
 from horizont.modeldiff.sides import parse_side
 from horizont.modeldiff.ties import better_pairing
@@ -68,6 +64,8 @@ class Options:
         A file with the pairs of layers, which is written if it does not exist.
     accept
         Causes that do not count, by name.
+    script
+        The file that gets a program which shows the first difference alone.
     time
         Whether to time both models as well.
     progress
@@ -80,6 +78,7 @@ class Options:
     args_b: str = ""
     pairs: Path | None = None
     accept: tuple[str, ...] = ()
+    script: Path | None = None
     time: bool = False
     limits: Limits = field(default_factory=Limits)
     progress: Callable[[str], object] = _silent
@@ -178,6 +177,9 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         explained = _explained(report, comparison, batch, options.progress)
         if options.pairs is not None:
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
+    if options.script is not None:
+        report = explained
+        explained = replace(report, script=write_script(report, comparison, options.script))
     options.progress("comparing losses and optimizers")
     losses = compare_losses(a, b, comparison.evaluation_b["result"])
     optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)

@@ -166,7 +166,7 @@ class Comparison:
 
     def run_fed(self, repairs: Sequence[Repair] = ()) -> Recording:
         """Run side A with each layer fed the input of side B, and its output what follows."""
-        request = Request(self.weights_a, self.dtype, repairs=repairs, feed=self._feed)
+        request = Request(self.weights_a, self.dtype, repairs=repairs, feed=self.feed)
         return self.a.run(request)
 
     def compare_fed(self, recording: Recording) -> list[Difference]:
@@ -180,7 +180,7 @@ class Comparison:
         return self.run_a()
 
     @cached_property
-    def _feed(self) -> dict[str, Array]:
+    def feed(self) -> dict[str, Array]:
         """Inputs and outputs of side B under the names of side A."""
         found = {}
         for pair in self.pairs:

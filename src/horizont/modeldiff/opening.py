@@ -9,10 +9,10 @@ from pathlib import Path
 from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits
+from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import (
     Array,
     Division,
-    DumpSide,
     Layer,
     ModelSide,
     Recording,

@@ -1,8 +1,7 @@
-"""Sides that can be asked for recordings: a model in a process, or files of an earlier one."""
+"""Sides that can be asked for recordings, and the one that is a model in a process."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,6 +91,33 @@ class Request:
 Recording = dict[str, Array]
 
 
+#: The line of a snippet that stands for the import of the callable of the user.
+BUILD_LINE = "import build"
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Code of a side that repeats one tensor.
+
+    Attributes
+    ----------
+    code
+        The body of a function of ``value`` and ``weights``, with a line `BUILD_LINE` if it builds
+        the model; empty if the side has none.
+    arrays
+        ``value``, and ``weights|name`` for each weight.
+    python
+        The interpreter that executes it; empty if any does.
+    target
+        What ``build`` is, as `SideSpec` has it.
+    """
+
+    code: str = ""
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    python: str = ""
+    target: str = ""
+
+
 class Side(Protocol):
     """A model that can be recorded."""
 
@@ -141,6 +167,13 @@ class Side(Protocol):
         self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
     ) -> dict[str, Array]:
         """Return the weights after its optimizer has applied some gradients, one by one."""
+
+    def script(self, layer: str, weights: Mapping[str, Array], value: Array | None) -> Snippet:
+        """Return code that repeats the output of a layer for an input.
+
+        Without an input, what it repeats is the input of the layer, or the result if there is no
+        layer either.
+        """
 
     def time(self, part: str, seconds: float) -> float:
         """Return the mean seconds of a part of the model as it is, measured for some time."""
@@ -239,6 +272,16 @@ class ModelSide:
         )  # fmt: skip
         return self._read("out.npz")
 
+    def script(self, layer: str, weights: Mapping[str, Array], value: Array | None) -> Snippet:
+        """Return code that repeats what a layer, or the model before it, computes."""
+        given = "" if value is None else self._write("given.npz", {"input": value})
+        answer = self.process.request(
+            "script", layer=layer, given=given, out="out.npz", dtype="float64",
+            weights=self._write_once("weights", weights),
+        )  # fmt: skip
+        arrays = self._read("out.npz") if answer["code"] else {}
+        return Snippet(answer["code"], arrays, self.spec.python, self.spec.target)
+
     def time(self, part: str, seconds: float) -> float:
         """Return the mean seconds of a part of the model as it is, measured for some time."""
         answer = self.process.request("time", part=part, seconds=seconds, dtype=TIMED_DTYPE)
@@ -267,80 +310,3 @@ class ModelSide:
     def _read(self, name: str) -> dict[str, Array]:
         with np.load(self.process.folder / name, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-
-
-class DumpSide:
-    """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
-
-    can_run = has_loss = has_optimizer = False
-    divisible: Sequence[str] = ()
-
-    def __init__(self, spec: SideSpec) -> None:
-        self.name = spec.label
-        folder = Path(spec.target)
-        try:
-            self._about = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
-            with np.load(folder / "recording.npz", allow_pickle=False) as file:
-                self._arrays = {key: file[key] for key in file.files}
-            self.batch: Array = self._arrays.pop("batch")
-        except (OSError, ValueError, KeyError) as error:
-            raise SideFailed(f"side {spec.label}: {folder} cannot be read: {error}") from error
-        self.versions: Mapping[str, str] = self._about.get("versions", {})
-
-    def open(self, batch: Array, dtype: str) -> list[Layer]:
-        """Return the layers in the order in which they were recorded."""
-        del batch, dtype
-        return [
-            Layer(
-                each["name"], each["kind"],
-                {r: self._arrays[f"weight|{each['name']}|{r}"].shape for r in each["roles"]},
-                each["settings"],
-            )
-            for each in self._about["layers"]
-        ]  # fmt: skip
-
-    def divide(self, divisions: Mapping[str, Division]) -> None:
-        """Refuse: files remain what they are."""
-        raise SideFailed(f"side {self.name} is a recording, whose layers cannot be divided")
-
-    def weights(self) -> dict[str, Array]:
-        """Return its weights by layer and role."""
-        return {
-            key.removeprefix("weight|"): value
-            for key, value in self._arrays.items()
-            if key.startswith("weight|")
-        }
-
-    def run(self, request: Request) -> Recording:
-        """Return what was recorded in evaluation or in training."""
-        start = "training|" if request.training else "evaluation|"
-        return {
-            key.removeprefix(start): value
-            for key, value in self._arrays.items()
-            if key.startswith(start)
-        }
-
-    def loss(self, result: Array, classes: Array) -> tuple[float, Array]:
-        """Refuse: files have no loss."""
-        raise SideFailed(f"side {self.name} is a recording, which has no loss")
-
-    def rules(self) -> Mapping[str, Mapping[str, Any]]:
-        """Refuse: files have no optimizer."""
-        raise SideFailed(f"side {self.name} is a recording, which has no optimizer")
-
-    def update(
-        self, weights: Mapping[str, Array], gradients: Sequence[Mapping[str, Array]]
-    ) -> dict[str, Array]:
-        """Refuse, likewise."""
-        raise SideFailed(f"side {self.name} is a recording, which has no optimizer")
-
-    def time(self, part: str, seconds: float) -> float:
-        """Refuse: files take no time."""
-        raise SideFailed(f"side {self.name} is a recording, which cannot be timed")
-
-    def profile(self, part: str) -> dict[str, tuple[int, float]]:
-        """Refuse, likewise."""
-        raise SideFailed(f"side {self.name} is a recording, which cannot be profiled")
-
-    def close(self) -> None:
-        """Do nothing."""

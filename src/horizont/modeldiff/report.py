@@ -83,6 +83,8 @@ class Report:
         Causes that do not count, by `Candidate.what`.
     unknown
         Why there is no verdict, in a sentence; empty if there is one.
+    script
+        What became of the program that shows the first difference, in a sentence.
     timing
         Times of both models as they are; None if they were not asked for.
     """
@@ -105,6 +107,7 @@ class Report:
     changed: str = "A"
     unknown: str = ""
     notes: tuple[str, ...] = ()
+    script: str = ""
     timing: Timing | None = None
     seconds: float = 0.0
     peak_bytes: int = field(default=0)

@@ -173,6 +173,16 @@ class Runner:
         """Profile a part of the model: calls and seconds of each operator, by its name."""
         return {"operators": self.module.operators(self._part(request))}
 
+    def script(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return code that repeats what a layer, or the model before it, computes; "" if none."""
+        recorder = self.recorders[request["dtype"]]
+        if not hasattr(recorder, "script"):
+            return {"code": ""}
+        value = self.arrays(request["given"]).get("input")
+        code, arrays = recorder.script(request["layer"], self.arrays(request["weights"]), value)
+        np.savez(os.path.join(self.folder, request["out"]), **arrays)
+        return {"code": code}
+
     def _part(self, request: dict[str, Any]) -> Callable[[], object]:
         """Return a part, ready and warm: ``evaluation``, ``forward`` or ``step``."""
         recorder, name = self.recorders[request["dtype"]], request["part"]

@@ -35,6 +35,7 @@ from .keras_layers import (
     side_by_side,
     write_weights,
 )
+from .keras_script import code_of, script_of_layer, script_of_tensor, tensor_in
 from .keras_training import Loss, Optimizer
 
 if keras.backend.backend() not in ("tensorflow", "torch"):
@@ -55,12 +56,7 @@ def versions() -> dict[str, str]:
 
 def first_tensor(value: Any) -> Any:
     """Return the first floating-point tensor in what a layer or model returned."""
-    return next(filter(is_float_tensor, keras.tree.flatten(value)), None)
-
-
-def is_float_tensor(value: Any) -> bool:
-    """Whether a value is a tensor of floating-point numbers."""
-    return ops.is_tensor(value) and "float" in keras.backend.standardize_dtype(value.dtype)
+    return tensor_in(value)[1]
 
 
 def to_array(tensor: Any) -> Any:
@@ -102,8 +98,12 @@ class Recorder:
         arguments = dict(arguments)
         with contextlib.suppress(TypeError, ValueError):
             if "input_shape" in inspect.signature(build).parameters:
-                arguments.setdefault("input_shape", self.batch.shape[1:])
+                arguments.setdefault("input_shape", tuple(self.batch.shape[1:]))
         self.model = build(**arguments)
+        #: The expression that builds the model.
+        self.expression = (
+            f"build({', '.join(f'{key}={each!r}' for key, each in arguments.items())})"
+        )
         if not isinstance(self.model, keras.layers.Layer):
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
         self._call(self.batch, training=False)
@@ -158,7 +158,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": _code_of(type(entry.layer)),
+                "code": code_of(type(entry.layer)),
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name)),
                 "fixed": changes.FIXED,
@@ -243,6 +243,18 @@ class Recorder:
             recorded[f"outer|{name}"] = to_array(value)
         if pairs:
             keras.optimizers.SGD(learning_rate=rate).apply(*map(list, zip(*pairs, strict=True)))
+
+    def script(self, layer: str, weights: Arrays, value: Any) -> tuple[str, Arrays]:
+        """Return code that repeats the output of a layer for a value, or what precedes the layer.
+
+        Without a layer, it repeats the result.
+        """
+        self._set_type()
+        write_weights(self.entries, weights)
+        entry = next((each for each in self.entries if each.name == layer), None)
+        if entry is not None and value is not None:
+            return script_of_layer(entry, self.model, self.expression, value)
+        return script_of_tensor(entry, self.model, self.expression, self.batch)
 
     def part(self, name: str, rate: float) -> Callable[[], object]:
         """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
@@ -332,11 +344,3 @@ class Recorder:
             changes.Namespace, side_by_side(entry, value), change, self._live
         )
         return ops.reshape(found, value.shape) if entry.part else found
-
-
-def _code_of(cls: type) -> str:
-    """Return file and line of a class."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""

@@ -6,7 +6,6 @@ It imports nothing of Horizont, and runs wherever PyTorch does.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import platform
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from torch import nn
 from . import torch_changes as changes
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
 from .torch_parts import divided, divisions_of
+from .torch_script import code_of, script_of_layer, script_of_tensor, tensor_in
 from .torch_training import Loss, Optimizer
 
 #: Kinds of layers that can be recorded in parts.
@@ -45,14 +45,7 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
 
 def first_tensor(value: Any) -> Any | None:
     """Return the first floating-point tensor in what a layer or model returned."""
-    if isinstance(value, torch.Tensor):
-        return value if value.is_floating_point() else None
-    values = value.values() if isinstance(value, dict) else value
-    if isinstance(values, (list, tuple)) or hasattr(values, "__iter__"):
-        for each in values:
-            if (found := first_tensor(each)) is not None:
-                return found
-    return None
+    return tensor_in(value)[1]
 
 
 class Recorder:
@@ -73,6 +66,11 @@ class Recorder:
         self.dtype: torch.dtype = getattr(torch, dtype)
         made = build(**arguments)
         model, *others = made if isinstance(made, tuple) else (made,)
+        #: The expression that builds the model.
+        self.expression = (
+            f"build({', '.join(f'{key}={each!r}' for key, each in arguments.items())})"
+        )
+        self.expression += "[0]" if isinstance(made, tuple) else ""
         optimizers = [each for each in others if hasattr(each, "param_groups")]
         losses = [each for each in others if callable(each) and each not in optimizers]
         if not isinstance(model, nn.Module):
@@ -117,7 +115,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": _code_of(type(entry.module)),
+                "code": code_of(type(entry.module)),
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
             }
@@ -197,6 +195,17 @@ class Recorder:
                 recorded[f"outer|{name}"] = to_array(torch.linalg.vector_norm(tensor.grad))
         parameters = [each for each in self.model.parameters() if each.requires_grad]
         torch.optim.SGD(parameters, lr=rate).step()
+
+    def script(self, layer: str, weights: Arrays, value: Any) -> tuple[str, Arrays]:
+        """Return code that repeats the output of a layer for a value, or what precedes the layer.
+
+        Without a layer, it repeats the result.
+        """
+        write_weights(self.entries, weights)
+        entry = next((each for each in self.entries if each.name == layer), None)
+        if entry is not None and value is not None:
+            return script_of_layer(entry, self.model, self.expression, value, len(self.batch))
+        return script_of_tensor(entry, self.model, self.expression, self.batch)
 
     def part(self, name: str, rate: float) -> Callable[[], object]:
         """Return a part of the model as it is: ``evaluation``, ``forward`` or a training ``step``.
@@ -290,11 +299,3 @@ class Recorder:
             for child in entry.followers:
                 stack.callback(child.register_forward_pre_hook(before_child).remove)
             stack.callback(entry.module.register_forward_hook(after).remove)
-
-
-def _code_of(cls: type) -> str:
-    """Return file and line of a class."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""
