@@ -354,6 +354,9 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
     accept: Annotated[
         list[str] | None, typer.Option(help="a difference by its name, which does not count")
     ] = None,
+    ddp: Annotated[
+        int, typer.Option(metavar="N", help="train B in N processes, each with a part of the batch")
+    ] = 1,
     time: Annotated[bool, typer.Option("--time", help="and which one is faster, and why")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="of one run")] = 300.0,
     memory: Annotated[float, typer.Option(metavar="GIB", help="of each side")] = 8.0,
@@ -377,7 +380,8 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
         return compare_and_print(
             a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
             pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, time=time,
-            out=json, page_path=page, script=script,
+            out=json, page_path=page, ddp=ddp,
+            script=script,
         )  # fmt: skip
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -108,7 +108,7 @@ LOSSES: dict[str, dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 PLAIN = {
     "loss": loss_rules.CROSS_ENTROPY, "input": loss_rules.LOGITS, "label smoothing": 0.0,
-    "reduction": "mean", "ignored classes": [],
+    "reduction": "mean", "ignored classes": [], loss_rules.SEPARATE_MEANS: 1,
 }  # fmt: skip
 
 

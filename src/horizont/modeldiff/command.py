@@ -32,6 +32,7 @@ def compare_and_print(
     accept: Sequence[str],
     request_s: float,
     memory_gib: float,
+    ddp: int,
     script: Path | None,
     time: bool,
     out: Path | None,
@@ -46,8 +47,9 @@ def compare_and_print(
         check_script_path(script)
     limits = Limits(request_s, int(memory_gib * 2**30))
     options = Options(
-        python_a, python_b, args_a, args_b, pairs, tuple(accept), script, time, limits
-    )
+        python_a=python_a, python_b=python_b, args_a=args_a, args_b=args_b, pairs=pairs,
+        accept=tuple(accept), ddp=ddp, script=script, time=time, limits=limits,
+    )  # fmt: skip
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     terminal = Console(stderr=True)
     hidden = not terminal.is_terminal

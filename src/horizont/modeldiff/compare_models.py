@@ -13,7 +13,8 @@ import numpy as np
 
 from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
-from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.distances import Difference, gradient_factor
+from horizont.modeldiff.distributed import check_processes
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
@@ -21,7 +22,7 @@ from horizont.modeldiff.optimizers import compare_optimizers
 from horizont.modeldiff.pairing import write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recorded_files import DumpSide
-from horizont.modeldiff.recording import Array, ModelSide, Repair, Side
+from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
 from horizont.modeldiff.script import write_script
@@ -64,6 +65,8 @@ class Options:
         A file with the pairs of layers, which is written if it does not exist.
     accept
         Causes that do not count, by name.
+    ddp
+        In how many processes side B is trained, each with its part of the batch.
     script
         The file that gets a program which shows the first difference alone.
     time
@@ -78,6 +81,7 @@ class Options:
     args_b: str = ""
     pairs: Path | None = None
     accept: tuple[str, ...] = ()
+    ddp: int = 1
     script: Path | None = None
     time: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -105,6 +109,8 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
     if isinstance(batch, str):
         has_own = (spec_a.is_dump or spec_b.is_dump) and not batch
         batch = np.empty(0) if has_own else make_batch(batch)
+    if options.ddp != 1:
+        check_processes(spec_b, options.ddp, batch)
     start_s = time.monotonic()
     report = Report(a, b, accepted=options.accept)
     with working_folder() as folder, contextlib.ExitStack() as stack:
@@ -112,7 +118,8 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
         try:
             options.progress("importing frameworks, building models")
             for spec in (spec_a, spec_b):
-                sides.append(start_side(spec, folder, options.limits))
+                processes = options.ddp if spec is spec_b else 1
+                sides.append(start_side(spec, folder, options.limits, processes))
                 stack.callback(sides[-1].close)
             for side in sides:
                 batch = side.batch if isinstance(side, DumpSide) else batch
@@ -122,7 +129,7 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
                 report = _timed(report, sides[0], sides[1], batch)
         except SideFailed as error:
             report = replace(report, unknown=str(error))
-        peak = sum(each.process.peak_bytes for each in sides if isinstance(each, ModelSide))
+        peak = sum(each.peak_bytes for each in sides)
         versions = [each.versions for each in sides] + [{}, {}]
     return replace(
         report,
@@ -265,8 +272,6 @@ def _explained(
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
     unexplained = tuple(by_key.values())[::-1]
-    largest = max((each.distance for each in unexplained), default=0.0)
-    is_single = agree_in_float32 and 0 < largest < SINGLE_PRECISION
     return replace(
         report,
         layers=tuple(
@@ -281,10 +286,29 @@ def _explained(
         unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
-            + ([] if b.can_run else [NO_TRAINING])
-            + ([IN_SINGLE_PRECISION] if is_single else [])
+            + _notes(comparison, repairs, unexplained, agree_in_float32)
         ),
     )
+
+
+def _notes(
+    comparison: Comparison,
+    repairs: Sequence[Repair],
+    unexplained: Sequence[Difference],
+    agree_in_float32: bool,
+) -> list[str]:
+    """List what was not compared, and what all unexplained tensors have in common."""
+    if not comparison.b.can_run:
+        return [NO_TRAINING]
+    largest = max((each.distance for each in unexplained), default=0.0)
+    if agree_in_float32 and 0 < largest < SINGLE_PRECISION:
+        return [IN_SINGLE_PRECISION]
+    if any(each.quantity == "gradient" for each in unexplained):
+        trained = comparison.train_a(repairs), comparison.training_b
+        if (factor := gradient_factor(comparison.pairs, *trained)) is not None:
+            a, b = comparison.a.name, comparison.b.name
+            return [f"every gradient of side {b} is {factor:.6g} times that of side {a}"]
+    return []
 
 
 def _in_float32(comparison: Comparison, repairs: Sequence[Repair]) -> list[Difference]:

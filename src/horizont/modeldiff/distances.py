@@ -23,6 +23,9 @@ from horizont.equivalence.bounds import (
 from horizont.modeldiff.pairing import STATISTICS, Pair, flattened
 from horizont.modeldiff.recording import UPDATE_RATE, Array, Recording
 
+#: What gradients differ by at most from those with a common factor.
+FACTOR_BOUND = 1e-6
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -181,6 +184,25 @@ def training_values(
             moved = norm(a[f"after|{one}"].astype(np.float64).reshape(after.shape) - after)
             found[f"update|{one}"] = max(moved - rounding, 0.0) / change if change else moved
     return found
+
+
+def gradient_factor(pairs: Iterable[Pair], a: Recording, b: Recording) -> float | None:
+    """Return the factor that all gradients of B have relative to A; None if there is none."""
+    factors = []
+    for pair in pairs:
+        for role_a, role_b in pair.shared_roles:
+            one = a.get(f"gradient|{pair.a.name}|{role_a}")
+            other = b.get(f"gradient|{pair.b.name}|{role_b}")
+            if one is None or other is None or one.size != other.size or not norm(one):
+                continue
+            factor = float(one.ravel() @ other.ravel()) / norm(one) ** 2
+            if distance(factor * one, other) < FACTOR_BOUND:
+                factors.append(factor)
+            elif distance(one, other, summands(pair.b.name, role_b, b)) > FACTOR_BOUND:
+                return None  # and not a gradient that is zero mathematically
+    if not factors or max(factors) - min(factors) > FACTOR_BOUND * abs(factors[0]):
+        return None
+    return factors[0]
 
 
 def summands(layer: str, role: str, recording: Recording) -> float:

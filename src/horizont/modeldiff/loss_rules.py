@@ -1,8 +1,9 @@
 """What losses compute of a result and classes, in NumPy, and which rule a recorded loss follows.
 
-A rule is a mapping of ``loss``, ``input``, ``label smoothing``, ``reduction`` and ``ignored
-classes``. It is found from the gradient with respect to the result, a row per example or step: that
-of a cross entropy is a sum of two parts, of which the second is that of label smoothing.
+A rule is a mapping of ``loss``, ``input``, ``label smoothing``, ``reduction``, ``ignored classes``
+and ``separate means``, in how many parts of the batch the loss is reduced first. It is found from
+the gradient with respect to the result, a row per example or step: that of a cross entropy is a sum
+of two parts, of which the second is that of label smoothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _KNOWN = (
     (SQUARED_ERROR, LOGITS),
 )
 
+#: In how many parts a batch is divided, each of which has a loss; their mean is the loss.
+SEPARATE_MEANS = "separate means"
+
 #: Of distances. Some losses round their settings to single precision.
 BOUND = 1e-6
 
@@ -42,6 +46,12 @@ def loss_and_gradient(rule: Rule, result: Array, classes: Array) -> tuple[float,
     classes
         Integers, of the shape of the result without its last axis.
     """
+    if (number := rule[SEPARATE_MEANS]) > 1:
+        both = zip(np.array_split(result, number), np.array_split(classes, number), strict=True)
+        whole = {**rule, SEPARATE_MEANS: 1}
+        found = [loss_and_gradient(whole, *each) for each in both]
+        gradients = np.concatenate([gradient for _, gradient in found])
+        return sum(each for each, _ in found) / number, gradients / number
     rows, labels = result.reshape(-1, result.shape[-1]), classes.reshape(-1)
     factors = _factors(rule, result.shape, labels)
     smoothing = rule["label smoothing"]
@@ -125,6 +135,7 @@ def identified(result: Array, classes: Array, loss: float, gradient: Array) -> R
             "label smoothing": abs(smoothing),  # not -0.0
             "reduction": _reduction(factor, result.shape, int(is_counted.sum())),
             "ignored classes": sorted(set(labels[~is_counted].tolist())),
+            SEPARATE_MEANS: 1,
         }
         value, own = loss_and_gradient(rule, result, classes)
         is_same = abs(value - loss) <= BOUND * max(abs(loss), abs(value))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from horizont.modeldiff.distances import Difference, distance
-from horizont.modeldiff.loss_rules import BOUND, Rule, identified, loss_and_gradient
+from horizont.modeldiff.loss_rules import BOUND, SEPARATE_MEANS, Rule, identified, loss_and_gradient
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import Candidate, both_shown
@@ -45,6 +45,12 @@ def compare_losses(a: Side, b: Side, result: Array) -> Explanation:
     if not any(each.exceeds for each in plain):
         return Explanation(remaining=plain)
     rules = [identified(given, classes, *each) for each in both]
+    if rules[0] is not None and rules[1] is None and b.processes > 1:
+        # The mean of some parts may follow the same rule as the other side has for all.
+        divided = {**rules[0], SEPARATE_MEANS: b.processes}
+        found = loss_and_gradient(divided, given, classes)
+        if not any(each.exceeds for each in _differences(found, both[1])):
+            rules[1] = divided
     for side, rule in zip((a, b), rules, strict=True):
         if rule is None:
             exceeding = tuple(each for each in plain if each.exceeds)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from horizont.modeldiff.distributed import DistributedSide
 from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits
@@ -26,9 +27,13 @@ from horizont.modeldiff.ties import best_pairing
 MOST_DIVISIONS = 2
 
 
-def start_side(spec: SideSpec, folder: Path, limits: Limits) -> Side:
-    """Start the process of a side, or read its recording."""
-    return DumpSide(spec) if spec.is_dump else ModelSide(spec, folder / spec.label, limits)
+def start_side(spec: SideSpec, folder: Path, limits: Limits, processes: int = 1) -> Side:
+    """Start the processes of a side, or read its recording."""
+    if spec.is_dump:
+        return DumpSide(spec)
+    if processes > 1:
+        return DistributedSide(spec, folder / spec.label, limits, processes)
+    return ModelSide(spec, folder / spec.label, limits)
 
 
 def pair_sides(

@@ -19,6 +19,7 @@ class DumpSide:
 
     can_run = has_loss = has_optimizer = False
     divisible: Sequence[str] = ()
+    processes, peak_bytes = 1, 0
 
     def __init__(self, spec: SideSpec) -> None:
         self.name = spec.label

@@ -130,6 +130,14 @@ class Side(Protocol):
         """Whether it can be run with other weights, changes and inputs."""
 
     @property
+    def processes(self) -> int:
+        """In how many processes it is trained."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that its processes have used."""
+
+    @property
     def divisible(self) -> Sequence[str]:
         """Kinds of layers that it can record in parts."""
 
@@ -193,12 +201,20 @@ class ModelSide:
         self.process = SideProcess(spec, folder, limits)
         self.name = spec.label
         self.can_run = True
+        self.processes = 1
         self.versions: Mapping[str, str] = {}
         self.has_loss = self.has_optimizer = False
         self.divisible: Sequence[str] = ()
         self._divisions: dict[str, Division] = {}
         self._weights: dict[str, Array] = {}
         self._written: dict[str, Mapping[str, Array]] = {}
+        #: Rank and size of the process group to which the process belongs, and its file.
+        self.group: dict[str, Any] = {}
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that its process has used."""
+        return self.process.peak_bytes
 
     def open(self, batch: Array, dtype: str) -> list[Layer]:
         """Build the model, and return its layers in the order of execution."""
@@ -206,6 +222,7 @@ class ModelSide:
         answer = self.process.request(
             "open", target=self.spec.target, arguments=dict(self.spec.arguments),
             batch="batch.npz", dtype=dtype, out="weights.npz", divisions=self._divisions,
+            group=self.group,
         )  # fmt: skip
         weights = self._read("weights.npz")
         self._weights = self._weights or weights

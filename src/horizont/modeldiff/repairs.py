@@ -21,6 +21,9 @@ from horizont.modeldiff.recording import Recording, Repair
 #: What a batch norm uses in training, unless it is frozen and uses the running statistics.
 OF_BATCH = "of the batch"
 
+#: Into how many parts a batch is divided, each of which a batch norm normalizes alone.
+PARTS = "parts"
+
 #: A function that is none of the catalogue.
 UNKNOWN = "another"
 
@@ -84,6 +87,7 @@ SETTINGS = (
     Setting("scale", "scale of attention"),
     Setting("epsilon", "epsilon of a norm"),
     Setting("statistics", "statistics of a norm in training", is_training_only=True),
+    Setting(PARTS, "parts of the batch in a norm", is_training_only=True),
     Setting("momentum", "momentum of running statistics", is_training_only=True),
     Setting("variance correction", "correction of the running variance", True, True),
     Setting("biases", "biases of a recurrent layer", is_training_only=True),

@@ -105,9 +105,11 @@ class Runner:
         if self.target[0] is None:
             self.target = (load_target(request["target"]), request["arguments"])
         divisible = getattr(self.module, "DIVISIBLE", ())
-        divisions = {"divisions": request["divisions"]} if divisible else {}
+        options = {"divisions": request["divisions"]} if divisible else {}
+        if request.get("group"):
+            options["group"] = request["group"]
         recorder = self.module.Recorder(
-            self.target[0], self.target[1], batch, request["dtype"], self.functions, **divisions
+            self.target[0], self.target[1], batch, request["dtype"], self.functions, **options
         )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())

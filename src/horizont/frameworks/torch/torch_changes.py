@@ -192,6 +192,25 @@ def set_statistics(module: nn.Module, value: str, training: bool) -> Undo:
     return module.register_forward_pre_hook(choose).remove
 
 
+def set_parts(module: nn.Module, value: int) -> Undo:
+    """Apply a norm to each part of the batch, as processes do; the statistics are of the first."""
+    forward, buffers = module.forward, list(module.buffers())
+
+    def by_parts(x: Any) -> Any:
+        if not module.training:
+            return forward(x)
+        first, *others = x.chunk(value)
+        outputs = [forward(first)]
+        after = [each.clone() for each in buffers]
+        outputs += [forward(each) for each in others]
+        for buffer, each in zip(buffers, after, strict=True):
+            buffer.data.copy_(each)  # no new version: no gradient depends on it
+        return torch.cat(outputs)
+
+    module.forward = by_parts
+    return lambda: delattr(module, "forward")
+
+
 def set_biases(module: nn.Module, part: str) -> Undo:
     """Train only one of the two biases of a recurrent layer."""
     tensor = getattr(module, f"bias_hh{part}")
@@ -244,6 +263,7 @@ def set_heads(module: Any, value: int) -> Undo:
 _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "padding": lambda entry, value: set_padding(entry.module, value),
     "variance correction": lambda entry, value: set_correction(entry.module, value),
+    "parts": lambda entry, value: set_parts(entry.module, value),
     "heads": lambda entry, value: set_heads(entry.module, value),
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),

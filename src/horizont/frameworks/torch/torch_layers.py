@@ -227,6 +227,7 @@ class Entry:
                 found["momentum"] = module.momentum
                 found["variance correction"] = 1
                 found["statistics"] = "of the batch" if module.training else "running"
+                found["parts"] = 1
             if self.kind == "group norm":
                 found["groups"] = module.num_groups
         elif self.kind == "embedding":

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from . import torch_changes as changes
+from . import torch_ddp as ddp
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import code_of, script_of_layer, script_of_tensor, tensor_in
@@ -60,12 +61,17 @@ class Recorder:
         functions: Any,
         *,
         divisions: dict[str, Any] | None = None,
+        group: dict[str, Any] | None = None,
     ) -> None:
         torch.manual_seed(0)
         self.functions = functions
         self.dtype: torch.dtype = getattr(torch, dtype)
-        made = build(**arguments)
-        model, *others = made if isinstance(made, tuple) else (made,)
+        if group:
+            ddp.join(**group)
+        with ddp.default_type(self.dtype) if group else contextlib.nullcontext():
+            made = build(**arguments)
+        outer, *others = made if isinstance(made, tuple) else (made,)
+        model = ddp.unwrapped(outer)
         #: The expression that builds the model.
         self.expression = (
             f"build({', '.join(f'{key}={each!r}' for key, each in arguments.items())})"
@@ -76,6 +82,8 @@ class Recorder:
         if not isinstance(model, nn.Module):
             raise TypeError(f"the callable returned {type(model).__name__}, not a Module")
         self.model = model.to(self.dtype)
+        #: What is called in training.
+        self.trained = ddp.wrapped(outer, self.model) if group else self.model
         tensor = torch.as_tensor(np.array(batch))
         self.batch = tensor.to(self.dtype) if tensor.is_floating_point() else tensor.long()
         self.divisions = divisions_of(self.model, divisions or {})
@@ -166,7 +174,8 @@ class Recorder:
             if "batch" in weights:
                 batch = torch.as_tensor(weights["batch"]).to(self.dtype)
             with torch.set_grad_enabled(projection is not None):
-                result = first_tensor(self.model(batch))
+                called = self.model if projection is None else self.trained
+                result = first_tensor(called(batch))
                 for repair in repairs:
                     if repair["key"] == "result":
                         result = self.functions.repaired(
