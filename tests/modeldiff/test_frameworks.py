@@ -217,6 +217,18 @@ def test_attention_as_a_layer_is_paired(steps_first: bool) -> None:
 
 
 @pytest.mark.framework("pytorch", "tensorflow")
+@pytest.mark.parametrize(("is_swapped", "multiplier"), [(False, 2), (True, 1)])
+def test_a_separable_convolution_is_two_layers(is_swapped: bool, multiplier: int) -> None:
+    sides = f"{TORCH}:separable", f"{KERAS}:separable"
+    arguments = f"multiplier={multiplier}"
+    options = Options(args_a=arguments, args_b=arguments)
+    report = diff(*(sides[::-1] if is_swapped else sides), IMAGES, options)
+    assert whats(report) == ["padding of a convolution"]
+    assert report.pairs == 2 * 2 + 1
+    assert not report.unexplained
+
+
+@pytest.mark.framework("pytorch", "tensorflow")
 def test_a_number_of_heads_is_a_difference() -> None:
     report = diff(f"{TORCH}:Encoder", f"{KERAS}:encoder", "4x6x8", Options(args_b="heads=4"))
     # Keras rounds the scale to single precision, here the root of one half.

@@ -64,3 +64,18 @@ def root_mean_square() -> keras.Model:
     x = layers.Embedding(50, 16)(words)
     x = x + layers.Dense(16, activation="silu")(layers.RMSNormalization()(x))
     return keras.Model(words, layers.Dense(5)(layers.RMSNormalization()(x)))
+
+
+def separable(multiplier: int = 1) -> keras.Model:
+    """Return the network `separable` of the models of PyTorch, whose convolutions are one layer."""
+    return keras.Sequential(
+        [
+            keras.Input((16, 16, 3)),
+            layers.SeparableConv2D(
+                8, 3, strides=2, padding="same", depth_multiplier=multiplier, activation="relu"
+            ),
+            layers.SeparableConv2D(6, 3, use_bias=False),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(5),
+        ]
+    )

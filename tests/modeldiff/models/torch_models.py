@@ -237,3 +237,17 @@ class RootMeanSquare(nn.Module):
         x = self.words(tokens)
         x = x + torch.nn.functional.silu(self.dense(self.first_norm(x)))
         return self.last(self.second_norm(x))
+
+
+def separable(multiplier: int = 1) -> nn.Module:
+    """Return a network of depthwise convolutions, each before one of 1 x 1."""
+    return nn.Sequential(
+        nn.Conv2d(3, 3 * multiplier, 3, stride=2, padding=1, groups=3, bias=False),
+        nn.Conv2d(3 * multiplier, 8, 1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, groups=8, bias=False),
+        nn.Conv2d(8, 6, 1, bias=False),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 5),
+    )

@@ -8,11 +8,13 @@ new.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+
+from .keras_parts import Separable
 
 Array = Any
 Transform = Callable[[Array], Array]
@@ -29,7 +31,8 @@ _KINDS = {
 
 _ROLES = {
     "gamma": "scale", "beta": "offset", "moving_mean": "mean", "moving_variance": "variance",
-    "embeddings": "kernel", "depthwise_kernel": "kernel", "recurrent_kernel": "recurrent",
+    "embeddings": "kernel", "depthwise_kernel": "kernel", "pointwise_kernel": "kernel",
+    "recurrent_kernel": "recurrent",
 }  # fmt: skip
 
 
@@ -251,11 +254,14 @@ def _children(layer: Any) -> list[Any]:
     return [each for each in layer._flatten_layers(include_self=False) if each is not layer]
 
 
-def entries_of(model: Any, divisions: dict[str, Any]) -> list[Entry]:
+def entries_of(
+    model: Any, divisions: dict[str, Any], separable: Sequence[Separable] = ()
+) -> list[Entry]:
     """List the layers with variables of their own, in the order of their definition.
 
-    Attention that is divided is listed as its matrices.
+    Attention that is divided is listed as its matrices, a separable convolution as its two.
     """
+    convolutions = {id(each.layer): each.parts() for each in separable}
     found: list[Entry] = []
     inside: set[int] = set()
     names: dict[str, int] = {}
@@ -269,6 +275,8 @@ def entries_of(model: Any, divisions: dict[str, Any]) -> list[Entry]:
         name = name if names[name] == 1 else f"{name}#{names[name]}"
         parts = divisions.get(name, ())
         entries = [Entry(name, getattr(layer, f"_{part}_dense"), part) for part in parts]
+        for part, convolution in convolutions.get(id(layer), {}).items():
+            entries.append(Entry(f"{name}[{part}]", convolution))
         found += [each for each in entries or [Entry(name, layer)] if each.variables]
     return found
 

@@ -35,6 +35,7 @@ from .keras_layers import (
     side_by_side,
     write_weights,
 )
+from .keras_parts import divided, separable
 from .keras_script import code_of, script_of_layer, script_of_tensor, tensor_in
 from .keras_training import Loss, Optimizer
 
@@ -100,14 +101,14 @@ class Recorder:
             if "input_shape" in inspect.signature(build).parameters:
                 arguments.setdefault("input_shape", tuple(self.batch.shape[1:]))
         self.model = build(**arguments)
+        given = ", ".join(f"{key}={each!r}" for key, each in arguments.items())
         #: The expression that builds the model.
-        self.expression = (
-            f"build({', '.join(f'{key}={each!r}' for key, each in arguments.items())})"
-        )
+        self.expression = f"build({given})"
         if not isinstance(self.model, keras.layers.Layer):
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
         self._call(self.batch, training=False)
-        self.entries = self._in_order(entries_of(self.model, divisions or {}))
+        self.separable = separable(self.model)
+        self.entries = self._in_order(entries_of(self.model, divisions or {}, self.separable))
         optimizer = getattr(self.model, "optimizer", None)
         self.optimizer = Optimizer(optimizer, self.entries) if optimizer else None
         loss = getattr(self.model, "loss", None)
@@ -144,6 +145,7 @@ class Recorder:
                     return recorded
 
                 stack.callback(changes.wrap_call(entry.layer, "call", wrap))
+            stack.enter_context(divided(self.separable))
             self._call(self.batch, training=False)
         # Parts have the order in which they are listed, whichever attention executes first.
         for entry in entries:
@@ -190,6 +192,7 @@ class Recorder:
         self._live: dict[str, Any] = {}
         batch = self._own_layout(weights["batch"]) if "batch" in weights else self.batch
         with contextlib.ExitStack() as stack:
+            stack.enter_context(divided(self.separable))
             for undo in changes.no_dropout(self.model):
                 stack.callback(undo)
             by_name = {entry.name: entry for entry in self.entries}

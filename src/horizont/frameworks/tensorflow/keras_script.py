@@ -88,6 +88,8 @@ def script_of_layer(entry: Entry, model: Any, call: str, value: Any) -> tuple[st
     text, activation = _constructor(layer, without_activation=has_activation), ""
     if _is_built_by(text, layer, own, found):
         text = f"layer = {text}"
+    elif not _find(layer, model):
+        return "", {}
     else:
         text = f"import build\n\nmodel = {call}\nlayer = {_find(layer, model)}"
         activation = "layer.activation = lambda x: x\n" if has_activation else ""
@@ -100,7 +102,7 @@ def script_of_layer(entry: Entry, model: Any, call: str, value: Any) -> tuple[st
 
 def script_of_tensor(entry: Entry | None, model: Any, call: str, batch: Any) -> tuple[str, Arrays]:
     """Return code and arrays that repeat a model up to the input of a layer, or the result."""
-    if entry is not None and (entry.part or entry.is_container):
+    if entry is not None and (entry.part or not _find(entry.layer, model)):
         return "", {}
     code = _START.format(backend=keras.backend.backend())
     if entry is None:
@@ -150,14 +152,16 @@ def _is_built_by(text: str, layer: Any, value: Any, output: Any) -> bool:
 
 
 def _find(layer: Any, model: Any) -> str:
-    """Return the expression that finds a layer in the model that was built."""
+    """Return the expression that finds a layer in the model that was built; empty if none does."""
     if layer is model:
         return "model"
     with contextlib.suppress(AttributeError, ValueError):
         if model.get_layer(layer.name) is layer:
             return f"model.get_layer({layer.name!r})"
-    number = next(n for n, each in enumerate(model._flatten_layers()) if each is layer)
-    return f"list(model._flatten_layers())[{number}]"
+    for number, each in enumerate(model._flatten_layers()):
+        if each is layer:
+            return f"list(model._flatten_layers())[{number}]"
+    return ""
 
 
 def tensor_in(value: Any) -> tuple[str, Any]:

@@ -72,11 +72,9 @@ class Recorder:
             made = build(**arguments)
         outer, *others = made if isinstance(made, tuple) else (made,)
         model = ddp.unwrapped(outer)
+        given = ", ".join(f"{key}={each!r}" for key, each in arguments.items())
         #: The expression that builds the model.
-        self.expression = (
-            f"build({', '.join(f'{key}={each!r}' for key, each in arguments.items())})"
-        )
-        self.expression += "[0]" if isinstance(made, tuple) else ""
+        self.expression = f"build({given})" + ("[0]" if isinstance(made, tuple) else "")
         optimizers = [each for each in others if hasattr(each, "param_groups")]
         losses = [each for each in others if callable(each) and each not in optimizers]
         if not isinstance(model, nn.Module):
