@@ -29,6 +29,7 @@ PAIRS = {
         ("torchvision==0.28.0", "timm==1.0.31", "efficientnet-pytorch==0.7.1"),
     ),
     "keras-torch": (("torch==2.13.0+cpu", "numpy==2.4.6", "keras==3.15.1"), ()),
+    "keras-jax": (("jax==0.10.2", "numpy==2.4.6", "keras==3.15.1"), ()),
     "keras-tensorflow": (("tensorflow-cpu==2.21.0", "keras==3.15.1"), ("kimm==0.2.5",)),
 }
 

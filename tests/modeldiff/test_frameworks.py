@@ -216,6 +216,16 @@ def test_attention_as_a_layer_is_paired(steps_first: bool) -> None:
     assert not report.unexplained
 
 
+@pytest.mark.framework("pytorch")
+@pytest.mark.parametrize("arguments", ["folded=False", "folded=False,moved=True"])
+def test_an_axis_of_patches_may_be_that_of_the_examples(arguments: str) -> None:
+    options = Options(args_b=arguments)
+    report = diff(f"{TORCH}:Patches", f"{TORCH}:Patches", "3x3x16x16", options)
+    is_moved = "moved" in arguments
+    assert report.status == is_moved
+    assert [each.layer for each in report.unexplained[:1]] == ["norm"] * is_moved
+
+
 @pytest.mark.framework("pytorch", "tensorflow")
 @pytest.mark.parametrize(("is_swapped", "multiplier"), [(False, 2), (True, 1)])
 def test_a_separable_convolution_is_two_layers(is_swapped: bool, multiplier: int) -> None:

@@ -72,7 +72,7 @@ def side_of(text: str) -> tuple[str, str, str]:
     if package in BY_NAME:
         named = ",".join(filter(None, (f"name={name!r}", arguments)))
         return f"torch:{MODELS / 'published.py'}:{package}", named, interpreter("pytorch")
-    environment = "keras-torch" if package == "keras-torch" else "keras-tensorflow"
+    environment = package if package in ("keras-torch", "keras-jax") else "keras-tensorflow"
     module = "kimm.models" if package == "kimm" else "keras.applications"
     arguments = ",".join(filter(None, ("weights=None,classifier_activation=None", arguments)))
     return f"keras:{module}:{name}", arguments, interpreter(environment)

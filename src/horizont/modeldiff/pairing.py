@@ -94,11 +94,14 @@ def flattened(value: Array, like: Array) -> Array:
     """Return an array in the shape of another one, if they differ only in how axes are joined.
 
     As the image and the weights of a convolution as large as the image, and those of a matrix; or
-    if one has no axis of examples, as positions, which are the same for all of them.
+    if one has no axis of examples, as positions, which are the same for all of them; or if one has
+    the examples and their steps or patches on one axis, before that of the features.
     """
     value = _with_examples(value, like)
-    is_joined = value.ndim != like.ndim and value.size == like.size and value.ndim and like.ndim
-    return value.reshape(like.shape) if is_joined and len(value) == len(like) else value
+    if value.ndim == like.ndim or value.size != like.size or not (value.ndim and like.ndim):
+        return value
+    has_shared_axis = len(value) == len(like) or value.shape[-1] == like.shape[-1]
+    return value.reshape(like.shape) if has_shared_axis else value
 
 
 def _with_examples(value: Array, like: Array) -> Array:

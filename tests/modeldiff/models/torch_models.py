@@ -251,3 +251,21 @@ def separable(multiplier: int = 1) -> nn.Module:
         nn.Flatten(),
         nn.Linear(6, 5),
     )
+
+
+class Patches(nn.Module):
+    """A network of patches, which have an axis of their own or that of the examples."""
+
+    def __init__(self, folded: bool = True, moved: bool = False) -> None:
+        super().__init__()
+        self.folded, self.moved = folded, moved
+        self.stem, self.norm = nn.Conv2d(3, 8, 4, stride=4), nn.LayerNorm(8)
+        self.dense, self.head = nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x).unflatten(2, (2, 2)).unflatten(4, (2, 2)).permute(0, 2, 4, 3, 5, 1)
+        x = x.flatten(1, 2).flatten(2, 3)
+        x = x.flip(1) if self.moved else x
+        x = x.flatten(0, 1) if self.folded else x
+        x = self.dense(self.norm(x)).relu()
+        return self.head(x.reshape(-1, 16, 8)[:, :3].mean(1))

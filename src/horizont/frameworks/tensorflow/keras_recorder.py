@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault(
-    "KERAS_BACKEND", "tensorflow" if importlib.util.find_spec("tensorflow") else "torch"
+    "KERAS_BACKEND", next(filter(importlib.util.find_spec, ("tensorflow", "torch", "jax")), "torch")
 )
 
 import keras
@@ -37,9 +37,16 @@ from .keras_layers import (
 )
 from .keras_parts import divided, separable
 from .keras_script import code_of, script_of_layer, script_of_tensor, tensor_in
-from .keras_training import Loss, Optimizer
+from .keras_timing import timed_part
+from .keras_training import Loss, Optimizer, stateless
 
-if keras.backend.backend() not in ("tensorflow", "torch"):
+# Keras' table of types has no double precision on PyTorch and JAX, so that a dense layer or a norm
+# of doubles would be computed in single precision.
+with contextlib.suppress(ImportError, AttributeError):
+    dtypes = importlib.import_module("keras.src.backend.common.dtypes")
+    dtypes.BIT64_TO_BIT32_DTYPE.pop("float64", None)
+
+if keras.backend.backend() not in ("tensorflow", "torch", "jax"):
     raise ImportError(f"Keras on {keras.backend.backend()} cannot be recorded")
 backend = importlib.import_module(f".keras_{keras.backend.backend()}", __package__)
 
@@ -60,9 +67,8 @@ def first_tensor(value: Any) -> Any:
     return tensor_in(value)[1]
 
 
-def to_array(tensor: Any) -> Any:
-    """Copy a tensor: an operation in place may overwrite it later."""
-    return np.array(ops.convert_to_numpy(tensor))
+#: Copies a tensor: an operation in place may overwrite it later.
+to_array: Callable[[Any], Any] = backend.to_array
 
 
 def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
@@ -204,29 +210,39 @@ class Recorder:
             for entry in self.entries:
                 if not entry.is_container:
                     self._hook(entry, inputs.get(entry.name), recorded, stack)
-            with backend.Tape() as self._tape:
+            changed = [each["value"] for each in repairs if each["key"] == "result"]
+
+            def forward(_: Any = None) -> Any:
                 result = first_tensor(self._call(batch, training))
-                for repair in repairs:
-                    if repair["key"] == "result":
-                        result = self.functions.repaired(
-                            changes.Namespace, result, repair["value"], self._live
-                        )
+                for change in changed:
+                    result = self.functions.repaired(changes.Namespace, result, change, self._live)
                 is_image = self.is_image and len(result.shape) > 3
-                canonical = channels_first if is_image else np.array
-                recorded["result"] = canonical(to_array(result))
-                if projection is not None:
-                    value = channels_last(projection) if is_image else projection
-                    loss = ops.sum(result * ops.convert_to_tensor(value, self.dtype))
-                    loss = loss / result.shape[0]
+                recorded["result"] = (channels_first if is_image else np.array)(to_array(result))
+                if projection is None:
+                    return None
+                value = channels_last(projection) if is_image else projection
+                value = ops.convert_to_tensor(value, self.dtype)
+                return ops.sum(result * value) / result.shape[0]
+
+            def repeat(_: Any) -> Any:
+                found = dict(recorded)
+                recorded.clear()
+                loss = forward()
+                recorded.clear()
+                recorded.update(found)
+                return loss
+
+            with backend.Tape() as self._tape:
+                loss = forward()
             if projection is not None:
                 recorded["loss"] = to_array(loss)
-                self._train(loss, rate, recorded)
+                self._train(loss, rate, recorded, repeat)
             if training:
                 after = read_weights(self.entries)
                 recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
-    def _train(self, loss: Any, rate: float, recorded: Arrays) -> None:
+    def _train(self, loss: Any, rate: float, recorded: Arrays, repeat: Callable[[Any], Any]) -> None:
         """Compute gradients, and one update with the optimizer of Keras."""
         owned = [
             (entry, role, variable)
@@ -234,7 +250,9 @@ class Recorder:
             for role, variable in entry.variables.items()
             if variable.trainable
         ]
-        gradients, norms = self._tape.gradients(loss, [variable for _, _, variable in owned])
+        variables = [variable for _, _, variable in owned]
+        again = stateless(repeat, variables)
+        gradients, norms = self._tape.gradients(loss, variables, again)
         pairs = []
         for (entry, role, variable), gradient in zip(owned, gradients, strict=True):
             if gradient is None:
@@ -267,31 +285,9 @@ class Recorder:
         """
         self._set_type()
         if name not in self.parts:
-            self.parts[name] = backend.compiled(self._python_part(name, rate))
+            self.parts[name] = timed_part(self.model, backend, name, rate)
         execute = self.parts[name]
         return lambda: ops.convert_to_numpy(execute(self.batch))
-
-    def _python_part(self, name: str, rate: float) -> Callable[[Any], Any]:
-        variables = self.model.trainable_variables
-        optimizer = keras.optimizers.SGD(rate)
-        optimizer.build(variables)
-
-        def forward(batch: Any) -> Any:
-            return ops.mean(ops.square(first_tensor(self._call(batch, True))))
-
-        def step(batch: Any) -> Any:
-            with backend.Tape() as tape:
-                loss = forward(batch)
-            if variables:
-                gradients, _ = tape.gradients(loss, variables)
-                optimizer.apply(gradients, variables)
-            return loss
-
-        def evaluate(batch: Any) -> Any:
-            return first_tensor(self._call(batch, False))
-
-        parts = {"evaluation": backend.evaluating(evaluate), "forward": forward, "step": step}
-        return parts[name]
 
     def _hook(self, entry: Entry, repair: Any, recorded: Arrays, stack: Any) -> None:
         """Record input and output of a layer, repair its input, and feed other ones.
@@ -314,8 +310,7 @@ class Recorder:
             if tensor is None or key in recorded:
                 return output
             recorded[key] = entry.to_canonical(to_array(tensor))
-            other = fed(key, tensor)
-            self._tape.watch(entry.name, other)
+            other = self._tape.watch(entry.name, fed(key, tensor))
             self._live[entry.name] = side_by_side(entry, other)
             return other if ops.is_tensor(output) else output
 

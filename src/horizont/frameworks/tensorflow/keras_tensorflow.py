@@ -10,6 +10,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import numpy as np
 import tensorflow as tf
 
 #: Characters that the names of nodes and their types do not have.
@@ -19,6 +20,11 @@ _OTHER_EVENTS = {" ", ":"}
 def versions() -> dict[str, str]:
     """Return the version of the backend."""
     return {"tensorflow": tf.__version__}
+
+
+def to_array(tensor: Any) -> Any:
+    """Copy a tensor."""
+    return np.array(tensor)
 
 
 class Tape:
@@ -35,12 +41,16 @@ class Tape:
     def __exit__(self, *error: object) -> None:
         self._tape.__exit__(*error)
 
-    def watch(self, name: str, tensor: Any) -> None:
-        """Record a tensor, the gradient with respect to which is of interest."""
+    def watch(self, name: str, tensor: Any) -> Any:
+        """Record a tensor, the gradient with respect to which is of interest, and return it."""
         self._outputs[name] = tensor
+        return tensor
 
-    def gradients(self, loss: Any, variables: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def gradients(
+        self, loss: Any, variables: Sequence[Any], repeat: Callable[..., Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return the gradients, None where there is none, and norms of those of tensors."""
+        del repeat  # the pass is recorded already
         found, outer = self._tape.gradient(
             loss, [[each.value for each in variables], list(self._outputs.values())]
         )
@@ -54,8 +64,11 @@ class Tape:
         return found, norms
 
 
-def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def compiled(
+    function: Callable[[Any], Any], stateless: Callable[..., Any], values: Sequence[Any]
+) -> Callable[[Any], Any]:
     """Return a function as the backend executes it in `fit` and `predict`: as a graph."""
+    del stateless, values  # variables are changed in place
     return tf.function(function)
 
 

@@ -5,6 +5,7 @@ It imports nothing of Horizont, and runs wherever Keras does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -36,6 +37,20 @@ _CLIPPINGS = {
 }  # fmt: skip
 
 
+def stateless(
+    function: Callable[[Any], Any], variables: Sequence[Any]
+) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Return a function of values of variables and an argument, which returns new values, too."""
+
+    def execute(values: Any, argument: Any) -> tuple[Any, Any]:
+        mapping = list(zip(variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping) as scope:
+            result = function(argument)
+            return result, [scope.get_current_value(each) for each in variables]
+
+    return execute
+
+
 class Loss:
     """The loss with which a model is compiled."""
 
@@ -48,9 +63,13 @@ class Loss:
         """Return the loss of a result, its mean if there are several, and the gradient."""
         given = keras.Variable(result, dtype="float64")
         target = ops.convert_to_tensor(classes if self.has_classes else one_hot)
+
+        def compute(_: Any = None) -> Any:
+            return ops.mean(self.function(target, given.value))
+
         with self.tape() as tape:
-            loss = ops.mean(self.function(target, given.value))
-        (gradient,), _ = tape.gradients(loss, [given])
+            loss = compute()
+        (gradient,), _ = tape.gradients(loss, [given], stateless(compute, [given]))
         return np.array(ops.convert_to_numpy(loss)), np.array(ops.convert_to_numpy(gradient))
 
 

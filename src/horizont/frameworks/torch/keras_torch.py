@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from . import torch_recorder
+from . import torch_layers, torch_recorder
 
-operators = torch_recorder.operators
-
-# Keras' table of types has no double precision on PyTorch, so that a dense layer or a norm of
-# doubles would be computed in single precision.
-with contextlib.suppress(ImportError, AttributeError):
-    dtypes = importlib.import_module("keras.src.backend.common.dtypes")
-    dtypes.BIT64_TO_BIT32_DTYPE.pop("float64", None)
+operators, to_array = torch_recorder.operators, torch_layers.to_array
 
 
 def versions() -> dict[str, str]:
@@ -37,14 +29,18 @@ class Tape:
     def __exit__(self, *error: object) -> None:
         del error
 
-    def watch(self, name: str, tensor: Any) -> None:
-        """Record a tensor, the gradient with respect to which is of interest."""
+    def watch(self, name: str, tensor: Any) -> Any:
+        """Record a tensor, the gradient with respect to which is of interest, and return it."""
         if tensor.requires_grad:
             tensor.retain_grad()
             self._outputs[name] = tensor
+        return tensor
 
-    def gradients(self, loss: Any, variables: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def gradients(
+        self, loss: Any, variables: Sequence[Any], repeat: Callable[..., Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return the gradients, None where there is none, and norms of those of tensors."""
+        del repeat  # the pass is recorded already
         for each in variables:
             each.value.grad = None
         loss.backward()
@@ -56,8 +52,11 @@ class Tape:
         return [each.value.grad for each in variables], norms
 
 
-def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def compiled(
+    function: Callable[[Any], Any], stateless: Callable[..., Any], values: Sequence[Any]
+) -> Callable[[Any], Any]:
     """Return a function as the backend executes it in `fit` and `predict`: as written."""
+    del stateless, values  # variables are changed in place
     return function
 
 
