@@ -216,6 +216,15 @@ def test_attention_as_a_layer_is_paired(steps_first: bool) -> None:
     assert not report.unexplained
 
 
+@pytest.mark.framework("pytorch", "tensorflow")
+@pytest.mark.parametrize("is_swapped", cases((False, True), False))
+def test_tensors_of_one_side_may_be_a_layer_of_the_other(is_swapped: bool) -> None:
+    sides = f"{TORCH}:Positions", f"{KERAS}:positions"
+    report = diff(*(sides[::-1] if is_swapped else sides), "3x3x16x16")
+    assert report.status == 0
+    assert report.pairs == 5
+
+
 @pytest.mark.framework("pytorch")
 @pytest.mark.parametrize("arguments", ["folded=False", "folded=False,moved=True"])
 def test_an_axis_of_patches_may_be_that_of_the_examples(arguments: str) -> None:

@@ -1,13 +1,15 @@
 """Layers that one side has in one piece and the other in several: queries, keys and values.
 
-A matrix that computes all three at once is divided by its rows, attention into its four matrices.
-The parts are layers of their own, in the order in which the other side executes its layers.
+Positions and the token of the class, likewise, may be one layer or two tensors. A matrix that
+computes all three at once is divided by its rows, attention into its four matrices. The parts are
+layers of their own, in the order in which the other side executes its layers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,14 +28,15 @@ def find_divisions(
 ) -> dict[str, Division]:
     """Return the layers of a side to divide so that they are those of the other one.
 
-    By the name of the layer: rows from and to of each part, or the names of the parts of attention.
+    By the name of the layer: rows from and to of each part, or the names of the parts of attention,
+    or of tensors.
 
     Parameters
     ----------
     run_others
         Runs the other side, whose recording shows which of its layers have the same input.
     """
-    if divided := _attention(layers, others):
+    if divided := _attention(layers, others) or _tensors(layers, others):
         return divided
     missing = Counter(map(signature, layers)) - Counter(map(signature, others))
     if not any(sign[0] == "dense" for sign in missing):
@@ -64,6 +67,24 @@ def _attention(layers: Sequence[Layer], others: Sequence[Layer]) -> dict[str, Di
         return {}
     names = [_PROJECTIONS[number] for number in _execution_order(others)]
     return {each.name: [*names, "output"] for each in own}
+
+
+def _tensors(layers: Sequence[Layer], others: Sequence[Layer]) -> dict[str, Division]:
+    """Divide layers that only their authors know, whose tensors the other side has apart."""
+    missing = Counter(map(signature, layers)) - Counter(map(signature, others))
+    apart = Counter(map(signature, others)) - Counter(map(signature, layers))
+    found: dict[str, Division] = {}
+    for layer in layers:
+        if layer.kind != "other" or len(layer.shapes) < 2 or not missing[signature(layer)]:
+            continue
+        needed = Counter(
+            signature(replace(layer, shapes={role: shape})) for role, shape in layer.shapes.items()
+        )
+        if needed <= apart:
+            found[layer.name] = list(layer.shapes)
+            apart -= needed
+            missing[signature(layer)] -= 1
+    return found
 
 
 def _execution_order(layers: Sequence[Layer]) -> list[int]:

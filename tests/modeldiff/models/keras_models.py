@@ -79,3 +79,25 @@ def separable(multiplier: int = 1) -> keras.Model:
             layers.Dense(5),
         ]
     )
+
+
+class TokenAndPositions(layers.Layer):
+    """A layer that adds positions and a token of the class."""
+
+    def build(self, shape: Any) -> None:
+        """Create both tensors."""
+        self.positions = self.add_weight(shape=(1, shape[1] + 1, shape[2]), name="positions")
+        self.token = self.add_weight(shape=(1, 1, shape[2]), name="token")
+
+    def call(self, x: Any) -> Any:
+        """Return the token and the steps, to which the positions are added."""
+        token = keras.ops.broadcast_to(self.token, (keras.ops.shape(x)[0], 1, x.shape[2]))
+        return keras.ops.concatenate([token, x], axis=1) + self.positions
+
+
+def positions() -> keras.Model:
+    """Return the network `Positions` of the models of PyTorch."""
+    inputs = keras.Input((16, 16, 3))
+    x = layers.Reshape((16, 8))(layers.Conv2D(8, 4, strides=4)(inputs))
+    x = layers.LayerNormalization(epsilon=1e-5)(TokenAndPositions()(x))
+    return keras.Model(inputs, layers.Dense(5)(x[:, 0]))

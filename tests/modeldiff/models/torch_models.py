@@ -269,3 +269,18 @@ class Patches(nn.Module):
         x = x.flatten(0, 1) if self.folded else x
         x = self.dense(self.norm(x)).relu()
         return self.head(x.reshape(-1, 16, 8)[:, :3].mean(1))
+
+
+class Positions(nn.Module):
+    """A network that adds positions and a token of the class, which are tensors of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 4, stride=4)
+        self.token, self.positions = (nn.Parameter(0.1 * torch.randn(1, n, 8)) for n in (1, 17))
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.norm(x)[:, 0])

@@ -108,15 +108,16 @@ def channels_last(value: Any) -> Any:
 class Entry:
     """A layer that owns weights, with its weights in the canonical form.
 
-    A matrix of attention, if it is a layer of its own, is called by its `part`.
+    A matrix of attention, if it is a layer of its own, is called by its `part`. If only one tensor
+    of a layer is an entry, it is `tensor`.
     """
 
-    def __init__(self, name: str, layer: Any, part: str = "") -> None:
-        self.name = f"{name}[{part}]" if part else name
+    def __init__(self, name: str, layer: Any, part: str = "", tensor: str = "") -> None:
+        self.name = f"{name}[{part or tensor}]" if part or tensor else name
         self.layer = layer
         self.whole, self.part = name, part
         self.kind = "dense" if part else kind_of(layer)
-        self.is_container = self.kind == "other" and bool(_children(layer))
+        self.is_container = bool(tensor) or (self.kind == "other" and bool(_children(layer)))
         owner = layer.cell if self.kind in ("LSTM", "GRU", "RNN") else layer
         self.variables: dict[str, Any] = {}
         own = [*owner._trainable_variables, *owner._non_trainable_variables]
@@ -129,6 +130,8 @@ class Entry:
                 role = f"{variable.path.split('/')[-2].removeprefix('attention_')} {short}"
             if "float" in keras.backend.standardize_dtype(variable.dtype):
                 self.variables[role] = variable
+        if tensor:
+            self.variables = {tensor: self.variables[tensor]}
         self.is_depthwise = "Depthwise" in type(layer).__name__
         self.paired_bias = self.kind == "GRU" and getattr(layer, "reset_after", False)
 
@@ -259,7 +262,8 @@ def entries_of(
 ) -> list[Entry]:
     """List the layers with variables of their own, in the order of their definition.
 
-    Attention that is divided is listed as its matrices, a separable convolution as its two.
+    Attention that is divided is listed as its matrices, a layer that only its author knows as its
+    tensors, and a separable convolution as its two.
     """
     convolutions = {id(each.layer): each.parts() for each in separable}
     found: list[Entry] = []
@@ -274,7 +278,10 @@ def entries_of(
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name}#{names[name]}"
         parts = divisions.get(name, ())
-        entries = [Entry(name, getattr(layer, f"_{part}_dense"), part) for part in parts]
+        if kind_of(layer) == "other":
+            entries = [Entry(name, layer, tensor=each) for each in parts]
+        else:
+            entries = [Entry(name, getattr(layer, f"_{part}_dense"), part) for part in parts]
         for part, convolution in convolutions.get(id(layer), {}).items():
             entries.append(Entry(f"{name}[{part}]", convolution))
         found += [each for each in entries or [Entry(name, layer)] if each.variables]

@@ -78,7 +78,7 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
 
 
 #: Kinds of layers that can be recorded in parts.
-DIVISIBLE = ("attention",)
+DIVISIBLE = ("attention", "other")
 
 
 class Recorder:
@@ -242,7 +242,9 @@ class Recorder:
                 recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
-    def _train(self, loss: Any, rate: float, recorded: Arrays, repeat: Callable[[Any], Any]) -> None:
+    def _train(
+        self, loss: Any, rate: float, recorded: Arrays, repeat: Callable[[Any], Any]
+    ) -> None:
         """Compute gradients, and one update with the optimizer of Keras."""
         owned = [
             (entry, role, variable)
