@@ -380,8 +380,7 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
         return compare_and_print(
             a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
             pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, time=time,
-            out=json, page_path=page, ddp=ddp,
-            script=script,
+            out=json, page_path=page, ddp=ddp, script=script,
         )  # fmt: skip
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

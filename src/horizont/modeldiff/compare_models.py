@@ -185,8 +185,8 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         if options.pairs is not None:
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
     if options.script is not None:
-        report = explained
-        explained = replace(report, script=write_script(report, comparison, options.script))
+        written = write_script(explained, comparison, options.script)
+        explained = replace(explained, script=written)
     options.progress("comparing losses and optimizers")
     losses = compare_losses(a, b, comparison.evaluation_b["result"])
     optimizers = compare_optimizers(a, b, comparison.pairing, comparison.weights)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from horizont.errors import UserError
+from horizont.modeldiff.loss_rules import mean_of_parts
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed
 from horizont.modeldiff.recording import (
     Array,
@@ -141,10 +142,7 @@ class DistributedSide:
 
     def loss(self, result: Array, classes: Array) -> tuple[float, Array]:
         """Return the mean of its losses of the parts of a result, and the gradient."""
-        number = self.processes
-        parts = zip(np.array_split(result, number), np.array_split(classes, number), strict=True)
-        losses, gradients = zip(*(self._sides[0].loss(*part) for part in parts), strict=True)
-        return float(np.mean(losses)), np.concatenate(gradients) / number
+        return mean_of_parts(self._sides[0].loss, self.processes, result, classes)
 
     def rules(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what its optimizer does with each tensor, see `update_rules`."""

@@ -8,7 +8,8 @@ of two parts, of which the second is that of label smoothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,8 @@ def loss_and_gradient(rule: Rule, result: Array, classes: Array) -> tuple[float,
         Integers, of the shape of the result without its last axis.
     """
     if (number := rule[SEPARATE_MEANS]) > 1:
-        both = zip(np.array_split(result, number), np.array_split(classes, number), strict=True)
         whole = {**rule, SEPARATE_MEANS: 1}
-        found = [loss_and_gradient(whole, *each) for each in both]
-        gradients = np.concatenate([gradient for _, gradient in found])
-        return sum(each for each, _ in found) / number, gradients / number
+        return mean_of_parts(partial(loss_and_gradient, whole), number, result, classes)
     rows, labels = result.reshape(-1, result.shape[-1]), classes.reshape(-1)
     factors = _factors(rule, result.shape, labels)
     smoothing = rule["label smoothing"]
@@ -62,6 +60,15 @@ def loss_and_gradient(rule: Rule, result: Array, classes: Array) -> tuple[float,
             value += weight * float((factors * values).sum())
             gradient = gradient + weight * factors[:, None] * gradients
     return value, gradient.reshape(result.shape)
+
+
+def mean_of_parts(
+    loss: Callable[[Array, Array], tuple[float, Array]], number: int, result: Array, classes: Array
+) -> tuple[float, Array]:
+    """Return the mean of the losses of some parts of a result, and its gradient."""
+    parts = zip(np.array_split(result, number), np.array_split(classes, number), strict=True)
+    losses, gradients = zip(*(loss(*each) for each in parts), strict=True)
+    return sum(losses) / number, np.concatenate(gradients) / number
 
 
 def _part(loss: str, kind: str, rows: Array, labels: Array, part: int) -> tuple[Array, Array]:

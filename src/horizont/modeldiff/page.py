@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from math import isnan
 
 from horizont.modeldiff.distances import Difference
-from horizont.modeldiff.report import Report, named_tensor, shade
+from horizont.modeldiff.report import Report, listed, named_tensor, shade
 from horizont.modeldiff.search import Cause
 
 _STYLE = """
@@ -83,16 +83,12 @@ def _list(lines: Iterable[str]) -> str:
 
 def _sides(report: Report) -> str:
     rows = [
-        [_cell(label), f"<td><code>{escape(text)}</code></td>", _cell(_versions(versions))]
+        [_cell(label), f"<td><code>{escape(text)}</code></td>", _cell(listed(versions))]
         for label, text, versions in zip("AB", (report.a, report.b), report.versions, strict=True)
     ]
     ties = f", {report.ties} of them by a choice between equal shapes" if report.ties else ""
     about = f"Batch {report.batch}; {report.pairs} pairs of layers{ties}."
     return f"{_table(['side', 'model', 'versions'], rows)}<p>{escape(about)}</p>"
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _causes(causes: Sequence[Cause], changed: str, other: str) -> str:

@@ -107,7 +107,7 @@ class Snippet:
     arrays
         ``value``, and ``weights|name`` for each weight.
     python
-        The interpreter that executes it; empty if any does.
+        The interpreter that executes it.
     target
         What ``build`` is, as `SideSpec` has it.
     """

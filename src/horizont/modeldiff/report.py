@@ -261,8 +261,13 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + more
 
 
+def listed(versions: Mapping[str, str]) -> str:
+    """Return names and versions in a line."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
 def _side(label: str, text: str, versions: Mapping[str, str]) -> str:
-    known = ", ".join(f"{name} {version}" for name, version in versions.items())
+    known = listed(versions)
     return f"{label}  {text}" + (f" ({known})" if known else "")
 
 

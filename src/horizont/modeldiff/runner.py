@@ -11,6 +11,7 @@ import argparse
 import gc
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -78,6 +79,15 @@ def load_target(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def code_of(layer: dict[str, Any]) -> str:
+    """Return file and line of the class of a layer; empty if they are not known."""
+    try:
+        cls = layer["class"]
+        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (KeyError, OSError, TypeError):
+        return ""
+
+
 class Runner:
     """The recorders of one model, one for each floating-point type."""
 
@@ -114,7 +124,7 @@ class Runner:
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
         return {
-            "layers": recorder.layers(),
+            "layers": [{**each, "class": "", "code": code_of(each)} for each in recorder.layers()],
             "versions": self.module.versions(),
             "divisible": divisible,
             "has_loss": recorder.loss is not None,

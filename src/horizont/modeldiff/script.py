@@ -8,8 +8,10 @@ the result by the model up to it. Of a side that has no code for it, the recorde
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -22,7 +24,7 @@ from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import BUILD_LINE, Array, Recording, Side, Snippet
-from horizont.modeldiff.report import Report
+from horizont.modeldiff.report import Report, listed
 
 SUFFIX = ".py"
 
@@ -122,20 +124,16 @@ def write_script(report: Report, comparison: Comparison, path: Path) -> str:
         return "no script was written: no tensor diverges in evaluation"
     partners = {pair.a.name: pair.b.name for pair in comparison.pairs}
     names = [first.layer, partners.get(first.layer, "")]
-    name = f"input|{names[0]}"
-    inputs = {name: comparison.feed[name]} if name in comparison.feed else {}
+    tensors = dict(recorded)
+    if first.quantity == "output":  # the input that side B had
+        key = f"input|{first.layer}"
+        tensors |= {key: comparison.feed[key]} if key in comparison.feed else {}
+    a, b, what = comparison.a, comparison.b, first.quantity
     snippets = [
-        _snippet(comparison.a, names[0], comparison.weights_a, inputs, first.quantity),
-        _snippet(
-            comparison.b, names[1], comparison.weights, comparison.evaluation_b, first.quantity
-        ),
+        _snippet(a, what, names[0], comparison.weights_a, tensors),
+        _snippet(b, what, names[1], comparison.weights, comparison.evaluation_b),
     ]
-    for number, tensors in enumerate((recorded, comparison.evaluation_b)):
-        if not snippets[number].code:
-            key = f"{first.quantity}|{names[number]}" if first.layer else first.quantity
-            python = snippets[number].python
-            snippets[number] = Snippet(_RECORDED, {"value": tensors[key]}, python)
-    versions = [comparison.a.versions, comparison.b.versions]
+    versions = [a.versions, b.versions]
     if report.changed == "B":
         for each in (names, snippets, versions):
             each.reverse()
@@ -144,9 +142,8 @@ def write_script(report: Report, comparison: Comparison, path: Path) -> str:
         sides="\n".join(map(_side, "AB", (report.a, report.b), versions)),
         data=path.with_suffix(".npz").name,
         bound=first.bound,
-        # A recording is returned by any interpreter with NumPy, such as that of the other side.
-        python_a=json.dumps(snippets[0].python or snippets[1].python),
-        python_b=json.dumps(snippets[1].python or snippets[0].python),
+        python_a=json.dumps(snippets[0].python),
+        python_b=json.dumps(snippets[1].python),
         function_a=_function("a", snippets[0]),
         function_b=_function("b", snippets[1]),
     )
@@ -161,16 +158,19 @@ def write_script(report: Report, comparison: Comparison, path: Path) -> str:
 
 
 def _snippet(
-    side: Side, layer: str, weights: Mapping[str, Array], inputs: Recording, quantity: str
+    side: Side, quantity: str, layer: str, weights: Mapping[str, Array], tensors: Recording
 ) -> Snippet:
-    """Return the code of a side for one of its tensors, empty if it has none."""
-    value = inputs.get(f"input|{layer}") if quantity == "output" else None
-    if quantity == "output" and value is None:
-        return Snippet()
-    try:
-        return side.script(layer, weights, value)
-    except RunFailed:
-        return Snippet()
+    """Return the code of a side for a tensor; if it has none, that which returns the recorded one.
+
+    Any interpreter with NumPy returns it.
+    """
+    value = tensors.get(f"input|{layer}") if quantity == "output" else None
+    if value is not None or quantity != "output":
+        with contextlib.suppress(RunFailed):
+            if (snippet := side.script(layer, weights, value)).code:
+                return snippet
+    recorded = tensors[f"{quantity}|{layer}" if layer else quantity]
+    return Snippet(_RECORDED, {"value": recorded}, sys.executable)
 
 
 def _tensor(first: Difference, names: Sequence[str]) -> str:
@@ -180,8 +180,7 @@ def _tensor(first: Difference, names: Sequence[str]) -> str:
 
 
 def _side(label: str, text: str, versions: Mapping[str, str]) -> str:
-    known = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{label}  {text} ({known or 'recorded'})"
+    return f"{label}  {text} ({listed(versions) or 'recorded'})"
 
 
 def _function(name: str, snippet: Snippet) -> str:

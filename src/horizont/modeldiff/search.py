@@ -73,12 +73,11 @@ def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
         else:
             effects[id(candidate)] = differences
     final_by_key = {each.key: each for each in final}
+    hidden = _without_evidence(final)
     causes = []
     for candidate in needed:
         explained = tuple(
-            each
-            for each in effects[id(candidate)]
-            if each.exceeds and each.key not in _without_evidence(final)
+            each for each in effects[id(candidate)] if each.exceeds and each.key not in hidden
         )
         first = explained[0]
         # A tensor that is not trained has no update with the repair.

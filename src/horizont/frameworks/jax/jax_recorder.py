@@ -113,7 +113,6 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": "",
                 "roles": list(entry.leaves),
                 "settings": entry.settings,
             }

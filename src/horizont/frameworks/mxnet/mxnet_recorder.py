@@ -6,7 +6,6 @@ It imports nothing of Horizont, and runs wherever MXNet does.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import platform
 import tempfile
@@ -132,7 +131,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": _code_of(type(entry.block)),
+                "class": type(entry.block),
                 "roles": list(entry.parameters),
                 "settings": entry.settings(),
                 "fixed": changes.FIXED,
@@ -314,11 +313,3 @@ class Recorder:
             around = changes.wrap_forward(activation, lambda call: lambda x: call(note(x)))
             stack.callback(around)
         stack.callback(changes.wrap_forward(entry.block, wrap))
-
-
-def _code_of(cls: type) -> str:
-    """Return file and line of a class."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""

@@ -36,7 +36,8 @@ from .keras_layers import (
     write_weights,
 )
 from .keras_parts import divided, separable
-from .keras_script import code_of, script_of_layer, script_of_tensor, tensor_in
+from .keras_script import script_of_layer, script_of_tensor
+from .keras_tensors import first_tensor
 from .keras_timing import timed_part
 from .keras_training import Loss, Optimizer, stateless
 
@@ -60,11 +61,6 @@ def versions() -> dict[str, str]:
         "keras": keras.__version__,
         **backend.versions(),
     }
-
-
-def first_tensor(value: Any) -> Any:
-    """Return the first floating-point tensor in what a layer or model returned."""
-    return tensor_in(value)[1]
 
 
 #: Copies a tensor: an operation in place may overwrite it later.
@@ -166,7 +162,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": code_of(type(entry.layer)),
+                "class": type(entry.layer),
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name)),
                 "fixed": changes.FIXED,

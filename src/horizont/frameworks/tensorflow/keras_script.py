@@ -17,6 +17,7 @@ from keras import ops
 
 from .keras_changes import wrap_call
 from .keras_layers import Entry
+from .keras_tensors import tensor_in
 
 Arrays = dict[str, Any]
 
@@ -164,26 +165,6 @@ def _find(layer: Any, model: Any) -> str:
     return ""
 
 
-def tensor_in(value: Any) -> tuple[str, Any]:
-    """Return the expression that gets the first floating-point tensor in a value, and the tensor.
-
-    None if there is none.
-    """
-    if ops.is_tensor(value):
-        is_float = "float" in keras.backend.standardize_dtype(value.dtype)
-        return "", value if is_float else None
-    items: Any = ()
-    if isinstance(value, dict):
-        items = sorted(value.items())
-    elif isinstance(value, (list, tuple)):
-        items = enumerate(value)
-    for key, each in items:
-        access, found = tensor_in(each)
-        if found is not None:
-            return f"[{key!r}]{access}", found
-    return "", None
-
-
 def _as_numpy(text: str, is_channels_last: bool) -> str:
     """Return an expression for an array, with the channels first."""
     text = f"keras.ops.convert_to_numpy({text})"
@@ -192,11 +173,3 @@ def _as_numpy(text: str, is_channels_last: bool) -> str:
 
 def _weights(layer: Any) -> Arrays:
     return {f"weights|{number}": each for number, each in enumerate(layer.get_weights())}
-
-
-def code_of(cls: type) -> str:
-    """Return file and line of a class; empty if they are not known."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from .keras_script import tensor_in
+from .keras_tensors import first_tensor
 from .keras_training import stateless
 
 
@@ -25,8 +25,7 @@ def timed_part(model: Any, backend: Any, name: str, rate: float) -> Callable[[An
     optimizer.build(variables)
 
     def forward(batch: Any) -> Any:
-        _, result = tensor_in(model(batch, training=True))
-        return ops.mean(ops.square(result))
+        return ops.mean(ops.square(first_tensor(model(batch, training=True))))
 
     def step(batch: Any) -> Any:
         with backend.Tape() as tape:
@@ -38,7 +37,7 @@ def timed_part(model: Any, backend: Any, name: str, rate: float) -> Callable[[An
         return loss
 
     def evaluate(batch: Any) -> Any:
-        return tensor_in(model(batch, training=False))[1]
+        return first_tensor(model(batch, training=False))
 
     parts = {"evaluation": backend.evaluating(evaluate), "forward": forward, "step": step}
     used = [*model.variables, *optimizer.variables]

@@ -18,7 +18,8 @@ from . import torch_changes as changes
 from . import torch_ddp as ddp
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
 from .torch_parts import divided, divisions_of
-from .torch_script import code_of, script_of_layer, script_of_tensor, tensor_in
+from .torch_script import script_of_layer, script_of_tensor
+from .torch_tensors import first_tensor
 from .torch_training import Loss, Optimizer
 
 #: Kinds of layers that can be recorded in parts.
@@ -42,11 +43,6 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
             calls, total_s = found.get(event.name, (0, 0.0))
             found[event.name] = (calls + 1, total_s + event.self_cpu_time_total / 1e6)
     return found
-
-
-def first_tensor(value: Any) -> Any | None:
-    """Return the first floating-point tensor in what a layer or model returned."""
-    return tensor_in(value)[1]
 
 
 class Recorder:
@@ -121,7 +117,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "code": code_of(type(entry.module)),
+                "class": type(entry.module),
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
             }

@@ -8,7 +8,6 @@ of ``value``, the input, and ``weights``, arrays by the names of `state_dict`. I
 from __future__ import annotations
 
 import contextlib
-import inspect
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from torch import nn
 
 from .torch_layers import Entry, to_array
+from .torch_tensors import tensor_in
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -69,7 +69,7 @@ def script_of_layer(
     examples
         The size of the batch.
     """
-    if entry.part or entry.role or not hasattr(entry.module, "forward"):
+    if entry.part or entry.role:
         return "", {}
     module = entry.module.eval()
     axes = entry.axes_of(value.shape, examples)
@@ -109,25 +109,6 @@ def script_of_tensor(
     return _TENSOR.format(model=call, lines=lines), arrays
 
 
-def tensor_in(value: Any) -> tuple[str, Any]:
-    """Return the expression that gets the first floating-point tensor in a value, and the tensor.
-
-    None if there is none.
-    """
-    if isinstance(value, torch.Tensor):
-        return "", value if value.is_floating_point() else None
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif hasattr(value, "__iter__") and not isinstance(value, str):
-        items = enumerate(value)
-    for key, each in items:
-        access, found = tensor_in(each)
-        if found is not None:
-            return f"[{key!r}]{access}", found
-    return "", None
-
-
 def _is_built_by(text: str, module: nn.Module, value: Any, output: Any) -> bool:
     """Whether the representation of a module is code that builds the same one."""
     if not type(module).__module__.startswith("torch.nn.modules"):
@@ -149,11 +130,3 @@ def _state(module: nn.Module) -> Arrays:
 def _transposed(axes: tuple[int, ...]) -> str:
     """Return the call that brings a tensor into the canonical order."""
     return "" if axes == tuple(range(len(axes))) else f".transpose{axes}"
-
-
-def code_of(cls: type) -> str:
-    """Return file and line of a class; empty if they are not known."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return ""
