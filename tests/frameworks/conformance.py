@@ -59,7 +59,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
 def main(framework: str, variant: str = DEFAULT, device: Device = "cpu") -> None:
     """Check what the protocol requires of a single-process trainer."""
     adapter = load_adapter(framework)
-    adapter.configure(1)
+    adapter.configure(1, device)
     network = build_network("lenet5", (3, 32, 32), 10)
     random = np.random.default_rng(5)
     weights = {

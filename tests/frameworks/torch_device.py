@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd import DeviceType
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
@@ -159,50 +158,46 @@ def queued(folder: Path) -> dict[str, Any]:
     }
 
 
-def classes() -> list[list[str]]:
+def classes(folder: Path) -> list[list[str]]:
     """Return name, class and phase of kernels that a GPU would run for operators of a CPU."""
     trainer = LocalTrainer(replace(image_setup(), optimizer=OptimizerConfig(learning_rate=0.1)))
     batch = next(trainer.batches(examples(1)))
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         trainer.step(batch)
     events = sorted(profiler.events(), key=lambda event: event.time_range.start)
+    profiler.export_chrome_trace(str(folder / "trace.json"))
+    trace = json.loads((folder / "trace.json").read_text())["traceEvents"]
     launching = ("aten::convolution", "aten::convolution_backward", "aten::add_")
     kernels = [
-        FunctionEvent(
-            id=event.id,
-            name=f"kernel of {event.name}",
-            thread=0,
-            start_us=1000.0 + number,
-            end_us=1000.5 + number,
-            device_type=DeviceType.CUDA,
-            device_resource_id=7,
-            activity_type="kernel",
-            linked_correlation_id=event.id,
-        )
-        for number, event in enumerate(events)
-        if event.name in launching
+        {
+            "cat": "kernel",
+            "name": f"kernel of {event['name']}",
+            "ts": 1000.0 + number,
+            "dur": 0.5,
+            "args": {"External id": event["args"]["External id"], "stream": 7},
+        }
+        for number, event in enumerate(trace)
+        if event.get("cat") == "cpu_op" and event["name"] in launching
     ]
-    annotation = FunctionEvent(
-        id=1,
-        name="Optimizer.step#SGD.step",
-        thread=0,
-        start_us=1000.0,
-        end_us=9000.0,
-        device_type=DeviceType.CUDA,
-        activity_type="gpu_user_annotation",
-        is_user_annotation=True,
-    )
-    unknown = FunctionEvent(
-        id=2,
-        name="Memset (Device)",
-        thread=0,
-        start_us=9000.0,
-        end_us=9001.0,
-        device_type=DeviceType.CUDA,
-        activity_type="gpu_memset",
-        device_resource_id=7,
-    )
-    calls = kernel_calls([*events, *kernels, annotation, unknown])
+    kernels.sort(key=lambda kernel: float(kernel["ts"]))
+    annotation = {
+        "cat": "gpu_user_annotation",
+        "name": "Optimizer.step#SGD.step",
+        "ts": 1000.0,
+        "dur": 8000.0,
+        "args": {"External id": 1, "stream": 7},
+    }
+    unknown = {
+        "cat": "gpu_memset",
+        "name": "Memset (Device)",
+        "ts": 1e6,
+        "dur": 1.0,
+        "args": {"External id": 0, "stream": 7},
+    }
+    # A call of CUDA's interface has a number of its own, which may be that of an operator.
+    first = min(event.id for event in events)
+    runtime = FunctionEvent(id=first, name="cudaLaunchKernel", thread=0, start_us=0.0, end_us=1.0)
+    calls = kernel_calls([*events, runtime], [*trace, annotation, unknown, *kernels])
     assert {call.thread for call in calls} == {7}
     assert all(call.self_s == call.total_s > 0 for call in calls)
     return [[call.node or call.name, call.operator_class, call.phase] for call in calls]
@@ -226,7 +221,7 @@ def main(folder: str) -> None:
     load_adapter("pytorch").configure(1)
     results = {
         "placement": placement(),
-        "classes": classes(),
+        "classes": classes(Path(folder)),
         "precision": precision(),
         "queued": queued(Path(folder)),
     }

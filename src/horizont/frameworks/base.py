@@ -404,8 +404,8 @@ class FrameworkAdapter(ABC):
     framework: str  # its name in the registry
 
     @abstractmethod
-    def configure(self, threads: int) -> None:
-        """Set the number of threads; called before everything else."""
+    def configure(self, threads: int, device: Device = "cpu") -> None:
+        """Set the threads and the device; called before everything else."""
 
     def share_compiled_programs(self, folder: Path) -> None:
         """Compile equal programs of several trainers once; for processes that time nothing.

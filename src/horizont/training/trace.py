@@ -58,7 +58,7 @@ def record_trace(job: TraceJob) -> None:
         if trace_run.mutation not in (None, *MUTATIONS_BY_NAME):
             raise UserError("mutation", trace_run.mutation, sorted(MUTATIONS_BY_NAME))
     adapter = load_adapter(job.framework)
-    adapter.configure(job.threads)
+    adapter.configure(job.threads, job.device)
     adapter.share_compiled_programs(job.folder / "programs")
     data = load(job.data_folder)
     for trace_run in job.runs:

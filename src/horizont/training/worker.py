@@ -66,7 +66,7 @@ def train(job: WorkerJob) -> None:
     """Run one process of a run, in its role."""
     log_event(job, "interpreter")
     adapter = load_adapter(job.run.system.framework)
-    adapter.configure(job.run.topology.threads)
+    adapter.configure(job.run.topology.threads, job.device)
     log_event(job, "framework")
     if job.role in job.run.system.info.service_roles:
         adapter.serve(job)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from horizont.config.framework import Device
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
@@ -28,19 +29,25 @@ class JaxAdapter(FrameworkAdapter):
 
     framework = "jax"
 
-    def configure(self, threads: int) -> None:
-        """Set the threads of XLA, and compute on the CPU.
+    def configure(self, threads: int, device: Device = "cpu") -> None:
+        """Set the threads of XLA, and the device.
 
         XLA creates a pool with a thread per core, whatever OMP_NUM_THREADS says, together with the
         client of the CPU: before the first array. By the CPU time of each thread, two variables
         and the affinity of the process limit it; --xla_cpu_multi_thread_eigen=false does not.
 
-        Two defaults make a second thread compute all the same. A program is queued, and computed
-        while Python loads the next batch; and instructions that do not depend on each other are
-        scheduled so that the caller and the pool share them. With one thread both are off.
+        On the CPU two defaults make a second thread compute all the same. A program is queued, and
+        computed while Python loads the next batch; and instructions that do not depend on each
+        other are scheduled so that the caller and the pool share them. With one thread both are
+        off.
         """
         for variable in ("NPROC", "PJRT_NPROC"):  # one is the older name of the other
             os.environ[variable] = str(threads)
+        if device == "cuda":
+            from horizont.frameworks.jax import cuda
+
+            cuda.configure()
+            return
         if threads == 1:
             flags = (os.environ.get("XLA_FLAGS", ""), SEQUENTIAL_SCHEDULE)
             os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
@@ -55,16 +62,28 @@ class JaxAdapter(FrameworkAdapter):
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
         """Return the trainer of a single process."""
+        if setup.device == "cuda":
+            from horizont.frameworks.jax import cuda
+
+            return cuda.build_trainer(setup)
         return LocalTrainer(setup)
 
     def worker(self, setup: TrainingSetup, job: WorkerJob) -> Trainer:
         """Join the other workers of the job and return the trainer of a worker."""
+        if setup.device == "cuda":
+            from horizont.frameworks.jax import cuda
+
+            return cuda.build_worker(setup, job)
         if job.run.gradient_exchange.local_steps > 1:
             return distributed.LocalSGDTrainer(setup, job)
         return distributed.AllReduceTrainer(setup, job)
 
     def profiling_trainer(self, setup: TrainingSetup) -> Trainer:
         """Return a trainer that keeps the compiled program of its step."""
+        if setup.device == "cuda":
+            from horizont.frameworks.jax import cuda
+
+            return cuda.build_profiling_trainer(setup)
         return ProfiledTrainer(setup)
 
     def profile(
@@ -72,7 +91,7 @@ class JaxAdapter(FrameworkAdapter):
     ) -> list[OperatorCall]:
         """Run steps under JAX's profiler."""
         assert isinstance(trainer, ProfiledTrainer)
-        return profile_operators(run_steps, folder, setup.network, trainer.compiled_step)
+        return profile_operators(run_steps, folder, setup, trainer.compiled_step)
 
     def features(self) -> dict[str, Any]:
         """Return what the installed JAX offers, and train a convolution for a step."""

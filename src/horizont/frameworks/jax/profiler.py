@@ -12,11 +12,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from jax.profiler import ProfileData
 
+from horizont.config.framework import Device
+from horizont.frameworks.base import TrainingSetup
 from horizont.frameworks.jax.input import Batch
 from horizont.frameworks.jax.train import LOSS_SCOPE, PHASES, UPDATE_SCOPE, LocalTrainer
 from horizont.frameworks.operators import (
@@ -28,7 +30,6 @@ from horizont.frameworks.operators import (
     newest_xplane,
     self_times,
 )
-from horizont.networks.network import Network
 from horizont.records.schema import directed_class
 
 #: Patterns of the names of instructions, or of eager operators, and their classes; the first match
@@ -60,9 +61,12 @@ class ProfiledTrainer(LocalTrainer):
     ----------
     compiled_step
         The program of a step; None before the first one, and for the eager variant.
+    compiler_options
+        Options of XLA for this program.
     """
 
     compiled_step: Any = None
+    compiler_options: ClassVar[dict[str, str]] = {}
 
     def step(self, batch: Batch) -> jax.Array:
         """Run one training step; all batches are of one size."""
@@ -70,7 +74,8 @@ class ProfiledTrainer(LocalTrainer):
             return super().step(batch)
         self._start_recurrent_state(len(batch[0]))
         if self.compiled_step is None:
-            self.compiled_step = self.train_program.lower(self.state, batch, self.masks).compile()
+            lowered = self.train_program.lower(self.state, batch, self.masks)
+            self.compiled_step = lowered.compile(self.compiler_options)
         loss: jax.Array
         self.state, loss = self.compiled_step(self.state, batch, self.masks)
         return loss
@@ -160,22 +165,23 @@ class Event(NamedTuple):
 
 
 def profile_operators(
-    run_steps: Callable[[], None], folder: Path, network: Network, compiled_step: Any
+    run_steps: Callable[[], None], folder: Path, setup: TrainingSetup, compiled_step: Any
 ) -> list[OperatorCall]:
     """Run steps under JAX's profiler and return the operator calls.
 
     TensorBoard's profile page and XProf read the files that the profiler writes to the folder. The
-    steps run the program `compiled_step`; those of the eager variant have none.
+    steps run the program `compiled_step`; those of the eager variant have none. On a GPU the calls
+    are its kernels.
     """
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # it would record every call of a Python function
     with jax.profiler.trace(str(folder), profiler_options=options):
         run_steps()
-    events = list(_events(folder))
+    events = list(_events(folder, setup.device))
     regions = sorted(event for event in events if not event.module)
     calls = sorted(event for event in events if event.module)
     program = read_program(compiled_step.as_text()) if compiled_step is not None else {}
-    kinds = layer_classes(network)
+    kinds = layer_classes(setup.network)
     selves = self_times(
         [(call.thread, call.start_s, call.start_s + call.total_s) for call in calls]
     )
@@ -185,11 +191,12 @@ def profile_operators(
     ]
 
 
-def _events(folder: Path) -> Iterator[Event]:
-    """Read the events of all threads that are instructions or phases."""
+def _events(folder: Path, device: Device) -> Iterator[Event]:
+    """Read the events of all threads, or streams of a GPU, that are instructions or phases."""
     file = str(newest_xplane(folder, "JAX"))
     try:
-        lines = [line for plane in ProfileData.from_file(file).planes for line in plane.lines]
+        planes = list(ProfileData.from_file(file).planes)
+        lines = [line for plane in planes for line in plane.lines if _is_read(plane, line, device)]
     except (RuntimeError, ValueError) as error:
         raise ProfileError(f"JAX's profile cannot be read: {error}") from error
     for thread, line in enumerate(lines):
@@ -203,6 +210,13 @@ def _events(folder: Path) -> Iterator[Event]:
                     str(stats.get("hlo_op", event.name)),
                     str(stats.get("hlo_module", "")),
                 )
+
+
+def _is_read(plane: Any, line: Any, device: Device) -> bool:
+    """Whether a line has the events of a device: on a GPU only those of its streams."""
+    if device == "cpu":
+        return True
+    return plane.name.startswith("/device:GPU") and line.name.startswith("Stream")
 
 
 def _operator_call(

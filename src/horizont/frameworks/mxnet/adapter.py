@@ -13,6 +13,7 @@ from pathlib import Path
 from socket import gethostbyname
 from typing import Any
 
+from horizont.config.framework import Device
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.endpoints import split_endpoint
@@ -25,8 +26,9 @@ class MXNetAdapter(FrameworkAdapter):
 
     framework = "mxnet"
 
-    def configure(self, threads: int) -> None:
+    def configure(self, threads: int, device: Device = "cpu") -> None:
         """Set the threads and the verbosity of the library, then load it."""
+        del device  # its systems compute on the CPU only
         if "mxnet" in sys.modules:
             raise RuntimeError("MXNet is loaded already: its threads cannot be set any more")
         os.environ.update(library_environment(threads))

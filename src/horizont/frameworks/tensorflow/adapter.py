@@ -14,6 +14,7 @@ os.environ["KERAS_BACKEND"] = "tensorflow"  # overrides the user's own keras.jso
 
 import tensorflow as tf
 
+from horizont.config.framework import Device
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import (
     Coordinator,
@@ -35,12 +36,13 @@ class TensorFlowAdapter(FrameworkAdapter):
 
     framework = "tensorflow"
 
-    def configure(self, threads: int) -> None:
+    def configure(self, threads: int, device: Device = "cpu") -> None:
         """Set the threads and log errors only.
 
         One thread between operators: these networks are chains without operators that could run
         in parallel, and a second thread would compute besides the threads that were granted.
         """
+        del device  # its systems compute on the CPU only
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         for name in ("absl", "tensorflow"):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed.tensor.parallel
 
+from horizont.config.framework import Device
 from horizont.config.jobs import WorkerJob
 from horizont.frameworks.base import FrameworkAdapter, Trainer, TrainingSetup
 from horizont.frameworks.features import feature, names_exist
@@ -24,8 +25,9 @@ class TorchAdapter(FrameworkAdapter):
 
     framework = "pytorch"
 
-    def configure(self, threads: int) -> None:
+    def configure(self, threads: int, device: Device = "cpu") -> None:
         """Set the threads within an operator; operators do not run in parallel."""
+        del device  # each tensor is created on it
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(1)
 
@@ -61,7 +63,7 @@ class TorchAdapter(FrameworkAdapter):
         self, run_steps: Callable[[], None], trainer: Trainer, setup: TrainingSetup, folder: Path
     ) -> list[OperatorCall]:
         """Run steps under PyTorch's profiler; its operators run one by one in any trainer."""
-        return profile_operators(run_steps, setup.device)
+        return profile_operators(run_steps, folder, setup.device)
 
     def features(self) -> dict[str, Any]:
         """Return what the installed PyTorch offers, and train a convolution for a step."""

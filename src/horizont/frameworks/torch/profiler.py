@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
@@ -43,12 +45,17 @@ _class_by_name = name_classifier(CLASSES)
 _GENERIC_CLASSES = ("copy/layout", "element-wise")
 
 
-#: The profiler's names of what PyTorch calls, and of what a GPU executes.
-_OPERATOR_ACTIVITIES = ("cpu_op", "user_annotation")
-_KERNEL_ACTIVITIES = ("kernel", "gpu_memcpy", "gpu_memset")
+#: The categories, in the file of a trace, of what PyTorch calls, and of what a GPU executes.
+_OPERATOR_CATEGORIES = ("cpu_op", "user_annotation")
+_KERNEL_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
+
+#: An event in the file of a trace: name, category, start and duration in microseconds, arguments.
+TraceEvent = Mapping[str, Any]
 
 
-def profile_operators(run_steps: Callable[[], None], device: Device = "cpu") -> list[OperatorCall]:
+def profile_operators(
+    run_steps: Callable[[], None], folder: Path, device: Device = "cpu"
+) -> list[OperatorCall]:
     """Run steps under PyTorch's profiler; return the operator calls, on a GPU their kernels."""
     activities = [ProfilerActivity.CPU]
     activities += [ProfilerActivity.CUDA] if device == "cuda" else []
@@ -56,33 +63,45 @@ def profile_operators(run_steps: Callable[[], None], device: Device = "cpu") -> 
         run_steps()
     events: list[Any] = list(profiler.events() or [])
     events.sort(key=lambda event: event.time_range.start)
-    return operator_calls(events) if device == "cpu" else kernel_calls(events)
+    if device == "cpu":
+        return operator_calls(events)
+    file = folder / "kineto.json"
+    profiler.export_chrome_trace(str(file))
+    trace = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+    file.unlink()  # Horizont writes a trace of its own
+    return kernel_calls(events, trace)
 
 
-def kernel_calls(events: Sequence[Any]) -> list[OperatorCall]:
+def kernel_calls(events: Sequence[Any], trace: Iterable[TraceEvent]) -> list[OperatorCall]:
     """Return the kernels, copies and fills of a GPU, each as a call of the operator that queued it.
 
-    The time between two of them, in which the GPU waits for the program, belongs to none.
+    Unlike the events, their trace names the operator of a kernel in every version of PyTorch. The
+    time between two kernels, in which the GPU waits for the program, belongs to none.
     """
-    operators = [event for event in events if event.activity_type in _OPERATOR_ACTIVITIES]
+    trace = [event for event in trace if "External id" in event.get("args", {})]
+    queueing = {
+        (event["args"]["External id"], event["name"])
+        for event in trace
+        if event.get("cat") in _OPERATOR_CATEGORIES
+    }
+    operators = [event for event in events if (event.id, event.name) in queueing]
     calls = operator_calls(operators)
     call_by_id = {event.id: call for event, call in zip(operators, calls, strict=True)}
+    executed = (event for event in trace if event.get("cat") in _KERNEL_CATEGORIES)
     kernels: list[OperatorCall] = []
-    for event in events:
-        if event.activity_type not in _KERNEL_ACTIVITIES:
-            continue
-        elapsed_s = event.time_range.elapsed_us() / 1e6
+    for event in sorted(executed, key=lambda event: float(event["ts"])):
+        elapsed_s = float(event["dur"]) / 1e6
         phase = kernels[-1].phase if kernels else "forward"  # of one without an operator
-        unknown = OperatorCall(event.name, OTHER_CLASS, phase, 0.0, 0.0, 0.0)
-        call = call_by_id.get(event.linked_correlation_id, unknown)
+        unknown = OperatorCall(event["name"], OTHER_CLASS, phase, 0.0, 0.0, 0.0)
+        call = call_by_id.get(event["args"]["External id"], unknown)
         kernels.append(
             replace(
                 call,
-                node=event.name,
-                start_s=event.time_range.start / 1e6,
+                node=event["name"],
+                start_s=float(event["ts"]) / 1e6,
                 total_s=elapsed_s,
                 self_s=elapsed_s,
-                thread=int(event.device_resource_id),
+                thread=int(event["args"].get("stream", 0)),
             )
         )
     return kernels

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from horizont.config.framework import Device
 from horizont.config.workload import OptimizerConfig
 from horizont.errors import UserError
 from horizont.frameworks.base import (
@@ -188,7 +189,7 @@ class ToyAdapter(FrameworkAdapter):
 
     framework = "toy"
 
-    def configure(self, threads: int) -> None:
+    def configure(self, threads: int, device: Device = "cpu") -> None:
         """Do nothing: NumPy reads the number of threads from the environment."""
 
     def trainer(self, setup: TrainingSetup) -> Trainer:
