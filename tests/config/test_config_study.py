@@ -253,10 +253,12 @@ def test_a_build_for_images_is_refused_where_a_text_is_read(
     }
     for experiment in values["experiments"].values():
         experiment["workloads"] = ["lstm-ptb"]
+    from_files = values["experiments"].pop("input")
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(UserError, match=r"channels_last.*lstm-ptb reads a text"):
         load_study(Paths(tmp_path))
     values["experiments"]["local"]["systems"] = ["pytorch/local"]
+    values["experiments"]["input"] = from_files
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(
         UserError, match=r"experiments.input.sweep.input.source: 'files' .* reads a text"

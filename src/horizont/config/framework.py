@@ -16,6 +16,9 @@ RoleName = Literal["worker", "server", "scheduler", "chief"]
 #: Where a worker computes: on the CPU, or on a GPU of its own.
 Device = Literal["cpu", "cuda"]
 
+#: Bits of the mantissa of float32, with the implicit one.
+FLOAT32_BITS = 24
+
 
 class SystemInfo(ConfigModel):
     """Processes of a system and what can be measured of it.
@@ -73,6 +76,8 @@ class VariantInfo(ConfigModel):
         Variables that the framework reads while it is loaded.
     devices
         Devices on which the variant differs from the default.
+    float32_bits
+        Bits of the mantissa, with the implicit one, to which its products round float32 inputs.
     tone
         The shade of the framework's colour in figures: -1 is black, 1 is white.
     fill
@@ -86,6 +91,7 @@ class VariantInfo(ConfigModel):
     needs_compiler: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
     devices: tuple[Device, ...] = ("cpu", "cuda")
+    float32_bits: int = Field(default=FLOAT32_BITS, ge=1, le=FLOAT32_BITS)
     tone: float = Field(default=0.6, ge=-1, le=1)
     fill: Literal["top", "bottom", "left", "right"] = "top"
 

@@ -11,7 +11,14 @@ from typing import Literal, TypeVar, cast
 from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
-from horizont.config.framework import Device, FrameworkInfo, ReaderInfo, SystemInfo, VariantInfo
+from horizont.config.framework import (
+    FLOAT32_BITS,
+    Device,
+    FrameworkInfo,
+    ReaderInfo,
+    SystemInfo,
+    VariantInfo,
+)
 from horizont.config.interpreters import (
     COMMON_PACKAGES,
     CudaDevices,
@@ -145,6 +152,17 @@ def variant_info(framework: str, variant: str) -> VariantInfo:
     if variant == DEFAULT:
         return VariantInfo(mechanism="", systems=tuple(framework_info(framework).systems))
     return framework_info(framework).variants[variant]
+
+
+def float32_rounding(trainer: str) -> float:
+    """Return the rounding of a trainer's float32 products, in units of that of float32.
+
+    It is 1 for an unknown trainer: a certificate may be of a framework that is not registered here.
+    """
+    framework, variant, _ = parse_trainer_name(trainer)
+    variants = framework_info(framework).variants if framework in FRAMEWORKS else {}
+    bits = variants[variant].float32_bits if variant in variants else FLOAT32_BITS
+    return float(2 ** (FLOAT32_BITS - bits))
 
 
 def compiler_command() -> str:

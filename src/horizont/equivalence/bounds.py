@@ -26,6 +26,11 @@ bound is a small multiple of the noise, or of the error, that is typical of the 
 median, which a single framework with less precise activations does not change. A loss is the
 difference of numbers of order one: the smaller it is, the larger is their rounding beside it.
 
+**Reduced precision.** A variant may round the inputs of its float32 products to fewer bits, as
+TF32 does to 11. Its bound in float32 is the same multiple of the noise and of the error, the
+distance to float64, times the ratio of the two roundings, 2^13. Such a bound is no evidence; that
+is in float64, where these variants compute with all bits.
+
 A comparison whose bound is above ``EVIDENCE_BOUND`` could hide a defect: it is *mute*, and no
 evidence. No bound exceeds ``MAX_BOUND``, the distance of a tensor from its opposite; what is not
 finite exceeds every bound.
@@ -90,24 +95,31 @@ def float64_bound(noise: Iterable[float]) -> float:
     return min(max(FLOAT64_BOUND, NOISE_FACTOR * _largest(noise)), MAX_BOUND)
 
 
-def float32_bound(noise: Iterable[float], error: Iterable[float]) -> float:
-    """Return the bound in float32, from the noise of all frameworks and the error of the two."""
+def float32_bound(noise: Iterable[float], error: Iterable[float], rounding: float = 1.0) -> float:
+    """Return the bound in float32, from the noise of all frameworks and the error of the two.
+
+    The rounding is that of the products of the two, in units of that of float32.
+    """
     capped = min(_largest(error), ERROR_CAP)
     bound = NOISE_FACTOR * max(_largest(noise), capped)
-    return min(max(FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
+    return min(rounding * max(FLOOR_ULPS * _FLOAT32_EPSILON, bound), MAX_BOUND)
 
 
 def continuous_bound(
-    noise: Collection[float], error: Collection[float], magnitude: float = 1.0
+    noise: Collection[float],
+    error: Collection[float],
+    magnitude: float = 1.0,
+    rounding: float = 1.0,
 ) -> float:
     """Return the bound on logits and losses in float32, from noise and error of all frameworks.
 
     The magnitude is that of the numbers that the quantity is the difference of, in units of the
-    quantity itself; at least 1.
+    quantity itself; at least 1. The rounding is as in `float32_bound`.
     """
     typical_noise, typical_error = (median_low(each) if each else 0.0 for each in (noise, error))
     bound = CONTINUOUS_FACTOR * max(typical_noise, min(typical_error, ERROR_CAP))
-    return min(max(CONTINUOUS_FLOOR_ULPS * _FLOAT32_EPSILON * magnitude, bound), MAX_BOUND)
+    floor = CONTINUOUS_FLOOR_ULPS * _FLOAT32_EPSILON * magnitude
+    return min(rounding * max(floor, bound), MAX_BOUND)
 
 
 def _largest(values: Iterable[float]) -> float:

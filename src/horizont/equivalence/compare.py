@@ -76,6 +76,8 @@ class TraceSet:
         Other trainings of the same trainers, by the check that compares them with the baseline.
     float64_reference
         The same training in float64; required for float32 only.
+    rounding
+        Of trainers whose float32 products round more than float32 does: how many times more.
     """
 
     dtype: str
@@ -83,6 +85,7 @@ class TraceSet:
     reruns: Sequence[Mapping[str, Trace]] = ()
     checks: Mapping[str, Mapping[str, Trace]] = field(default_factory=dict)
     float64_reference: Mapping[str, Trace] = field(default_factory=dict)
+    rounding: Mapping[str, float] = field(default_factory=dict)
 
     def all_traces(self) -> Iterator[tuple[str, Trace]]:
         """Yield all traces, each with its trainer."""
@@ -190,10 +193,11 @@ class _TensorComparison:
         if self.trace_set.dtype == "float64":
             return bounds.float64_bound(self._of(self.noise, noisy or trainers))
         noise = self._of(self.noise, self.noise if noisy is None else noisy)
+        rounding = max(self.trace_set.rounding.get(trainer, 1.0) for trainer in trainers)
         if self.quantity in CONTINUOUS_QUANTITIES:
             error = [value for name, value in self.error.items() if "+" not in name]
-            return bounds.continuous_bound(noise, error, self._magnitude())
-        return bounds.float32_bound(noise, self._of(self.error, trainers))
+            return bounds.continuous_bound(noise, error, self._magnitude(), rounding)
+        return bounds.float32_bound(noise, self._of(self.error, trainers), rounding)
 
     def _magnitude(self) -> float:
         """Return the magnitude of what a loss is computed from, in units of the loss."""

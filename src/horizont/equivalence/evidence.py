@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from horizont.config.system import float32_rounding
+
 #: The fields of a comparison.
 Row = Mapping[str, Any]
 
@@ -23,9 +25,15 @@ def evidence_gaps(rows: Sequence[Row]) -> list[str]:
 
     All of these must be evidence: in float64 initial weights, inputs, logits, loss, all gradients,
     the evaluation and a step with each timed batch size and learning rate; updates, statistics and
-    states after the first step that was compared; in float32 logits, loss and evaluation.
+    states after the first step that was compared; in float32 logits, loss and evaluation, unless
+    a variant rounds float32 to fewer bits.
     """
-    compared = [row for row in rows if row["check"] in ("frameworks", "variant")]
+    compared = [
+        row
+        for row in rows
+        if row["check"] in ("frameworks", "variant")
+        and (row["dtype"] == "float64" or float32_rounding(row["subject"]) == 1)
+    ]
     required = [row for dtype in _REQUIRED_QUANTITIES for row in _required_rows(compared, dtype)]
     gaps = [f"{row['quantity']} {row['tensor']} ({row['dtype']})" for row in required]
     mute = [gap for gap, row in zip(gaps, required, strict=True) if not row["is_evidence"]]

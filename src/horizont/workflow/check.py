@@ -63,10 +63,6 @@ def load_study(paths: Paths) -> Study:
         if lacks_compiler and not unusable_reason(system.framework):
             allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
             raise UserError("system", system.name, allowed)
-        for name in study.equivalence.workloads if system.variant_info.images_only else ():
-            if name in texts:
-                allowed = f"{system.base_name} where {name} reads a text"
-                raise UserError("system", system.name, allowed)
     for name, experiment in study.experiments.items():
         for workload_name in experiment.workloads:
             with error_context(f"experiments.{name}"):
@@ -88,9 +84,13 @@ def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:
 def _check_runs(runs: Iterable[Run], largest_batch: int, *, is_text: bool) -> None:
     """Refuse what the launcher of a run does not support, and a batch larger than the data.
 
-    Nor is a text read from files: its official format is one line of words.
+    Nor is a text read from files, as its official format is one line of words, or trained by a
+    variant for images.
     """
     for run in runs:
+        if is_text and run.system.variant_info.images_only:
+            allowed = f"{run.system.base_name} where {run.workload_name} reads a text"
+            raise UserError("system", run.system.name, allowed)
         if run.global_batch > largest_batch:
             allowed = f"at most {largest_batch}, as {run.workload.dataset} has no more to train on"
             raise UserError("global_batch", run.global_batch, allowed)

@@ -18,6 +18,7 @@ from horizont.config.mutations import MUTATIONS
 from horizont.config.study import Study
 from horizont.config.system import (
     FRAMEWORKS,
+    float32_rounding,
     framework_devices,
     parse_trainer_name,
     unusable_reason,
@@ -258,6 +259,7 @@ def _trace_sets_by_dtype(traced: Mapping[str, TracedTensors]) -> list[TraceSet]:
                 reruns=[tensors_of("plain", each) for each in _NOISE_PERTURBATIONS],
                 checks={check: tensors_of(*run) for check, run in CHECK_RUNS.items()},
                 float64_reference=exact,
+                rounding={trainer: float32_rounding(trainer) for trainer in traced},
             )
         )
         exact = baseline

@@ -44,6 +44,7 @@ INFO = FrameworkInfo(
             label="TF32",
             systems=("local", "sync/allreduce"),
             devices=("cuda",),
+            float32_bits=11,
             tone=-0.6,
             fill="right",
         ),
