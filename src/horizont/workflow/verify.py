@@ -174,32 +174,38 @@ class EquivalenceChecker:
     def _trace_jobs(
         self, trainer: str, trace_runs: Sequence[TraceRun], folder: Path
     ) -> Iterator[TraceJob]:
-        """Group the trainings into processes: one for each number of threads."""
+        """Group the trainings into processes: one for each number of threads.
+
+        On a GPU they are more, with fewer trainings each, because compiling takes most of the time.
+        """
         schedule = self.study.equivalence.schedule_for(self.workload)
         framework, variant, device = parse_trainer_name(trainer)
         timed_batches = self.study.timed_batches(self.workload)
         if not timed_batches:
             trace_runs = [run for run in trace_runs if run.path != "timed_batches"]
-        for threads in (DEFAULT_THREADS, PERTURBED_THREADS):
-            is_perturbed = threads == PERTURBED_THREADS
-            runs = [r for r in trace_runs if (r.perturbation == "thread_count") == is_perturbed]
-            if runs:
-                yield TraceJob(
-                    framework=framework,
-                    variant=variant,
-                    workload=self.study.workload(self.workload),
-                    batch=schedule.batch,
-                    at_steps=schedule.at_steps,
-                    timed_batches=timed_batches,
-                    learning_rates=self.study.swept_learning_rates(self.workload),
-                    longest_run=self.study.longest_run(self.workload),
-                    runs=tuple(runs),
-                    seed=self.study.seed,
-                    threads=threads,
-                    device=device,
-                    data_folder=self.data_folder,
-                    folder=folder / f"{trainer}-{threads}",
-                )
+        groups: dict[tuple[int, str], list[TraceRun]] = {}
+        for run in trace_runs:
+            is_perturbed = run.perturbation == "thread_count"
+            threads = PERTURBED_THREADS if is_perturbed else DEFAULT_THREADS
+            part = "" if device == "cpu" else f"-{run.dtype}-{run.path}"
+            groups.setdefault((threads, part), []).append(run)
+        for (threads, part), runs in groups.items():
+            yield TraceJob(
+                framework=framework,
+                variant=variant,
+                workload=self.study.workload(self.workload),
+                batch=schedule.batch,
+                at_steps=schedule.at_steps,
+                timed_batches=timed_batches,
+                learning_rates=self.study.swept_learning_rates(self.workload),
+                longest_run=self.study.longest_run(self.workload),
+                runs=tuple(runs),
+                seed=self.study.seed,
+                threads=threads,
+                device=device,
+                data_folder=self.data_folder,
+                folder=folder / f"{trainer}-{threads}{part}",
+            )
 
     def comparisons(self, traced: Mapping[str, TracedTensors]) -> Iterator[Comparison]:
         """Compare all tensors of the frameworks, float64 first."""

@@ -155,13 +155,20 @@ def _nearest_path(
 
 
 class Event(NamedTuple):
-    """A call of an instruction, or a region of a thread that is a phase of eager steps."""
+    """A call of an instruction, or a region of a thread that is a phase of eager steps.
+
+    Attributes
+    ----------
+    kernel
+        On a GPU the kernel, or the copy, that the call executed; one call may execute several.
+    """
 
     start_s: float
     total_s: float
     thread: int
     name: str
     module: str
+    kernel: str = ""
 
 
 def profile_operators(
@@ -182,9 +189,11 @@ def profile_operators(
     calls = sorted(event for event in events if event.module)
     program = read_program(compiled_step.as_text()) if compiled_step is not None else {}
     kinds = layer_classes(setup.network)
-    selves = self_times(
-        [(call.thread, call.start_s, call.start_s + call.total_s) for call in calls]
-    )
+    selves = [call.total_s for call in calls]  # a kernel calls none; two may overlap
+    if setup.device == "cpu":
+        selves = self_times(
+            [(call.thread, call.start_s, call.start_s + call.total_s) for call in calls]
+        )
     return [
         _operator_call(call, self_s, program, kinds, regions)
         for call, self_s in zip(calls, selves, strict=True)
@@ -209,6 +218,7 @@ def _events(folder: Path, device: Device) -> Iterator[Event]:
                     thread,
                     str(stats.get("hlo_op", event.name)),
                     str(stats.get("hlo_module", "")),
+                    "" if device == "cpu" else event.name,
                 )
 
 
@@ -243,7 +253,7 @@ def _operator_call(
         total_s=call.total_s,
         self_s=self_s,
         thread=call.thread,
-        node=path,
+        node=call.kernel or path,
         shapes=str(sizes) if any(sizes) else "",
     )
 
