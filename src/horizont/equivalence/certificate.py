@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.config.base import ConfigModel, parse_config
+from horizont.config.system import float32_rounding
 from horizont.equivalence.compare import CHECKS, Comparison
 from horizont.equivalence.evidence import evidence_gaps
 from horizont.errors import UserError
@@ -117,11 +118,15 @@ class EquivalenceCertificate(ConfigModel):
 
     @property
     def loss_bound(self) -> float:
-        """The largest relative difference of float32 losses that rounding explains in training."""
+        """The largest relative difference of float32 losses that rounding explains in training.
+
+        Variants that round more than float32 do not count.
+        """
         bounds = [
             row["bound"]
             for row in self.rows
             if (row["quantity"], row["dtype"]) == ("step_loss", "float32")
+            and float32_rounding(row["subject"]) == 1
         ]
         return max(bounds, default=float("inf"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from horizont.config.framework import Device
 from horizont.errors import UserError
 
 PROJECT_FILES = ("params.yaml", "dvc.yaml")
@@ -64,9 +65,10 @@ class Paths:
         """Return the folder of an experiment's packed records."""
         return self.reference / experiment
 
-    def reference_certificate(self, workload: str) -> Path:
-        """Return the compressed certificate of a workload of the reference."""
-        return self.reference / "equivalence" / f"{workload}.json.gz"
+    def reference_certificate(self, workload: str, device: Device = "cpu") -> Path:
+        """Return the compressed certificate of a workload of the reference, made for a device."""
+        name = workload if device == "cpu" else f"{workload}+{device}"
+        return self.reference / "equivalence" / f"{name}.json.gz"
 
     def page(
         self, experiment: str, workload: str, view: str = "", *, reference: bool = False

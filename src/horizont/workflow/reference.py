@@ -53,8 +53,10 @@ def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> s
         certificates=remaining.certificates | measured.certificates,
     )
     manifest = write_pack(paths.pack(name), records, context)
+    device = study.experiment(name).topology.device
     for workload in measured.records:
-        certificate, packed = paths.certificate(workload), paths.reference_certificate(workload)
+        certificate = paths.certificate(workload)
+        packed = paths.reference_certificate(workload, device)
         if certificate.exists():
             packed.parent.mkdir(exist_ok=True)
             packed.write_bytes(gzip.compress(certificate.read_bytes(), mtime=0))  # reproducible
