@@ -65,7 +65,9 @@ def test_the_device_times_all_phases(system: str, tmp_path: Path, small_cifar: P
     phases = instrumented[[f"{phase}_s" for phase in record.run.system.info.phases]]
     assert phases.notna().all(axis=None)
     assert (phases >= 0).all(axis=None)
-    assert (phases.sum(axis=1) - instrumented["step_s"]).abs().max() < 1e-6
+    rest_s = instrumented["step_s"] - phases.sum(axis=1)
+    assert (rest_s > -1e-6).all()
+    assert rest_s.median() < 0.1 * instrumented["step_s"].median(), "memory is released at the end"
     assert steps["loss"].notna().all()
 
 
@@ -81,8 +83,8 @@ def test_a_gpu_is_sampled(tmp_path: Path, small_cifar: Path) -> None:
     assert rows["device_busy"].between(0, 1).all()
 
 
-def test_kernels_are_classified(tmp_path: Path, small_cifar: Path) -> None:
-    system = next(name for name in SYSTEMS if "/local" in name)
+@pytest.mark.parametrize("system", ["pytorch/local", "jax/local"])
+def test_kernels_are_classified(system: str, tmp_path: Path, small_cifar: Path) -> None:
     steps = {"warmup": 3, "timed": 3, "profiled": 3}
     record = execute_on_gpu(system, tmp_path, small_cifar, steps=steps)
     table = record.operators()

@@ -168,8 +168,8 @@ class LocalTrainer(base.Trainer):
         weights, optimizer_state = jax.block_until_ready(
             self.update_program(weights, optimizer_state, gradients)
         )
-        mark("update")
         self.state = TrainState(weights, optimizer_state, network)
+        mark("update")
         return loss
 
     def exchange_gradients(self, gradients: Arrays, mark: base.PhaseMark) -> Arrays:
