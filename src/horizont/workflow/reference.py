@@ -198,9 +198,22 @@ def packed_experiments(paths: Paths) -> list[str]:
     return sorted(path.parent.name for path in paths.reference.glob(f"[!.]*/{MANIFEST}"))
 
 
+def open_packs(paths: Paths) -> dict[str, tuple[Pack, Study]]:
+    """Open the packs of the reference study, by experiment, with their settings.
+
+    Packs of runs on GPUs are not among them: they are a reference of their own.
+    """
+    packs = {name: open_pack(name, paths) for name in packed_experiments(paths)}
+    return {
+        name: (pack, study)
+        for name, (pack, study) in packs.items()
+        if study.experiment(name).topology.device == "cpu"
+    }
+
+
 def open_reference(paths: Paths) -> Results:
-    """Open the records of all packs of the reference, with the status of their certificates."""
-    packs = [Pack(paths.pack(name)) for name in packed_experiments(paths)]
+    """Open the records of the reference study, with the status of their certificates."""
+    packs = [pack for pack, _ in open_packs(paths).values()]
     certificates: dict[str, dict[str, str]] = {}
     for pack in packs:
         for workload, status in pack.manifest.certificates.items():

@@ -16,7 +16,7 @@ from horizont.records.record import Record
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.publish import certificate_status
-from horizont.workflow.reference import open_pack, open_reference, packed_experiments
+from horizont.workflow.reference import open_packs, open_reference
 
 #: Experiments by similarity to the published cluster, the most similar first.
 NEAREST_EXPERIMENTS = ("cluster", "distributed")
@@ -98,7 +98,7 @@ def open_reported_study(paths: Paths | None = None, *, kind: str = "") -> Report
     If a kind is given, the reference also needs an experiment of this kind.
     """
     paths = paths or study_paths()
-    packs = {name: open_pack(name, paths) for name in packed_experiments(paths)}
+    packs = open_packs(paths)
     studies = {name: study for name, (_, study) in packs.items()}
     kinds = {study.experiment(name).kind for name, study in studies.items()}
     if not packs or (kind and kind not in kinds):
