@@ -11,7 +11,9 @@ from horizont.config.system import DEFAULT
 from horizont.records.record import Record
 from horizont.records.schema import OPERATOR_CLASSES, OTHER_CLASS
 
-#: The time of a step beyond its operators: interpreter, dispatch, scheduling.
+#: The time of a step beyond its operators: interpreter, dispatch, scheduling. On a GPU operators
+#: are kernels, and it is the time without one in a timed step: the profiler delays the program
+#: that launches the kernels, not the kernels.
 OUTSIDE_OPERATORS = "outside operators"
 
 #: All operators and the time outside them, beside the classes.
@@ -56,21 +58,25 @@ def _profiles(records: Sequence[Record]) -> dict[str, list[tuple[Record, pd.Data
     return profiles
 
 
+def is_on_gpu(records: Sequence[Record]) -> bool:
+    """Whether the operators of some runs are the kernels of a GPU."""
+    return any(record.run.topology.device != "cpu" for record in records)
+
+
 def operator_classes(records: Sequence[Record]) -> pd.DataFrame:
     """Sum the operators by class, with the time of the step beyond them.
 
     ``system``, ``operator_class`` (in the order of `ordered_classes`), ``self_s`` per step and its
-    ``fraction`` of the profiled step.
+    ``fraction`` of the profiled step, on a GPU of the timed step.
     """
     rows = []
-    step_s = profiler_overhead(records).set_index("system")["profiled_s"]
+    steps_s = profiler_overhead(records).set_index("system")["whole_s"]
     for system, operators in operator_table(records).groupby("system", sort=False):
         sums = operators.groupby("operator_class")["self_s"].sum()
-        profiled_s = float(step_s[str(system)])
-        sums[OUTSIDE_OPERATORS] = max(profiled_s - sums.sum(), 0.0)
+        whole_s = float(steps_s[str(system)])
+        sums[OUTSIDE_OPERATORS] = max(whole_s - sums.sum(), 0.0)
         rows += [
-            (system, name, sums[name], sums[name] / profiled_s)
-            for name in ordered_classes(sums.index)
+            (system, name, sums[name], sums[name] / whole_s) for name in ordered_classes(sums.index)
         ]
     return pd.DataFrame(rows, columns=["system", "operator_class", "self_s", "fraction"])
 
@@ -119,8 +125,9 @@ def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:
     without their load.
 
     One row per profiled system: ``timed_s``, ``timed_without_load_s``, ``profiled_s``,
-    ``profile_ratio`` of the last two, ``operators_s`` (sum of all operators),
-    ``operators_fraction`` (of the profiled step), ``unclassified_fraction`` (of ``operators_s``).
+    ``profile_ratio`` of the last two, ``operators_s`` (sum of all operators), ``whole_s`` (the step
+    that they are part of: the profiled one, on a GPU the timed one), ``operators_fraction`` (of
+    it), ``unclassified_fraction`` (of ``operators_s``).
     Means over steps, because a profiler sums over them, then medians over runs.
     """
     rows = []
@@ -130,6 +137,7 @@ def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:
             timed, profiled = (steps[steps["kind"] == kind] for kind in ("timed", "profiled"))
             without_load_s = (timed["step_s"] - timed["load_s"]).mean()
             profiled_s, operators_s = profiled["step_s"].mean(), profile["self_s"].sum()
+            whole_s = timed["step_s"].mean() if is_on_gpu([record]) else profiled_s
             other_s = profile.loc[profile["operator_class"] == OTHER_CLASS, "self_s"].sum()
             rows.append(
                 {
@@ -139,12 +147,13 @@ def profiler_overhead(records: Sequence[Record]) -> pd.DataFrame:
                     "profiled_s": profiled_s,
                     "profile_ratio": profiled_s / without_load_s,
                     "operators_s": operators_s,
-                    "operators_fraction": operators_s / profiled_s,
+                    "whole_s": whole_s,
+                    "operators_fraction": operators_s / whole_s,
                     "unclassified_fraction": other_s / operators_s,
                 }
             )
     columns = ["system", "timed_s", "timed_without_load_s", "profiled_s", "profile_ratio"]
-    columns += ["operators_s", "operators_fraction", "unclassified_fraction"]
+    columns += ["operators_s", "whole_s", "operators_fraction", "unclassified_fraction"]
     by_run = pd.DataFrame(rows, columns=columns)
     return by_run.groupby("system", sort=False).median().reset_index()
 
@@ -155,7 +164,9 @@ def phases_from_profile(records: Sequence[Record]) -> pd.DataFrame:
     One row per profiled system, in seconds: ``timed_s``, ``load_s`` of the timed step,
     ``forward_s``, ``backward_s`` and ``update_s``, the sums of the operators,
     ``outside_operators_s``, the rest of the profiled step, and ``remainder_s`` = timed less all of
-    these. A negative remainder is profiler overhead, or overlap.
+    these. A negative remainder is profiler overhead, or overlap. On a GPU a batch is loaded while
+    kernels of the previous step run, so that the time outside operators is the rest of the timed
+    step, and includes the load.
     """
     operators = operator_table(records)
     if operators.empty:
@@ -166,6 +177,7 @@ def phases_from_profile(records: Sequence[Record]) -> pd.DataFrame:
     table = times[["timed_s"]].assign(load_s=times["timed_s"] - times["timed_without_load_s"])
     table[[f"{phase}_s" for phase in PROFILED_PHASES]] = parts
     attributed_s = parts.sum(axis="columns")
-    table["outside_operators_s"] = times["profiled_s"] - attributed_s
-    spent_s = table["load_s"] + attributed_s + table["outside_operators_s"]
+    table["outside_operators_s"] = times["whole_s"] - attributed_s
+    load_s = 0.0 if is_on_gpu(records) else table["load_s"]
+    spent_s = load_s + attributed_s + table["outside_operators_s"]
     return table.assign(remainder_s=table["timed_s"] - spent_s).reset_index()

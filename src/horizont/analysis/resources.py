@@ -19,8 +19,9 @@ from horizont.records.record import Record
 #: The segments of a run in the order in which they usually follow each other.
 SEGMENTS = ("start-up", "warmup", "timed", "instrumented", "evaluation", "profiled")
 
-#: Quantity -> its unit.
+#: Quantity -> its unit; those of GPUs only of runs on them.
 RESOURCES = {"cpu": "%", "memory": "MiB", "network": "MiB/s", "processes": ""}
+GPU_RESOURCES = {"gpu": "%", "gpu_memory": "MiB"}
 
 #: The name of the sum over all processes (or hosts) of a run.
 TOTAL = "all"
@@ -89,14 +90,14 @@ def read_resource_series(folder: Path) -> pd.DataFrame:
 def resource_series(
     samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Build the time series of the four resources as one long table, from `read_samples`.
+    """Build the time series of all resources as one long table, from `read_samples`.
 
-    ``time_s``, ``quantity`` (see `RESOURCES`), ``name`` and ``value``. The name is that of a
-    process of the run, such as worker-0, or `TOTAL` for their sum. Network has ``sent`` and
-    ``received`` of the machine or, for emulated hosts, the traffic of each in both directions
-    (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is in percent of
-    one core. What was not measured has no row. `zero_s` is the zero of the time axis, on the clock
-    of the samples; the interfaces of emulated hosts are counted separately.
+    ``time_s``, ``quantity`` (see `RESOURCES`, `GPU_RESOURCES`), ``name`` and ``value``. The name
+    is that of a process of the run, such as worker-0, or `TOTAL` for their sum. Network has
+    ``sent`` and ``received`` of the machine or, for emulated hosts, the traffic of each in both
+    directions (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is
+    in percent of one core. What was not measured has no row. `zero_s` is the zero of the time
+    axis, on the clock of the samples; the interfaces of emulated hosts are counted separately.
     """
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)
@@ -113,6 +114,11 @@ def resource_series(
         # Child processes of a worker are sampled under its name and count, too.
         _sum_by_name(process.assign(value=1.0), "processes"),
     ]
+    device = samples[samples["scope"] == "device"]
+    if len(device):
+        busy, memory = 100.0 * device["device_busy"], device["device_memory_bytes"] / _MIB
+        tables.append(_sum_by_name(device.assign(value=busy), "gpu"))
+        tables.append(_sum_by_name(device.assign(value=memory), "gpu_memory"))
     return concat_tables(tables, _SERIES_COLUMNS)[_SERIES_COLUMNS].dropna(subset="value")
 
 
@@ -173,7 +179,8 @@ def resource_totals(record: Record) -> pd.DataFrame:
     """Compute CPU and peak memory of each process of a run, of each host, and of all.
 
     One row each: ``name`` of the process, of the host, or `TOTAL`; the ``host`` it is or is on;
-    ``cpu_mean``, percent of a core, and ``memory_max``, MiB; ``note``, why there is no CPU.
+    ``cpu_mean``, percent of a core, and ``memory_max``, MiB; ``note``, why there is no CPU;
+    ``gpu_mean``, percent of its GPU, and ``gpu_memory_max``, MiB, if it has one.
 
     CPU is the increase of the counters between the ends of the common window of the timed steps,
     divided by its length: warm-up, waiting for the start, and evaluation are not part of it. There
@@ -182,8 +189,8 @@ def resource_totals(record: Record) -> pd.DataFrame:
     """
     samples, steps, parts = samples_of(record), steps_of(record), segments(record)
     parts = parts[parts["kind"] != "evaluation"]
-    samples = samples[samples["scope"] == "process"]
-    columns = ["name", "host", "cpu_mean", "memory_max", "note"]
+    device, samples = (samples[samples["scope"] == scope] for scope in ("device", "process"))
+    columns = ["name", "host", "cpu_mean", "memory_max", "gpu_mean", "gpu_memory_max", "note"]
     if samples.empty or steps.empty or parts.empty:
         return pd.DataFrame(columns=columns)
     zero_s = _time_zero(record)
@@ -202,12 +209,16 @@ def resource_totals(record: Record) -> pd.DataFrame:
     for name, host, members in groups:
         cores = [_cores_in_use(samples[samples["name"] == one], begin_s, end_s) for one in members]
         memory = training[training["name"].isin(members)].groupby("time_s")["rss_bytes"]
+        gpu = device[device["name"].isin(members)]
+        in_window = gpu[gpu["time_s"].between(begin_s, end_s)]
         rows.append(
             {
                 "name": name,
                 "host": host,
                 "cpu_mean": nan if is_short else 100.0 * sum(cores),
                 "memory_max": memory.sum(min_count=1).max() / _MIB,
+                "gpu_mean": 100.0 * in_window["device_busy"].mean() if len(gpu) else nan,
+                "gpu_memory_max": gpu["device_memory_bytes"].max() / _MIB if len(gpu) else nan,
                 "note": WINDOW_TOO_SHORT if is_short else None,
             }
         )

@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
 from horizont.analysis.operators import (
     classes_by_workload,
+    is_on_gpu,
     operator_classes,
     operator_table,
     ordered_classes,
@@ -44,7 +45,7 @@ def _is_profiled(records: Sequence[Record]) -> bool:
 def operator_figure(records: Sequence[Record]) -> Drawing:
     """Time in the operators of one training step by class, from the profiler of each framework:
     self time, without the operators that an operator calls. Light: forward pass, dark: backward
-    pass. “Outside operators” is the rest of the profiled step: interpreter, dispatch, scheduling.
+    pass. “Outside operators” is {rest}.
     """
     classes = operator_classes(records)
     if classes.empty:
@@ -59,7 +60,10 @@ def operator_figure(records: Sequence[Record]) -> Drawing:
     axes.set_xlim(left=0)
     fills = {name: style.operator_class_fill(name) for name in classes["operator_class"]}
     style.legend_above(plot, fill_legend(fills), 3, columnspacing=1.4)
-    return Drawing(plot, classes)
+    rest = "the rest of the profiled step: interpreter, dispatch, scheduling"
+    if is_on_gpu(records):
+        rest = "the rest of the timed step, in which no kernel runs"
+    return Drawing(plot, classes, {"rest": rest})
 
 
 @figure(
@@ -123,7 +127,7 @@ def operator_class_table(records: Sequence[Record]) -> TableOutput:
 @table("slowest_operators", title="The slowest operators", needs=_is_profiled)
 def slowest_operator_table(records: Sequence[Record], count: int = 10) -> TableOutput:
     """Build the table of the slowest operators of each system, by their native names."""
-    steps_s = profiler_overhead(records).set_index("system")["profiled_s"]
+    steps_s = profiler_overhead(records).set_index("system")["whole_s"]
     rows = [
         {
             "title": labels.single_process_label(str(system)),

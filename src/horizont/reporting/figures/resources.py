@@ -29,6 +29,8 @@ _CHART_TITLES = {
     "network": "network, MiB/s",
     "processes": "processes",
 }
+_GPU_CHART_TITLES = {"gpu": "GPU, % busy", "gpu_memory": "GPU memory, MiB"}
+
 #: Of a curve, in a panel of some 300 pixels.
 MAX_POINTS = 120
 
@@ -72,7 +74,8 @@ def other_resource_figures(records: Sequence[Record]) -> Stack:
 @table("resource_table", title="Resources while training")
 def resource_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of CPU and memory by process and host, of the first successful runs."""
-    columns = ["system", "name", "host", "cpu_mean", "memory_max", "note"]
+    columns = ["system", "name", "host", "cpu_mean", "memory_max", "gpu_mean", "gpu_memory_max"]
+    columns += ["note"]
     totals = [
         resources.resource_totals(record).assign(system=record.run.system.name)
         for record in first_successful_runs(records)
@@ -140,12 +143,15 @@ def resource_charts(
 ) -> Figure:
     """Plot the resources over the segments of a run; each process left, all together right."""
     is_total = series["name"].isin([resources.TOTAL, *_NETWORK_STYLES])
-    plot = style.new_figure(7.0)
-    panels = plot.subplots(len(_CHART_TITLES), 2, sharex=True, height_ratios=[3, 3, 3, 2])
+    has_gpu = series["quantity"].isin(list(_GPU_CHART_TITLES)).any()
+    titles = {**_CHART_TITLES, **(_GPU_CHART_TITLES if has_gpu else {})}
+    ratios = [2 if quantity == "processes" else 3 for quantity in titles]
+    plot = style.new_figure(7.0 * sum(ratios) / 11)
+    panels = plot.subplots(len(titles), 2, sharex=True, height_ratios=ratios)
     sides = (("each process", series[~is_total]), (total_label, series[is_total]))
     for column, (side, own) in enumerate(sides):
-        for axes, quantity in zip(panels[:, column], _CHART_TITLES, strict=True):
-            _plot_chart(axes, quantity, side, own[own["quantity"] == quantity])
+        for axes, (quantity, title) in zip(panels[:, column], titles.items(), strict=True):
+            _plot_chart(axes, title, side, own[own["quantity"] == quantity])
             _plot_segments(axes, run_segments)
         unit = "seconds from the first step" if len(run_segments) else "seconds"
         panels[-1, column].set_xlabel(unit)
@@ -161,10 +167,11 @@ def resource_charts(
     return plot
 
 
-def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> None:
-    names = sorted(series["name"].unique(), reverse=quantity == "network")
+def _plot_chart(axes: Axes, title: str, side: str, series: pd.DataFrame) -> None:
+    is_network = title == _CHART_TITLES["network"]
+    names = sorted(series["name"].unique(), reverse=is_network)
     is_machine = bool(set(names) & set(_NETWORK_STYLES))
-    is_by_host = quantity == "network" and side == "each process"
+    is_by_host = is_network and side == "each process"
     style.grid_axis(axes, "y")
     if series.empty:
         text = "Linux does not count it\nby process" if is_by_host else "not measured"
@@ -173,8 +180,7 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
         axes.text(0.5, 0.45, text, color=style.MUTED, **middle)
     elif is_by_host:
         side = "each host"
-    title = f"{_CHART_TITLES[quantity]}: {'this machine' if is_machine else side}"
-    axes.set_title(title, fontsize=8.5, pad=4)
+    axes.set_title(f"{title}: {'this machine' if is_machine else side}", fontsize=8.5, pad=4)
     # On a loopback link both directions are equal; the dashed line is plotted over the solid one.
     for name in names:
         own = _thinned(series[series["name"] == name])
@@ -186,7 +192,7 @@ def _plot_chart(axes: Axes, quantity: str, side: str, series: pd.DataFrame) -> N
             for name, (colour, line) in _NETWORK_STYLES.items()
         ]
         axes.legend(handles=handles, loc="upper right", ncols=2, fontsize=8, borderaxespad=0.6)
-    if quantity == "processes" and names:
+    if title == _CHART_TITLES["processes"] and names:
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     highest = series["value"].max()
     axes.set_ylim(0, 1.2 * highest if highest > 0 else 1.0)
