@@ -217,3 +217,15 @@ def test_time_to_a_loss_that_all_runs_reached(tmp_path):
     table = learning.time_to_loss(records)
     assert (table["reached"] == table["planned"]).all()
     assert (table["time_s"] > 0).all()
+
+
+def test_a_few_steps_reach_no_loss(tmp_path):
+    """Inception ran for three timed steps, and a system was said to learn faster."""
+    records = make_records(tmp_path, blocks=2)
+    for record in records:
+        path = record.folder / "steps.parquet"
+        steps = record.steps().to_pandas()
+        write_table(path, pa.Table.from_pandas(steps.head(8), preserve_index=False))
+    table = learning.time_to_loss_by_run([read_record(record.folder) for record in records])
+    assert table["time_s"].isna().all()
+    assert learning.time_to_loss([]).empty

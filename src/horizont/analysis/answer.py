@@ -126,8 +126,9 @@ def _cell(
     known = [system for system in medians if not isnan(medians[system])]
     ranking = sorted(known, key=lambda system: -medians[system])
     if len(ranking) < 2:
-        note = "one system" if ranking else "not measured" if records else "not run"
-        return Cell(ranking[0] if ranking else "", note=note)
+        if len(medians) == 1 and ranking:
+            return Cell(ranking[0], note="one system")
+        return Cell(note="not measured" if records else "not run")
     best = [record for record in competing if record.run.system.name in ranking[:2]]
     table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
     a, b, outcome, ratio, low, high = table[

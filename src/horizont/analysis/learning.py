@@ -122,10 +122,13 @@ def time_to_loss_by_run(records: Sequence[Record]) -> pd.DataFrame:
     """Find when each run reaches the lowest smoothed loss that every run reached.
 
     One row per run with losses: ``system, block, target_loss``, and ``time_s`` and ``examples`` of
-    the first step with such a loss, NaN without one.
+    the first step with such a loss, NaN without one. A run with fewer steps than are smoothed has
+    none: its loss depends on the batches.
     """
     runs = ["system", "block"]
-    table = smoothed(losses(records))
+    table = losses(records)
+    steps = table.groupby(runs)["step"].transform("size")
+    table = smoothed(table[steps >= _SMOOTHING_WINDOW])
     target_loss = float(table.groupby(runs)["smoothed_loss"].min().max())
     first = table[table["smoothed_loss"] <= target_loss].groupby(runs).head(1)
     every = table[runs].drop_duplicates().assign(target_loss=target_loss)

@@ -24,6 +24,7 @@ from horizont.reporting.tables import (
     format_interval,
     format_number,
     format_table,
+    rate_format,
     shorten,
     text_table,
 )
@@ -116,6 +117,7 @@ def _ranked_rows(records: Sequence[Record], certificate: CertificateStatus) -> l
     by_system = metrics(records, certificate)
     rates = {name: own["examples_per_s"] or 0.0 for name, own in by_system.items()}
     fastest = max(rates.values(), default=0.0)
+    form = rate_format(fastest)
     rows = []
     for system in sorted(rates, key=rates.__getitem__, reverse=True):
         own = by_system[system]
@@ -124,8 +126,8 @@ def _ranked_rows(records: Sequence[Record], certificate: CertificateStatus) -> l
         rows.append(
             {
                 "system": labels.system_label(system),
-                "examples/s": format_number(own["examples_per_s"], ",.0f"),
-                "interval": format_interval(own["low"], own["high"], ",.0f", own["level"]),
+                "examples/s": format_number(own["examples_per_s"], form),
+                "interval": format_interval(own["low"], own["high"], form, own["level"]),
                 "of best": f"{rates[system] / fastest:.0%}" if rates[system] else "–",
                 "runs": f"{own['ok']} of {own['planned']}",
                 "comparable": "yes" if is_verified else "no",

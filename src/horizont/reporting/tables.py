@@ -31,6 +31,11 @@ def format_ms(value_s: float) -> str:
     return f"{format_number(value_ms, f',.{digits}f')} ms"
 
 
+def rate_format(largest: float) -> str:
+    """Return the format of rates, with about three digits of the largest of them."""
+    return ",.0f" if largest >= 100 else ",.1f" if largest >= 10 else ",.2f"
+
+
 def format_interval(
     low: float | None, high: float | None, form: str, level: float | None = None
 ) -> str:

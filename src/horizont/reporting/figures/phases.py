@@ -25,7 +25,7 @@ from horizont.reporting.figures.elements import (
 )
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, table
-from horizont.reporting.tables import format_table, format_wide
+from horizont.reporting.tables import format_number, format_table, format_wide, rate_format
 
 _PHASE_BAR_HEIGHT = 0.56
 
@@ -46,7 +46,7 @@ def throughput_figure(records: Sequence[Record]) -> Drawing:
     axes.scatter(runs["examples_per_s"], rows, 50, colours, marker="|", linewidths=1.2)
     for row, (_, estimate) in enumerate(estimates.iterrows()):
         _plot_estimate(axes, row, estimate)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("examples per second, all workers together (longer is better)")
     data = pd.concat([runs, estimates])
     return Drawing(plot, data, {"interval": interval_description(records)})
@@ -69,7 +69,9 @@ def _plot_estimate(axes: Axes, row: int, estimate: pd.Series) -> None:
     interval = [estimate["low"], estimate["high"]]
     axes.plot(interval, [row, row], color=style.FOREGROUND, linewidth=1.8)
     axes.plot(rate, row, markeredgewidth=1.8, markersize=8, **style.marker_style(system))
-    style.annotate(axes, f"{rate:,.0f}", (rate, row), (0, 7), ha="center", va="bottom")
+    style.annotate(
+        axes, format_number(rate, rate_format(rate)), (rate, row), (0, 7), ha="center", va="bottom"
+    )
 
 
 @figure("phases", title="Phases of a step")
