@@ -369,6 +369,9 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
     script: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a program of the first difference")
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write a training step of both, .json[.gz]")
+    ] = None,
 ) -> int:
     """Compare two models: what differs, what repairs it, and which one is faster.
 
@@ -380,7 +383,7 @@ def diff(  # noqa: PLR0917 - typer calls it by keyword
         return compare_and_print(
             a, b, batch, args_a=args_a, args_b=args_b, python_a=python_a, python_b=python_b,
             pairs=pairs, accept=accept or (), request_s=timeout, memory_gib=memory, time=time,
-            out=json, page_path=page, ddp=ddp, script=script,
+            out=json, page_path=page, ddp=ddp, script=script, trace=trace,
         )  # fmt: skip
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -53,6 +53,10 @@ def check_times(report: Report) -> None:
         assert (part.ratio.n, part.ratio.level) == (timing.BLOCKS, 0.95)
     for profile in report.timing.profiles:
         assert any(each in name for name in profile.operators for each in CONVOLUTIONS)
+        assert all(call.total_s >= call.self_s >= 0 for call in profile.calls)
+        span_s = max(each.start_s + each.total_s for each in profile.calls)
+        span_s -= min(each.start_s for each in profile.calls)
+        assert 0 < span_s < 60, "the calls are on one clock, in seconds"
 
 
 def whats(report: Report) -> list[str]:

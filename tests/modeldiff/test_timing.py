@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 
+from horizont.cli import main
 from horizont.modeldiff import Options, diff, timing
+from horizont.modeldiff.recording import Call
 from horizont.modeldiff.timing import PartTimes, Profile
 from horizont.statistics.intervals import Estimate
 
@@ -49,5 +53,32 @@ def test_the_sentence_names_the_faster_side_or_none() -> None:
     assert text(1.5, 2.0, 2.5) == f"{start}A is 2 times as fast (1.5 to 2.5)"
     assert text(0.25, 0.5, 0.8) == f"{start}B is 2 times as fast (1.25 to 4)"
     assert text(0.9, 1.0, 1.2) == f"{start}no difference (B over A 0.9 to 1.2)"
-    profile = Profile("A", {"few": (1, 3.0), "many": (2000, 1.0), "none": (1, 0.0)})
+    many = [Call("many", 1, 0.0, 0.0005, 0.0005)] * 2000
+    profile = Profile("A", [Call("few", 1, 0.0, 9.0, 3.0), *many, Call("none", 1, 0.0, 0.0, 0.0)])
     assert str(profile) == "A 2,002 calls of operators (few 75% in 1, many 25% in 2000)"
+
+
+@pytest.mark.framework("pytorch")
+def test_both_steps_are_in_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    side, path, values = f"{TORCH}:Slow", tmp_path / "step.json.gz", tmp_path / "report.json"
+    words = ["diff", side, side, "--input", "2x3", "--trace", str(path), "--json", str(values)]
+    assert main(words) == 0
+    assert str(path) in capsys.readouterr().out
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert names == {1: f"A: {side}", 2: f"B: {side}"}
+    for pid in names:
+        calls = [event for event in events if event["ph"] == "X" and event["pid"] == pid]
+        assert min(call["ts"] for call in calls) == 0
+        assert {"aten::addmm", "aten::linear"} & {call["name"] for call in calls}
+    profiles = json.loads(values.read_text())["timing"]["profiles"]
+    assert [each["label"] for each in profiles] == ["A", "B"]
+    assert profiles[0]["operators"]
+
+
+def test_a_trace_needs_a_name_that_viewers_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path / "step.txt", tmp_path / "missing" / "step.json"):
+        assert main(["diff", "torch:a:b", "torch:a:b", "--input", "2x3", "--trace", str(path)]) == 3
+        assert "--trace" in capsys.readouterr().err

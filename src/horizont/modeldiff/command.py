@@ -17,6 +17,7 @@ from horizont.modeldiff.compare_models import Options, diff
 from horizont.modeldiff.page import page
 from horizont.modeldiff.process import Limits
 from horizont.modeldiff.script import check_script_path
+from horizont.modeldiff.trace import check_trace_path, write_trace
 
 
 def compare_and_print(
@@ -37,6 +38,7 @@ def compare_and_print(
     time: bool,
     out: Path | None,
     page_path: Path | None,
+    trace: Path | None,
 ) -> int:
     """Compare two models, print the report, and return the exit status."""
     if not request_s > 0:
@@ -45,10 +47,13 @@ def compare_and_print(
         raise UserError("--memory", memory_gib, "GiB above 0")
     if script is not None:
         check_script_path(script)
+    if trace is not None:
+        check_trace_path(trace)
     limits = Limits(request_s, int(memory_gib * 2**30))
     options = Options(
         python_a=python_a, python_b=python_b, args_a=args_a, args_b=args_b, pairs=pairs,
-        accept=tuple(accept), ddp=ddp, script=script, time=time, limits=limits,
+        accept=tuple(accept), ddp=ddp, script=script, limits=limits,
+        time=time or trace is not None,
     )  # fmt: skip
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     terminal = Console(stderr=True)
@@ -65,4 +70,7 @@ def compare_and_print(
     if page_path is not None:
         page_path.write_text(page(report, shlex.join(["horizont", *sys.argv[1:]])), "utf-8")
         print(f"the page is {page_path}")
+    if trace is not None and report.timing is not None:
+        write_trace(report.timing, (a, b), trace)
+        print(f"both training steps are in {trace}, for https://ui.perfetto.dev")
     return report.status

@@ -19,6 +19,7 @@ from horizont.modeldiff.loss_rules import mean_of_parts
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed
 from horizont.modeldiff.recording import (
     Array,
+    Call,
     Division,
     Layer,
     ModelSide,
@@ -162,7 +163,7 @@ class DistributedSide:
         """Refuse: what processes of one machine take is no time of a distributed training."""
         raise SideFailed(f"side {self.name} trains in several processes of this machine")
 
-    def profile(self, part: str) -> dict[str, tuple[int, float]]:
+    def profile(self, part: str) -> list[Call]:
         """Refuse, likewise."""
         raise SideFailed(f"side {self.name} trains in several processes of this machine")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from horizont.modeldiff.process import SideFailed
-from horizont.modeldiff.recording import Array, Division, Layer, Recording, Request, Snippet
+from horizont.modeldiff.recording import Array, Call, Division, Layer, Recording, Request, Snippet
 from horizont.modeldiff.sides import SideSpec
 
 
@@ -88,7 +88,7 @@ class DumpSide:
         """Refuse: files take no time."""
         raise SideFailed(f"side {self.name} is a recording, which cannot be timed")
 
-    def profile(self, part: str) -> dict[str, tuple[int, float]]:
+    def profile(self, part: str) -> list[Call]:
         """Refuse, likewise."""
         raise SideFailed(f"side {self.name} is a recording, which cannot be profiled")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,16 @@ UPDATE_RATE = 0.125
 
 #: The floating-point type in which models are timed.
 TIMED_DTYPE = "float32"
+
+
+class Call(NamedTuple):
+    """A call of an operator, in seconds by a clock of its side, with and without inner calls."""
+
+    name: str
+    thread: int
+    start_s: float
+    total_s: float
+    self_s: float
 
 
 @dataclass(frozen=True)
@@ -186,8 +196,8 @@ class Side(Protocol):
     def time(self, part: str, seconds: float) -> float:
         """Return the mean seconds of a part of the model as it is, measured for some time."""
 
-    def profile(self, part: str) -> dict[str, tuple[int, float]]:
-        """Return calls and seconds of each operator in a part, by its name."""
+    def profile(self, part: str) -> list[Call]:
+        """Return the calls of operators in a part."""
 
     def close(self) -> None:
         """Terminate what it started."""
@@ -304,10 +314,10 @@ class ModelSide:
         answer = self.process.request("time", part=part, seconds=seconds, dtype=TIMED_DTYPE)
         return float(answer["mean_s"])
 
-    def profile(self, part: str) -> dict[str, tuple[int, float]]:
-        """Return calls and seconds of each operator in a part, by its name."""
+    def profile(self, part: str) -> list[Call]:
+        """Return the calls of operators in a part."""
         answer = self.process.request("profile", part=part, dtype=TIMED_DTYPE)
-        return {name: (int(one[0]), float(one[1])) for name, one in answer["operators"].items()}
+        return [Call(*each) for each in answer["operators"]]
 
     def close(self) -> None:
         """Terminate its process."""

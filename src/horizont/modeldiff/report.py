@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from math import log10, nan
 from typing import Any
@@ -240,8 +240,11 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as values of JSON."""
+        values = asdict(replace(self, timing=None))
         first = asdict(self.first) if self.first else None
-        return {**asdict(self), "first": first, "status": self.status, "verdict": self.verdict}
+        timing = self.timing.to_json() if self.timing else None
+        own = {"first": first, "timing": timing, "status": self.status, "verdict": self.verdict}
+        return {**values, **own}
 
 
 def shade(ratio: float) -> str:

@@ -182,7 +182,7 @@ class Runner:
         return {"mean_s": (time.perf_counter() - start_s) / count, "count": count}
 
     def profile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Profile a part of the model: calls and seconds of each operator, by its name."""
+        """Profile a part of the model: the calls of its operators."""
         return {"operators": self.module.operators(self._part(request))}
 
     def script(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.recording import TIMED_DTYPE, Array, Side
+from horizont.modeldiff.recording import TIMED_DTYPE, Array, Call, Side
 from horizont.statistics.intervals import Estimate, interval_at_level, paired_ratio
 
 #: Parts of a model that are timed, and what the report calls them.
@@ -51,15 +52,25 @@ class PartTimes:
 
 @dataclass(frozen=True)
 class Profile:
-    """The operators of one training step: calls and seconds by name."""
+    """The operators of one training step."""
 
     label: str
-    operators: Mapping[str, tuple[int, float]]
+    calls: Sequence[Call]
+
+    @property
+    def operators(self) -> dict[str, tuple[int, float]]:
+        """Calls and seconds by name, without the operators that an operator called."""
+        found: dict[str, tuple[int, float]] = {}
+        for call in self.calls:
+            count, seconds = found.get(call.name, (0, 0.0))
+            found[call.name] = (count + 1, seconds + call.self_s)
+        return found
 
     def __str__(self) -> str:
-        calls = sum(count for count, _ in self.operators.values())
-        total_s = sum(seconds for _, seconds in self.operators.values()) or 1.0
-        most = sorted(self.operators.items(), key=lambda item: -item[1][1])[:_SHOWN]
+        operators = self.operators
+        calls = len(self.calls)
+        total_s = sum(seconds for _, seconds in operators.values()) or 1.0
+        most = sorted(operators.items(), key=lambda item: -item[1][1])[:_SHOWN]
         names = ", ".join(
             f"{name} {seconds / total_s:.0%} in {count}" for name, (count, seconds) in most
         )
@@ -79,6 +90,11 @@ class Timing:
         head = f"times in {TIMED_DTYPE}, {level:.0%} intervals of {BLOCKS} blocks, all cores:"
         found = [head, *(f"  {each}" for each in self.parts)]
         return [*found, f"  in a training step: {self.profiles[0]}; {self.profiles[1]}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the times, and the operators by name, as values of JSON."""
+        profiles = [{"label": each.label, "operators": each.operators} for each in self.profiles]
+        return {"parts": [asdict(each) for each in self.parts], "profiles": profiles}
 
 
 def time_models(a: Side, b: Side, batch: Array) -> Timing:

@@ -35,22 +35,22 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "jax": jax.__version__}
 
 
-def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return calls and seconds of each kind of instruction of the compiled program."""
+def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
+    """Return the instructions of the program: kind, thread, start, and twice the seconds."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
-    found: dict[str, tuple[int, float]] = {}
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder, profiler_options=options):
             execute()
         for path in Path(folder).rglob("*.xplane.pb"):
             planes = jax.profiler.ProfileData.from_file(str(path)).planes
-            for event in (each for plane in planes for line in plane.lines for each in line.events):
+            lines = (line.events for plane in planes for line in plane.lines)
+            for thread, event in ((n, each) for n, line in enumerate(lines) for each in line):
                 name = dict(event.stats).get("hlo_op")
                 if name is not None:
-                    kind = str(name).partition(".")[0]
-                    calls, total_s = found.get(kind, (0, 0.0))
-                    found[kind] = (calls + 1, total_s + event.duration_ns / 1e9)
+                    kind, seconds = str(name).partition(".")[0], event.duration_ns / 1e9
+                    found.append((kind, thread, event.start_ns / 1e9, seconds, seconds))
     return found
 
 

@@ -30,8 +30,11 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "mxnet": mx.__version__}
 
 
-def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return calls and seconds of each operator that the engine executed, or bulk of operators."""
+def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
+    """Return what the engine executed, an operator or a bulk of them.
+
+    Each has its name, thread, start, and twice the seconds.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
         mx.profiler.set_config(
@@ -45,7 +48,7 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
         mx.profiler.dump()
         events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     starts: dict[tuple[int, str], list[float]] = {}
-    found: dict[str, tuple[int, float]] = {}
+    found = []
     for event in events:
         if event.get("cat") != "operator":
             continue
@@ -53,8 +56,9 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
         if event["ph"] == "B":
             starts.setdefault(key, []).append(event["ts"])
         elif event["ph"] == "E" and starts.get(key):
-            calls, total_s = found.get(name, (0, 0.0))
-            found[name] = (calls + 1, total_s + (event["ts"] - starts[key].pop()) / 1e6)
+            start_s = starts[key].pop() / 1e6
+            seconds = event["ts"] / 1e6 - start_s
+            found.append((name, int(event["tid"]), start_s, seconds, seconds))
     return found
 
 

@@ -67,9 +67,9 @@ def versions() -> dict[str, str]:
 to_array: Callable[[Any], Any] = backend.to_array
 
 
-def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return calls and seconds of each operator that the backend executed."""
-    found: dict[str, tuple[int, float]] = backend.operators(execute)
+def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
+    """Return the calls of operators: name, thread, start, seconds with and without inner calls."""
+    found: list[tuple[str, int, float, float, float]] = backend.operators(execute)
     return found
 
 

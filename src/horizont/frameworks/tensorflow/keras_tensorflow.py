@@ -77,8 +77,8 @@ def evaluating(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return function
 
 
-def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return calls and seconds of each type of node that the graph executed."""
+def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
+    """Return the nodes that the graph executed: type, thread, start, and twice the seconds."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     with tempfile.TemporaryDirectory() as folder:
@@ -88,12 +88,13 @@ def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
         space = xplane_pb2.XSpace()
         for path in Path(folder).rglob("*.xplane.pb"):
             space.ParseFromString(path.read_bytes())
-    found: dict[str, tuple[int, float]] = {}
+    found = []
     for plane in space.planes:
         names = {key: value.name for key, value in plane.event_metadata.items()}
-        for event in (each for line in plane.lines for each in line.events):
+        for line, event in ((one, each) for one in plane.lines for each in one.events):
             node, _, kind = names[event.metadata_id].rpartition(":")
             if node and kind and plane.name == "/host:CPU" and not _OTHER_EVENTS & {*node, *kind}:
-                calls, total_s = found.get(kind, (0, 0.0))
-                found[kind] = (calls + 1, total_s + event.duration_ps / 1e12)
+                start_s = line.timestamp_ns / 1e9 + event.offset_ps / 1e12
+                seconds = event.duration_ps / 1e12
+                found.append((kind, int(line.id), start_s, seconds, seconds))
     return found

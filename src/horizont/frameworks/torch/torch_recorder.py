@@ -33,16 +33,21 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "torch": torch.__version__}
 
 
-def operators(execute: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return calls and seconds of each operator, without those that an operator called."""
+def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, float, float]]:
+    """Return the calls of operators: name, thread, start, seconds with and without inner calls."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         execute()
-    found: dict[str, tuple[int, float]] = {}
-    for event in profiler.events() or ():
-        if event.name.startswith("aten::"):
-            calls, total_s = found.get(event.name, (0, 0.0))
-            found[event.name] = (calls + 1, total_s + event.self_cpu_time_total / 1e6)
-    return found
+    return [
+        (
+            event.name,
+            int(event.thread),
+            event.time_range.start / 1e6,
+            event.time_range.elapsed_us() / 1e6,
+            event.self_cpu_time_total / 1e6,
+        )
+        for event in profiler.events() or ()
+        if event.name.startswith("aten::")
+    ]
 
 
 class Recorder:
