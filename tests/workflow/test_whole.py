@@ -183,10 +183,11 @@ def test_metrics_are_known_to_dvc(copy: Path) -> None:
     shown = run(copy, sys.executable, "-m", "dvc", "metrics", "show", "--json")
     assert shown.returncode == 0, shown.stderr
     metrics = json.loads(shown.stdout)[""]["data"]
-    local = metrics[str(Path("reports/metrics/local.json"))]["data"]["lenet5-cifar10"]
+    local = metrics[str(Path("reports/metrics/local.json"))]["data"]["examples_per_s"]
     if not missing():
-        assert local["pytorch/local"]["examples_per_s"] > 0
-        assert local["pytorch/local"]["comparable"] == "verified"
+        assert local["lenet5-cifar10"]["pytorch/local"] > 0
+    table = run(copy, sys.executable, "-m", "dvc", "metrics", "show", "--csv")
+    assert table.stdout.splitlines()[0].count(",") < 40, "one number for each system"
     diff = run(copy, sys.executable, "-m", "dvc", "metrics", "diff", "--json")
     assert diff.returncode == 0, diff.stderr
 

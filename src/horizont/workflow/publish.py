@@ -95,19 +95,21 @@ def status_from_certificate(
 
 
 def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
-    """Write the metrics of an experiment on a workload, and the loss curves of a training.
+    """Write the metric of an experiment on a workload, and the loss curves of a training.
 
     One file for ``dvc metrics`` and one for ``dvc plots`` hold those of all workloads of the
-    experiment.
+    experiment. Each system has one number, so that `dvc metrics show` and `dvc exp show` fit a
+    screen; the tables of the report have all others.
     """
     paths = study_paths()
     settings = read_study(paths.params).experiment(experiment)
-    values = METRICS[settings.kind](records, certificate_status(workload, paths))
+    name, measure = METRICS[settings.kind]
+    values = measure(records, certificate_status(workload, paths))
     metrics_file, plots_file = paths.metrics(experiment), paths.plots(experiment)
     for file in (metrics_file, plots_file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    published = read_json(metrics_file) if metrics_file.exists() else {}
-    write_json(metrics_file, {**published, workload: values})
+    published = read_json(metrics_file).get(name, {}) if metrics_file.exists() else {}
+    write_json(metrics_file, {name: {**published, workload: values}})
     curves = read_json(plots_file) if plots_file.exists() else []
     curves = [row for row in curves if row["workload"] != workload]
     if settings.kind == "training":
@@ -115,25 +117,43 @@ def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
     write_json(plots_file, curves)
 
 
-def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
+def _throughput(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
+    """Return the throughput by system; None where it is not comparable."""
+    return {
+        system: values["examples_per_s"] if values["comparable"] == "verified" else None
+        for system, values in metrics(records, status).items()
+    }
+
+
+def _throughput_by_point(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
+    groups = records_by_point(records).items()
+    return {point: _throughput(group, status) for point, group in groups}
+
+
+def _outcomes(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
     """Return the outcome of the faults, by system and fault."""
-    columns = ["steps", "planned", "detected_after_s", "outcome"]
-    table = fault_outcomes(records).reindex(columns=["system", "fault", "block", *columns])
+    table = fault_outcomes(records).reindex(columns=["system", "fault", "block", "outcome"])
     outcomes: dict[str, dict[str, object]] = {}
     for row in table.astype(object).where(table.notna(), None).to_dict(orient="records"):
         name = f"{row['fault']}, block {row['block'] + 1}"
-        outcomes.setdefault(row["system"], {})[name] = {key: row[key] for key in columns}
+        outcomes.setdefault(row["system"], {})[name] = row["outcome"]
     return outcomes
 
 
-#: Kind of an experiment -> the function that computes its metrics.
-METRICS: dict[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]] = {
-    "training": metrics,
-    "sweep": lambda records, status: {
-        point: metrics(group, status) for point, group in records_by_point(records).items()
-    },
-    "faults": _fault_metrics,
-    "input": lambda records, _: input_metrics(records),
+def _waiting_times(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
+    """Return the time that a step waits for its batch, by system and input."""
+    return {
+        system: {label: values["wait_s"] for label, values in inputs.items()}
+        for system, inputs in input_metrics(records).items()
+    }
+
+
+#: Kind of an experiment -> its metric, and the function that computes it.
+METRICS: dict[str, tuple[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]]] = {
+    "training": ("examples_per_s", _throughput),
+    "sweep": ("examples_per_s", _throughput_by_point),
+    "faults": ("outcome", _outcomes),
+    "input": ("wait_s", _waiting_times),
 }
 
 
