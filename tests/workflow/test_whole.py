@@ -183,9 +183,11 @@ def test_metrics_are_known_to_dvc(copy: Path) -> None:
     shown = run(copy, sys.executable, "-m", "dvc", "metrics", "show", "--json")
     assert shown.returncode == 0, shown.stderr
     metrics = json.loads(shown.stdout)[""]["data"]
-    local = metrics[str(Path("reports/metrics/local.json"))]["data"]["examples_per_s"]
+    local = metrics[str(Path("reports/metrics/local.json"))]["data"]
     if not missing():
-        assert local["lenet5-cifar10"]["pytorch/local"] > 0
+        assert local["examples_per_s"]["lenet5-cifar10"]["pytorch/local"] > 0
+        systems = len(local["examples_per_s"]["lenet5-cifar10"])
+        assert local["comparable"]["lenet5-cifar10"] == f"{systems} of {systems}"
     table = run(copy, sys.executable, "-m", "dvc", "metrics", "show", "--csv")
     assert table.stdout.splitlines()[0].count(",") < 40, "one number for each system"
     diff = run(copy, sys.executable, "-m", "dvc", "metrics", "diff", "--json")

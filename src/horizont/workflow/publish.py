@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ from horizont.workflow.provenance import certificate_provenance
 from horizont.workflow.verify import variants_of
 
 NO_CERTIFICATE = "not comparable: no equivalence certificate"
+
+#: Values for ``dvc metrics``, by name.
+Metrics = dict[str, Any]
 
 
 def certificate_status(workload: str, paths: Paths | None = None) -> dict[str, str]:
@@ -95,7 +98,7 @@ def status_from_certificate(
 
 
 def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
-    """Write the metric of an experiment on a workload, and the loss curves of a training.
+    """Write the metrics of an experiment on a workload, and the loss curves of a training.
 
     One file for ``dvc metrics`` and one for ``dvc plots`` hold those of all workloads of the
     experiment. Each system has one number, so that `dvc metrics show` and `dvc exp show` fit a
@@ -103,13 +106,15 @@ def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
     """
     paths = study_paths()
     settings = read_study(paths.params).experiment(experiment)
-    name, measure = METRICS[settings.kind]
-    values = measure(records, certificate_status(workload, paths))
+    values = METRICS[settings.kind](records, certificate_status(workload, paths))
     metrics_file, plots_file = paths.metrics(experiment), paths.plots(experiment)
     for file in (metrics_file, plots_file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    published = read_json(metrics_file).get(name, {}) if metrics_file.exists() else {}
-    write_json(metrics_file, {name: {**published, workload: values}})
+    published = read_json(metrics_file) if metrics_file.exists() else {}
+    write_json(
+        metrics_file,
+        {name: {**published.get(name, {}), workload: value} for name, value in values.items()},
+    )
     curves = read_json(plots_file) if plots_file.exists() else []
     curves = [row for row in curves if row["workload"] != workload]
     if settings.kind == "training":
@@ -117,43 +122,59 @@ def publish(experiment: str, workload: str, records: Sequence[Record]) -> None:
     write_json(plots_file, curves)
 
 
-def _throughput(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
-    """Return the throughput by system; None where it is not comparable."""
+def _training_metrics(records: Sequence[Record], status: CertificateStatus) -> Metrics:
+    """Return throughput by system, and how many systems and runs it can be relied on."""
+    by_system = metrics(records, status)
     return {
-        system: values["examples_per_s"] if values["comparable"] == "verified" else None
-        for system, values in metrics(records, status).items()
+        "examples_per_s": {name: own["examples_per_s"] for name, own in by_system.items()},
+        **_reliability(by_system.values()),
     }
 
 
-def _throughput_by_point(records: Sequence[Record], status: CertificateStatus) -> dict[str, Any]:
-    groups = records_by_point(records).items()
-    return {point: _throughput(group, status) for point, group in groups}
+def _sweep_metrics(records: Sequence[Record], status: CertificateStatus) -> Metrics:
+    """Return the same by sweep point."""
+    points = {point: metrics(own, status) for point, own in records_by_point(records).items()}
+    throughput = {
+        point: {name: own["examples_per_s"] for name, own in by_system.items()}
+        for point, by_system in points.items()
+    }
+    every = [own for by_system in points.values() for own in by_system.values()]
+    return {"examples_per_s": throughput, **_reliability(every)}
 
 
-def _outcomes(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
+def _reliability(systems: Collection[Mapping[str, Any]]) -> Metrics:
+    comparable = sum(own["comparable"] == "verified" for own in systems)
+    return {
+        "comparable": f"{comparable} of {len(systems)}",
+        "disturbed": sum(own["disturbed"] for own in systems),
+    }
+
+
+def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> Metrics:
     """Return the outcome of the faults, by system and fault."""
     table = fault_outcomes(records).reindex(columns=["system", "fault", "block", "outcome"])
     outcomes: dict[str, dict[str, object]] = {}
     for row in table.astype(object).where(table.notna(), None).to_dict(orient="records"):
         name = f"{row['fault']}, block {row['block'] + 1}"
         outcomes.setdefault(row["system"], {})[name] = row["outcome"]
-    return outcomes
+    return {"outcome": outcomes}
 
 
-def _waiting_times(records: Sequence[Record], _: CertificateStatus) -> dict[str, Any]:
+def _input_metrics(records: Sequence[Record], _: CertificateStatus) -> Metrics:
     """Return the time that a step waits for its batch, by system and input."""
-    return {
+    waits_s = {
         system: {label: values["wait_s"] for label, values in inputs.items()}
         for system, inputs in input_metrics(records).items()
     }
+    return {"wait_s": waits_s}
 
 
-#: Kind of an experiment -> its metric, and the function that computes it.
-METRICS: dict[str, tuple[str, Callable[[Sequence[Record], CertificateStatus], dict[str, Any]]]] = {
-    "training": ("examples_per_s", _throughput),
-    "sweep": ("examples_per_s", _throughput_by_point),
-    "faults": ("outcome", _outcomes),
-    "input": ("wait_s", _waiting_times),
+#: Kind of an experiment -> the function that computes its metrics on a workload, by name.
+METRICS: dict[str, Callable[[Sequence[Record], CertificateStatus], Metrics]] = {
+    "training": _training_metrics,
+    "sweep": _sweep_metrics,
+    "faults": _fault_metrics,
+    "input": _input_metrics,
 }
 
 
