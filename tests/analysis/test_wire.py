@@ -17,6 +17,7 @@ from horizont.analysis.communication import interpolate_counter, steps_in_window
 from horizont.records.files import write_table
 from horizont.records.record import RecordWriter, read_record
 from horizont.records.results import RunResult
+from horizont.reporting.registry import find_entry
 
 SIZE = 1000  # parameters; 4000 bytes
 
@@ -221,11 +222,15 @@ def test_time_to_a_loss_that_all_runs_reached(tmp_path):
 
 def test_a_few_steps_reach_no_loss(tmp_path):
     """Inception ran for three timed steps, and a system was said to learn faster."""
-    records = make_records(tmp_path, blocks=2)
+    records = make_records(tmp_path / "short", blocks=2)
     for record in records:
         path = record.folder / "steps.parquet"
         steps = record.steps().to_pandas()
         write_table(path, pa.Table.from_pandas(steps.head(8), preserve_index=False))
-    table = learning.time_to_loss_by_run([read_record(record.folder) for record in records])
-    assert table["time_s"].isna().all()
-    assert learning.time_to_loss([]).empty
+    short = [read_record(record.folder) for record in records]
+    assert learning.time_to_loss_by_run(short).empty
+    assert learning.time_to_loss(short).empty
+    has_table = find_entry("time_to_loss").needs
+    distributed = make_records(tmp_path / "distributed", "distributed", blocks=1)
+    assert has_table(distributed)
+    assert not has_table(short)

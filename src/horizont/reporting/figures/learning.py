@@ -9,7 +9,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from horizont.analysis.learning import evaluations, final_metrics, losses, smoothed, time_to_loss
+from horizont.analysis.learning import (
+    evaluations,
+    final_metrics,
+    losses,
+    smoothed,
+    time_to_loss,
+    time_to_loss_by_run,
+)
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels, style
@@ -139,12 +146,18 @@ def final_metric_dots(metrics: pd.DataFrame, best: float | None = None) -> Figur
     return plot
 
 
+def _reach_a_loss(records: Sequence[Record]) -> bool:
+    """Whether several workers trained for enough steps to compare when they reach a loss."""
+    has_workers = any(record.run.topology.workers > 1 for record in records)
+    return has_workers and len(time_to_loss_by_run(records)) > 0
+
+
 @table(
     "time_to_loss",
     title="Time to a loss",
     text="Speed in examples is not speed in learning. The table shows how soon each system reached "
     "the loss that all runs reached, counted from its first step and including steps of all kinds.",
-    needs=lambda records: any(record.run.topology.workers > 1 for record in records),
+    needs=_reach_a_loss,
 )
 def time_to_loss_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the times until each system reached the loss that all runs reached."""
