@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -53,6 +54,8 @@ def test_a_stage_without_meta_measures() -> None:
     ]
 
 
+REPRO = [sys.executable, "-m", "horizont.cli", "repro"]
+
 #: A stage that cleans up for some seconds when it is interrupted, and only once.
 CLEANUP = """
 import pathlib, time
@@ -65,19 +68,25 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_command_alone_reaches_the_stage(
-    study_folder: Paths, number: signal.Signals
-) -> None:
+@pytest.fixture
+def sleeping_study(study_folder: Paths) -> Path:
+    """Return the folder of a study with one stage, which sleeps until it is interrupted."""
     root = study_folder.root
     (root / "cleanup.py").write_text(CLEANUP)
-    stages = {"cleanup": {"cmd": f"{sys.executable} cleanup.py"}}
+    stages = {"cleanup": {"cmd": f"{sys.executable} cleanup.py", "outs": ["cleaned"]}}
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
     dvc = [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"]
     subprocess.run(dvc, cwd=root, check=True)
-    words = [sys.executable, "-m", "horizont.cli", "repro"]
+    return root
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_command_alone_reaches_the_stage(
+    sleeping_study: Path, number: signal.Signals
+) -> None:
+    root = sleeping_study
     process = subprocess.Popen(
-        words,
+        REPRO,
         stderr=subprocess.PIPE,
         text=True,
         # The parent of the tests may ignore it (`nohup`, the background of a shell).
@@ -90,3 +99,16 @@ def test_a_signal_to_the_command_alone_reaches_the_stage(
     assert "Traceback" not in errors
     assert (root / "cleaned").exists()
     assert not horizont_processes(root)
+
+
+def test_a_second_command_beside_the_first_one_says_so(sleeping_study: Path) -> None:
+    first = subprocess.Popen(REPRO, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for((sleeping_study / "started").exists, "the stage did not start")
+        second = subprocess.run(REPRO, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
+    assert second.returncode == 2
+    assert "no other DVC command" in second.stderr
+    assert "Traceback" not in second.stderr

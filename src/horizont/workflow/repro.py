@@ -26,6 +26,9 @@ PARALLEL_PAGES = 2
 
 DVC = (sys.executable, "-m", "dvc")
 
+#: DVC's lock of what a stage writes; its name is in the error of another command.
+LOCK = "rwlock"
+
 RUNNING_LINE = re.compile(r"^Running stage '(?P<stage>[^']+)'")
 SKIPPED_LINE = re.compile(r"^Stage '(?P<stage>[^']+)' didn't change")
 
@@ -160,6 +163,9 @@ def _dvc(root: Path, *arguments: str) -> str:
         check=False,
     )
     if done.returncode:
+        if LOCK in done.stderr:
+            allowed = "in a project in which no other DVC command runs"
+            raise UserError("horizont repro", "beside another DVC command", allowed)
         lines = done.stderr.strip().splitlines()
         raise UserError("dvc.yaml", lines[-1] if lines else "unreadable", "a pipeline DVC can read")
     return done.stdout
