@@ -100,9 +100,10 @@ def test_a_table_without_headings_is_not_numbered() -> None:
 
 
 def test_a_title_is_in_the_metadata() -> None:
-    bundle, metadata = output.PageTitle("LeNet-5", "SGD")._repr_mimebundle_()
-    assert bundle["text/markdown"] == "**LeNet-5** · SGD"
-    assert metadata["horizont"] == {"title": "LeNet-5", "facts": "SGD"}
+    bundle, metadata = output.PageTitle("LeNet-5", "SGD", "It is fast.")._repr_mimebundle_()
+    assert bundle["text/markdown"] == "**LeNet-5** · SGD\n\nIt is fast."
+    declared = {"title": "LeNet-5", "facts": "SGD", "finding": "It is fast."}
+    assert metadata["horizont"] == declared
 
 
 def test_named_values_have_their_numbers_in_the_metadata() -> None:

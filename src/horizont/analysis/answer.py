@@ -108,8 +108,13 @@ def _answer(workload: str, records: list[Record], certificate: CertificateStatus
     }
     for column, group in ((SEVERAL, several), (ONE, one)):
         if cells[column].verdict == "clear":
-            return Answer(workload, cells, _cause(group, cells[column]))
+            return Answer(workload, cells, cause_of(group, cells[column]))
     return Answer(workload, cells)
+
+
+def leader(records: Sequence[Record], certificate: CertificateStatus) -> Cell:
+    """Compare the throughput of the two fastest systems; all records are of one setting."""
+    return _cell(records, certificate, throughput)
 
 
 def _cell(
@@ -157,7 +162,8 @@ def _survival(killed: Sequence[Record]) -> Cell:
     return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
 
 
-def _cause(records: Sequence[Record], cell: Cell) -> Drilldown:
+def cause_of(records: Sequence[Record], cell: Cell) -> Drilldown:
+    """Explain the difference of the two systems of a cell."""
     pair = {cell.winner, cell.runner_up}
     both = [record for record in records if record.run.system.name in pair]
     operators = operator_table(both)

@@ -116,7 +116,7 @@ def _outputs(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 
 def _title(cells: Iterable[Cell]) -> Mapping[str, str]:
-    """Return the ``title`` and ``facts`` that an output declares, on the page of an experiment."""
+    """Return what an output declares on the page of an experiment: title, facts and finding."""
     declared = (output.get("metadata", {}).get("horizont", {}) for output in _outputs(cells))
     return next((metadata for metadata in declared if "title" in metadata), {})
 
@@ -137,15 +137,16 @@ def _readable_cells(
     declared = _title(cells)
     if not declared:
         return "", shown
-    title, facts = declared["title"], declared["facts"]
+    title, facts, finding = (declared.get(name, "") for name in ("title", "facts", "finding"))
     own = re.match(r"# (.*)\n?", shown[0]["source"])
     rest = shown[0]["source"][own.end() if own else 0 :].strip()
     # In the chapter of an experiment, a view is called by its name and not by the experiment's.
     experiment = f"{heading.removeprefix(REFERENCE)}, "
     if own and title.startswith(experiment):
         title = f"{own[1]}, {title.removeprefix(experiment)}"
+    found = f"**{finding}**\n\n" if finding else ""
     line = f"*{capitalise(facts)}.*\n\n" if facts else ""
-    shown[0]["source"] = f"# {heading}: {title}\n\n{line}{rest}"
+    shown[0]["source"] = f"# {heading}: {title}\n\n{found}{line}{rest}"
     return title, shown
 
 

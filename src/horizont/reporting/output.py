@@ -143,11 +143,14 @@ class PageTitle:
 
     text: str
     facts: str = ""  # a line of conditions: optimizer, source of the data
+    finding: str = ""  # what the page found
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[Bundle, Bundle]:
         text = f"**{self.text}**" + (f" · {self.facts}" if self.facts else "")
+        text += f"\n\n{self.finding}" if self.finding else ""
         bundle = {"text/markdown": text, "text/plain": text.replace("*", "")}
-        return bundle, {"horizont": {"title": self.text, "facts": self.facts}}
+        metadata = {"title": self.text, "facts": self.facts, "finding": self.finding}
+        return bundle, {"horizont": metadata}
 
 
 @dataclass(frozen=True)

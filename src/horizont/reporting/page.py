@@ -14,6 +14,7 @@ from horizont.config.workload import OptimizerConfig, Workload
 from horizont.data.prepared import DatasetDescription
 from horizont.records.record import Record
 from horizont.reporting import labels
+from horizont.reporting.findings import finding
 from horizont.reporting.output import PageTitle, Prose
 from horizont.reporting.registry import find_entry
 
@@ -39,11 +40,12 @@ class ExperimentPage:
         """The settings of the experiment, with its overrides for the workload."""
         return self.study.experiment(self.experiment).on(self.workload)
 
-    def title(self) -> None:
-        """Show the title: the workload, in a view after the experiment."""
+    def title(self, view: str = "") -> None:
+        """Show the title: the workload, in a view after the experiment; and what the page found."""
         title = workload_title(self.study.workload(self.workload), self.dataset.source)
         experiment = f"{self.study.experiment_title(self.experiment)}, " if self.is_view else ""
-        _display(PageTitle(experiment + title.text, title.facts))
+        found = finding(view or self.settings.kind, self.records, self.certificate)
+        _display(PageTitle(experiment + title.text, title.facts, found))
 
     def show(self, name: str, /, **values: Any) -> None:
         """Show a figure or table; `values` are further arguments of its function."""

@@ -1,0 +1,192 @@
+"""What a page found, in a sentence or two: the first that a reader sees below its title."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import isnan
+
+import pandas as pd
+
+from horizont.analysis.advice import largest_comparable_group
+from horizont.analysis.answer import Answer, Cell, cause_of, leader
+from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.input import input_pipelines
+from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
+from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.runs import CertificateStatus, by_system, successful, trained
+from horizont.analysis.throughput import throughput_by_system
+from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts
+from horizont.errors import UserError
+from horizont.records.record import Record
+from horizont.reporting import labels
+from horizont.reporting.answer import cause_sentence
+from horizont.reporting.tables import format_number, rate_format
+
+NOTHING = "No run has succeeded."
+
+
+def finding(kind: str, records: Sequence[Record], certificate: CertificateStatus) -> str:
+    """Return what the page of a kind of experiment, or a view of one, found.
+
+    It is empty for another kind, and where the servers were varied so that no systems are paired.
+    """
+    if kind == "faults":  # its runs are meant to fail
+        return _faults(records)
+    if not successful(records):
+        return NOTHING
+    try:
+        return _FINDINGS[kind](records, certificate) if kind in _FINDINGS else ""
+    except UserError:
+        return ""
+
+
+def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
+    """Name the fastest system and its lead, and the cause if the lead is clear."""
+    group = largest_comparable_group(trained(records))
+    cell = leader(group, certificate)
+    text = _lead(cell, labels.short_labels([*by_system(group)]))
+    if cell.verdict == "clear":
+        answer = Answer(records[0].run.workload_name, {}, cause_of(group, cell))
+        text += f" {cause_sentence(answer)}"
+    return text
+
+
+def _lead(cell: Cell, names: Mapping[str, str]) -> str:
+    if not cell.winner:
+        return NOTHING
+    if not cell.runner_up:
+        return f"Only {labels.system_label_in_text(cell.winner)} was measured."
+    first, second = names[cell.winner], names[cell.runner_up]
+    factor = f"{cell.ratio:.2f}"
+    if not isnan(cell.low):
+        factor += f" ({cell.low:.2f} to {cell.high:.2f})"
+    if cell.verdict == "clear":
+        return f"{first} trains fastest, by a factor of {factor} before {second}."
+    if cell.verdict == "not distinguishable":
+        lead = f"{first} is ahead of {second} by a factor of {factor}"
+        return f"No system is clearly the fastest: {lead}."
+    return (
+        f"Without a valid certificate of equivalence no system is compared with another. {first} "
+        f"had the highest throughput, {factor} times that of {second}."
+    )
+
+
+def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
+    """Count the points at which a system leads; of one system, give the ends of its range."""
+    points = labels.records_by_point(successful(records))
+    if len(by_system(records)) == 1:
+        return _range_of_one_system(points)
+    cells = [leader(own, certificate) for own in points.values() if len(by_system(own)) > 1]
+    clear = Counter(cell.winner for cell in cells if cell.verdict == "clear")
+    count = f"{len(cells)} settings"
+    if not clear:
+        return f"At none of {count} is a system clearly faster than the next."
+    names = labels.short_labels([*by_system(records)])
+    found = ", ".join(f"{names[name]} at {number}" for name, number in clear.most_common())
+    rest = len(cells) - sum(clear.values())
+    more = f"; at {rest} none is" if rest else ""
+    return f"Of {count}, the fastest is clearly {found}{more}."
+
+
+def _range_of_one_system(points: Mapping[str, Sequence[Record]]) -> str:
+    rates = {
+        point: float(throughput_by_system(own)["examples_per_s"].iloc[0])
+        for point, own in points.items()
+    }
+    slowest, fastest = (choose(rates, key=rates.__getitem__) for choose in (min, max))
+    (system,) = by_system([record for own in points.values() for record in own])
+    form = rate_format(rates[fastest])
+    least, most = (format_number(rates[point], form) for point in (slowest, fastest))
+    name = labels.system_label_in_text(system)
+    if slowest == fastest:
+        return f"{name} processes {most} examples per second."
+    return f"{name} processes from {least} ({slowest}) to {most} examples per second ({fastest})."
+
+
+def _faults(records: Sequence[Record]) -> str:
+    outcomes = fault_outcomes(records)
+    if outcomes.empty or outcomes["outcome"].isna().all():
+        return "No run with a fault has ended with a report."
+    known = outcomes.dropna(subset="outcome")
+    continues = known["continues"].astype(bool)
+    always = continues.groupby(known["system"], sort=False).all()
+    names = ", ".join(map(labels.system_label_in_text, always[always].index))
+    text = f"Training continues in {continues.sum()} of {len(known)} runs with a fault"
+    return f"{text}: always with {names}." if names else f"{text}, with no system always."
+
+
+def _input(records: Sequence[Record], _: CertificateStatus) -> str:
+    table = input_pipelines(records).dropna(subset="wait_fraction")
+    table = table[table["input"] != "memory"]
+    if table.empty:
+        return NOTHING
+    table = table.sort_values("wait_fraction", kind="stable")
+    least, most = (
+        f"{row['wait_fraction']:.0%} of its time in "
+        f"{labels.system_label_in_text(row['system'])}, {row['input']},"
+        for row in (table.iloc[0], table.iloc[-1])
+    )
+    return f"A step waits for its batch from {least} to {most.rstrip(',')}."
+
+
+def _operators(records: Sequence[Record], _: CertificateStatus) -> str:
+    classes = operator_classes(records)
+    classes = classes[classes["operator_class"] != OUTSIDE_OPERATORS]
+    if classes.empty:
+        return "No profile was recorded."
+    largest = classes.loc[classes.groupby("system", sort=False)["self_s"].idxmax()]
+    groups: dict[str, list[str]] = {}
+    for row in largest.to_dict("records"):
+        text = f"{labels.single_process_label(str(row['system']))} {row['fraction']:.0%}"
+        groups.setdefault(str(row["operator_class"]), []).append(text)
+    found = " and ".join(f"{name} ({', '.join(systems)})" for name, systems in groups.items())
+    return f"Of the time of a step, the largest fraction is in {found}."
+
+
+def _resources(records: Sequence[Record], _: CertificateStatus) -> str:
+    first = {system: runs[0] for system, runs in by_system(successful(records)).items()}
+    totals = {system: resource_totals(record) for system, record in first.items()}
+    rows = {system: table.set_index("name") for system, table in totals.items() if len(table)}
+    memory = pd.Series({system: table["memory_max"].get(TOTAL) for system, table in rows.items()})
+    memory = memory.astype(float).dropna()
+    if memory.empty:
+        return "No resources were sampled."
+    names = labels.short_labels([str(system) for system in memory.index])
+    least, most = str(memory.idxmin()), str(memory.idxmax())
+    if least == most:
+        return f"All processes of {names[most]} together take up to {memory[most]:,.0f} MiB."
+    return (
+        f"All processes of a run together take up to {memory[least]:,.0f} MiB with {names[least]}, "
+        f"and up to {memory[most]:,.0f} MiB with {names[most]}."
+    )
+
+
+def _verdicts(records: Sequence[Record], certificate: CertificateStatus) -> str:
+    table = pairwise_verdicts(successful(records), certificate)
+    if table.empty:
+        return "There are no two systems to compare."
+    counts = Counter(table["outcome"])
+    counts["differ"] = counts.pop("A faster", 0) + counts.pop("B faster", 0)
+    phrases = {
+        "differ": ("differs clearly", "differ clearly"),
+        "equal": ("is equally fast", "are equally fast"),
+        "not settled": ("is not settled", "are not settled"),
+        NOT_COMPARABLE: ("is not comparable", "are not comparable"),
+    }
+    found = [
+        f"{counts[name]} {one if counts[name] == 1 else several}"
+        for name, (one, several) in phrases.items()
+        if counts[name]
+    ]
+    return f"Of {labels.count_label(len(table), 'pair')} of systems, {', '.join(found)}."
+
+
+_FINDINGS: dict[str, Callable[[Sequence[Record], CertificateStatus], str]] = {
+    "training": _training,
+    "sweep": _sweep,
+    "input": _input,
+    "operators": _operators,
+    "resources": _resources,
+    "verdicts": _verdicts,
+}

@@ -1,0 +1,77 @@
+"""What a page found, from the records of the reference and from few or failed ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from record_maker import make_records
+
+from horizont.records.results import RunResult
+from horizont.reporting.findings import NOTHING, finding
+from horizont.workflow.paths import study_paths
+from horizont.workflow.reference import open_pack
+
+LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "workload", "kind", "expected"),
+    [
+        ("local", "alexnet-cifar10", "training", "TensorFlow trains fastest, by a factor of 1.17 "),
+        ("local", "alexnet-cifar10", "training", "operators of the class weight update."),
+        ("local", RESNET, "training", "No system is clearly the fastest: MXNet is ahead of PyTor"),
+        ("local", RESNET, "operators", "in convolution backward (TensorFlow 62%, "),
+        ("local", RESNET, "verdicts", "Of 15 pairs of systems, 10 differ clearly, 1 is equally fa"),
+        ("cluster", RESNET, "resources", "up to 717 MiB with MXNet (one process), and up to 5,453"),
+        ("ring_servers", RESNET, "sweep", "clearly PyTorch (synchronous, all-reduce) at 3."),
+        ("scaling_pytorch", "lenet-fashion-mnist", "sweep", "from 312 (1 x 128) to 3,195 examples"),
+        ("learning_25", "lenet-fashion-mnist", "sweep", "processes 10,510 examples per second."),
+        ("input", LENET, "input", "A step waits for its batch from 0% of its time in MXNet"),
+        (
+            "lost_worker",
+            LENET,
+            "faults",
+            "Training continues in 15 of 48 runs with a fault: always",
+        ),
+        ("gpu", "resnet50-cifar10", "training", "no system is compared with another. JAX had the "),
+        ("gpu", "resnet50-cifar10", "verdicts", "Of 3 pairs of systems, 3 are not comparable."),
+    ],
+)
+def test_the_reference_is_summed_up(
+    experiment: str, workload: str, kind: str, expected: str
+) -> None:
+    pack, _ = open_pack(experiment, study_paths())
+    certificate = pack.manifest.certificates[workload]
+    assert expected in finding(kind, pack.records(workload), certificate)
+
+
+def test_one_system_alone(tmp_path: Path) -> None:
+    records = make_records(tmp_path, "local", blocks=2)
+    own = [record for record in records if record.run.system.name == "pytorch/local"]
+    assert finding("training", own, {}) == "Only PyTorch (one process) was measured."
+    assert finding("verdicts", own, {}) == "There are no two systems to compare."
+
+
+def test_without_a_result_it_says_so(tmp_path: Path) -> None:
+    failed = [
+        dataclasses.replace(record, result=RunResult(status="failed", reason="why"))
+        for record in make_records(tmp_path, "local", blocks=1)
+    ]
+    for kind in ("training", "sweep", "input", "operators", "resources", "verdicts"):
+        assert finding(kind, failed, {}) == NOTHING
+    assert "No run with a fault" in finding("faults", failed, {})
+
+
+def test_it_is_the_first_sentence_of_its_page() -> None:
+    page = study_paths().executed_notebooks / "reference" / "gpu"
+    cells = json.loads((page / "reference-gpu-resnet50-cifar10.ipynb").read_text())["cells"]
+    declared = [
+        output["metadata"]["horizont"]
+        for cell in cells
+        for output in cell.get("outputs", ())
+        if "horizont" in output.get("metadata", {})
+    ]
+    assert declared[0]["finding"].startswith("Without a valid certificate")
