@@ -19,6 +19,7 @@ from horizont.analysis.resources import (
 )
 from horizont.records.record import Record
 from horizont.reporting.figures.resources import resource_charts
+from horizont.reporting.setup_tables import setup_table
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_pack, open_packs, open_reference, packed_experiments
 
@@ -57,6 +58,13 @@ def test_a_gpu_is_among_the_resources(records: list[Record]) -> None:
     assert {"GPU, % busy", "GPU memory, MiB"} <= titles
     without = series[~series["quantity"].isin(list(GPU_RESOURCES))]
     assert len(plot.axes) - len(resource_charts(without, segments(record)).axes) == 4
+
+
+def test_the_page_names_the_gpu(paths: Paths, records: list[Record]) -> None:
+    _, study = open_pack("gpu", paths)
+    settings = study.experiment("gpu").on("resnet50-cifar10")
+    assert "NVIDIA H200, CUDA 13.0" in setup_table(settings, records).html()
+    assert "GPU" not in setup_table(settings).html()
 
 
 def test_runs_on_a_gpu_are_a_reference_of_their_own(paths: Paths) -> None:

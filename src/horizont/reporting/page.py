@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,10 +82,11 @@ def _display(output: Any) -> None:
     display(output)  # type: ignore[no-untyped-call]
 
 
-def workload_title(workload: Workload, source: str) -> PageTitle:
+def workload_title(workload: Workload, source: str, finding: str = "") -> PageTitle:
     """Return the title of a page about a workload; the source is that of a description."""
     label = labels.workload_label(workload.network, workload.dataset)
-    return _title(label, source, _optimizer_label(workload.optimizer))
+    title = _title(label, source, _optimizer_label(workload.optimizer))
+    return replace(title, finding=finding)
 
 
 def dataset_title(name: str, source: str) -> PageTitle:

@@ -30,8 +30,8 @@ _PLACEMENTS = {"colocated": "on the workers' hosts", "dedicated": "on dedicated 
 
 
 @table("setup", title="Setup")
-def setup_table(settings: Experiment) -> TableOutput:
-    """Build the table of an experiment's settings on a workload."""
+def setup_table(settings: Experiment, records: Sequence[Record] = ()) -> TableOutput:
+    """Build the table of an experiment's settings on a workload, and the GPUs that it ran on."""
     steps, sweep, topology = settings.steps, settings.sweep, settings.topology
     exchange, examples = settings.gradient_exchange, settings.evaluation.examples
     has_servers = "servers" not in sweep and any(
@@ -44,6 +44,7 @@ def setup_table(settings: Experiment) -> TableOutput:
         "workers": "workers" not in sweep and topology.workers,
         "servers": has_servers and f"{topology.servers}, for parameter servers",
         "addresses": is_local and ", ".join(topology.addresses),
+        "GPU of each worker": _gpus(records),
         "compute threads per process": "threads" not in sweep and topology.threads,
         "global batch": _format_batch(settings),
         "distribution of the examples": has_workers and _SHARDING[topology.sharding],
@@ -64,6 +65,15 @@ def setup_table(settings: Experiment) -> TableOutput:
     for name, swept in sweep.items():
         values[f"sweep: {labels.SETTINGS.get(name, name)}"] = _format_values(name, swept)
     return key_value_table({name: value for name, value in values.items() if value})
+
+
+def _gpus(records: Sequence[Record]) -> str:
+    """Return the models of the GPUs, with the version of CUDA; empty for runs on CPUs."""
+    devices = [
+        record.environment["devices"] for record in records if "devices" in record.environment
+    ]
+    found = (f"{name}, CUDA {device['cuda']}" for device in devices for name in device["names"])
+    return "; ".join(dict.fromkeys(found))
 
 
 def _format_batch(settings: Experiment) -> str | None:
