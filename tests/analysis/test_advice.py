@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.analysis.record_maker import make_records
 
 from horizont.analysis.advice import Question, recommend
 from horizont.config.topology import Topology
 from horizont.errors import UserError
-from horizont.records.record import Record
+from horizont.records.files import write_table
+from horizont.records.record import Record, read_record
 from horizont.reporting.verdicts import recommendation_sentence, recommendation_table
 
 WORKLOAD = "lenet5-cifar10"
@@ -63,6 +66,21 @@ def test_different_links_and_servers_are_not_mixed(records: list[Record], object
     )  # type: ignore[arg-type]
     assert set(recommendation.ranking["runs"]) == {6}
     assert "100 Mbit/s" in recommendation.basis
+
+
+def test_a_few_steps_reach_no_loss_that_could_be_ranked(tmp_path: Path) -> None:
+    records = make_records(tmp_path, blocks=1)
+    for record in records:
+        steps = record.steps().to_pandas().head(8)
+        table = pa.Table.from_pandas(steps, preserve_index=False)
+        write_table(record.folder / "steps.parquet", table)
+    short = [read_record(record.folder) for record in records]
+    question = Question("lenet5", workers=2, objective="time to loss")
+    recommendation = recommend(short, question, CERTIFICATES)
+    assert recommendation.ranking.empty
+    assert recommendation.caveats == (
+        f"No records apply: the runs on {WORKLOAD} have too few steps for a loss.",
+    )
 
 
 @pytest.mark.parametrize(("objective", "unit"), [("memory", "MiB"), ("time to loss", "s to")])

@@ -34,10 +34,8 @@ def test_the_table_of_faults(study_folder: Paths) -> None:
     text = executed.read_text()
     assert "coordinator killed" in text
     assert "none: lost" in text
-    metrics = json.loads(study_folder.metrics("faults").read_text())["lenet5-cifar10"]
-    found = metrics["pytorch/sync/allreduce"]["coordinator killed, block 1"]
-    assert found["outcome"] == "aborts"
-    assert 3 <= found["steps"] < found["planned"] == 5001
+    outcomes = json.loads(study_folder.metrics("faults").read_text())["outcome"]["lenet5-cifar10"]
+    assert outcomes["pytorch/sync/allreduce"] == {"coordinator killed, block 1": "aborts"}
     # A run that failed because of its fault is final, and not repeated.
     before = [path.stat().st_mtime_ns for path in study_folder.root.glob("records/**/result.json")]
     (record,) = run_experiment("faults", "lenet5-cifar10", study_folder)

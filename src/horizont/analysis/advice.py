@@ -161,7 +161,10 @@ def _ranked(
     run = records[0].run
     certificate = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
     compute, columns, unit = _RANKINGS[objective]
-    table = compute(records).rename(columns=dict(zip(columns, _VALUE_COLUMNS, strict=True)))
+    table = compute(records)
+    if table.empty:  # of times to a loss, which takes some steps
+        return _no_recommendation(f"the runs on {run.workload_name} have too few steps for a loss")
+    table = table.rename(columns=dict(zip(columns, _VALUE_COLUMNS, strict=True)))
     table = table.sort_values("value", ascending=objective != "throughput")
     table = table[["system", *_VALUE_COLUMNS]]
     systems = list(table["system"])
