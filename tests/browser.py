@@ -46,6 +46,10 @@ class Page:
                 return dict(answer["result"])
             self._read_event(answer)
 
+    def close(self) -> None:
+        """Close the connection; a test that runs later would report the open socket."""
+        self._socket.close()
+
     def _read_event(self, event: dict[str, Any]) -> None:
         params = event.get("params", {})
         if event["method"] == "Runtime.exceptionThrown":
@@ -116,7 +120,11 @@ def open_browser(profile: Path) -> Iterator[Page]:
     words += ["--remote-allow-origins=*", f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield Page(_address_of_page(profile))
+        page = Page(_address_of_page(profile))
+        try:
+            yield page
+        finally:
+            page.close()
     finally:
         process.terminate()
         process.wait(30)
