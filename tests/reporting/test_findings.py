@@ -6,9 +6,11 @@ import dataclasses
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from record_maker import make_records
 
+from horizont.analysis.faults import continued
 from horizont.records.results import RunResult
 from horizont.reporting.findings import NOTHING, finding
 from horizont.workflow.paths import study_paths
@@ -63,6 +65,13 @@ def test_without_a_result_it_says_so(tmp_path: Path) -> None:
     for kind in ("training", "sweep", "input", "operators", "resources", "verdicts"):
         assert finding(kind, failed, {}) == NOTHING
     assert "No run with a fault" in finding("faults", failed, {})
+
+
+def test_a_fault_without_a_report_has_no_outcome() -> None:
+    """Such a table has no column of outcomes at all."""
+    rows = [{"system": "jax/local", "fault": "worker killed", "reason": "why"}]
+    assert continued(pd.DataFrame(rows)).empty
+    assert continued(pd.DataFrame()).empty
 
 
 def test_it_is_the_first_sentence_of_its_page() -> None:

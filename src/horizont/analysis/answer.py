@@ -11,7 +11,7 @@ import pandas as pd
 
 from horizont.analysis.advice import largest_comparable_group
 from horizont.analysis.drilldown import Drilldown, drilldowns
-from horizont.analysis.faults import fault_outcomes, kills_worker
+from horizont.analysis.faults import continued, fault_outcomes, kills_worker
 from horizont.analysis.learning import time_to_loss_by_run
 from horizont.analysis.operators import operator_table
 from horizont.analysis.resources import peak_memory_mib
@@ -154,11 +154,10 @@ def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float
 
 
 def _survival(killed: Sequence[Record]) -> Cell:
-    outcomes = fault_outcomes(killed)
-    if outcomes.empty or "outcome" not in outcomes or outcomes["outcome"].isna().all():
+    continues = continued(fault_outcomes(killed))
+    if continues.empty:
         return Cell(note="not run")
-    continues = outcomes.dropna(subset="outcome")["continues"].astype(bool)
-    survived = continues.groupby(outcomes["system"], sort=False).all()
+    survived = continues.groupby(level=0, sort=False).all()
     return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
 
 

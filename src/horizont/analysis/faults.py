@@ -76,6 +76,17 @@ def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def continued(outcomes: pd.DataFrame) -> pd.Series:
+    """Return whether training continued in each run of `fault_outcomes` with a known outcome.
+
+    The index has the systems.
+    """
+    if outcomes.empty or "outcome" not in outcomes:
+        return pd.Series(dtype=bool)
+    known = outcomes.dropna(subset="outcome")
+    return known.set_index("system")["continues"].astype(bool)
+
+
 def _outcome(fault: FaultSpec, record: Record, report: FaultReport) -> dict[str, object]:
     failure = report.first_failure
     first_error = "completed" if report.end_reason == "completed" else "no error"

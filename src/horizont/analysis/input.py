@@ -51,16 +51,13 @@ def input_pipelines(records: Sequence[Record]) -> pd.DataFrame:
     return table.sort_values("system", key=table_order, kind="stable", ignore_index=True)
 
 
-def input_metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Return the measured columns by system and input; None where unknown."""
-    metrics: dict[str, dict[str, Any]] = {}
+def waiting_times(records: Sequence[Record]) -> dict[str, dict[str, float | None]]:
+    """Return ``wait_s`` of `input_pipelines` by system and input; None where unknown."""
+    times_s: dict[str, dict[str, float | None]] = {}
     for row in input_pipelines(records).to_dict(orient="records"):
-        values = {name: row[name] for name in (*MEASURED_COLUMNS, "extra_over_memory_s")}
-        metrics.setdefault(str(row["system"]), {})[str(row["input"])] = {
-            name: None if pd.isna(value) else float(f"{value:.6g}")
-            for name, value in values.items()
-        }
-    return metrics
+        wait_s = None if pd.isna(row["wait_s"]) else float(f"{row['wait_s']:.6g}")
+        times_s.setdefault(str(row["system"]), {})[str(row["input"])] = wait_s
+    return times_s
 
 
 def _row(record: Record) -> dict[str, Any]:

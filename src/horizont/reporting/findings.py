@@ -10,10 +10,10 @@ import pandas as pd
 
 from horizont.analysis.advice import largest_comparable_group
 from horizont.analysis.answer import Answer, Cell, cause_of, leader
-from horizont.analysis.faults import fault_outcomes
+from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
-from horizont.analysis.resources import TOTAL, resource_totals
+from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import CertificateStatus, by_system, successful, trained
 from horizont.analysis.throughput import throughput_by_system
 from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts
@@ -105,14 +105,12 @@ def _range_of_one_system(points: Mapping[str, Sequence[Record]]) -> str:
 
 
 def _faults(records: Sequence[Record]) -> str:
-    outcomes = fault_outcomes(records)
-    if outcomes.empty or outcomes["outcome"].isna().all():
+    continues = continued(fault_outcomes(records))
+    if continues.empty:
         return "No run with a fault has ended with a report."
-    known = outcomes.dropna(subset="outcome")
-    continues = known["continues"].astype(bool)
-    always = continues.groupby(known["system"], sort=False).all()
+    always = continues.groupby(level=0, sort=False).all()
     names = ", ".join(map(labels.system_label_in_text, always[always].index))
-    text = f"Training continues in {continues.sum()} of {len(known)} runs with a fault"
+    text = f"Training continues in {continues.sum()} of {len(continues)} runs with a fault"
     return f"{text}: always with {names}." if names else f"{text}, with no system always."
 
 
@@ -146,10 +144,8 @@ def _operators(records: Sequence[Record], _: CertificateStatus) -> str:
 
 def _resources(records: Sequence[Record], _: CertificateStatus) -> str:
     first = {system: runs[0] for system, runs in by_system(successful(records)).items()}
-    totals = {system: resource_totals(record) for system, record in first.items()}
-    rows = {system: table.set_index("name") for system, table in totals.items() if len(table)}
-    memory = pd.Series({system: table["memory_max"].get(TOTAL) for system, table in rows.items()})
-    memory = memory.astype(float).dropna()
+    memory = pd.Series({system: peak_memory_mib(record) for system, record in first.items()})
+    memory = memory.dropna()
     if memory.empty:
         return "No resources were sampled."
     names = labels.short_labels([str(system) for system in memory.index])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.analysis.faults import fault_outcomes
-from horizont.analysis.input import input_metrics
+from horizont.analysis.input import waiting_times
 from horizont.analysis.learning import losses
 from horizont.analysis.loss_curves import diverging_losses
 from horizont.analysis.runs import CertificateStatus
@@ -162,11 +162,7 @@ def _fault_metrics(records: Sequence[Record], _: CertificateStatus) -> Metrics:
 
 def _input_metrics(records: Sequence[Record], _: CertificateStatus) -> Metrics:
     """Return the time that a step waits for its batch, by system and input."""
-    waits_s = {
-        system: {label: values["wait_s"] for label, values in inputs.items()}
-        for system, inputs in input_metrics(records).items()
-    }
-    return {"wait_s": waits_s}
+    return {"wait_s": waiting_times(records)}
 
 
 #: Kind of an experiment -> the function that computes its metrics on a workload, by name.
