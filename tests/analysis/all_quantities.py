@@ -113,7 +113,8 @@ def _assert_close(seen: Any, expected: Any, where: str) -> None:
 def _tolerance(where: str) -> float:
     if where.endswith("fraction"):
         return TOLERANCE_OF_STEP
-    if where.startswith("phases"):  # the rest of a step is the difference from all its phases
+    # The rest of a step is the difference from all its phases.
+    if where.startswith("phases") or where.endswith(", other"):
         return TOLERANCE_OF_DIFFERENCE_S
     if not where.startswith("drilldowns"):
         return TOLERANCE_S
