@@ -23,6 +23,8 @@ PAIRS = {
         (
             "torch==2.13.0+cpu",
             "numpy==2.4.6",
+            "onnx==1.23.2",
+            "onnxscript==0.7.2",
             "pillow==13.0.0",
             "transformers==4.57.6",
         ),

@@ -340,7 +340,7 @@ def compare(
 @app.command()
 def diff(  # noqa: PLR0917 - typer calls it by keyword
     a: Annotated[str, typer.Argument(help="PREFIX:module:callable, PREFIX:file.py:callable")],
-    b: Annotated[str, typer.Argument(help="likewise, or dump:FOLDER")],
+    b: Annotated[str, typer.Argument(help="likewise, or onnx:FILE.onnx or dump:FOLDER")],
     batch: Annotated[
         str, typer.Option("--input", help="2x3x96x96, integers 2x16:1000, or a file .npy")
     ] = "",

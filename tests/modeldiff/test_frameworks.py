@@ -17,7 +17,7 @@ from horizont.modeldiff import Options, Report, diff, timing
 from horizont.modeldiff.compare_models import IN_SINGLE_PRECISION
 from horizont.modeldiff.dump import Dump
 from horizont.modeldiff.functions import FUNCTIONS
-from horizont.modeldiff.identification import NumPyNamespace
+from horizont.modeldiff.identification import ArrayNamespace
 from horizont.modeldiff.page import page
 from horizont.modeldiff.report import NOT_THE_SAME
 from horizont.testing import assert_same_training
@@ -343,7 +343,7 @@ def test_a_recording_is_compared_in_evaluation(tmp_path: Path) -> None:
         report = diff(f"{TORCH}:Branches", f"dump:{tmp_path}", options=options)
         assert (report.status, report.ties) == (0, ties)
         assert report.notes
-    relu = FUNCTIONS["ReLU"](NumPyNamespace, right)
+    relu = FUNCTIONS["ReLU"](ArrayNamespace, right)
     dump.save(left + relu)
     other = diff(f"dump:{tmp_path}", f"{TORCH}:Branches")
     assert other.status == 1

@@ -17,6 +17,7 @@ OWN = {
     "keras": {"keras", "tensorflow"},
     "jax": {"jax"},
     "mxnet": {"mxnet"},
+    "onnx": {"google", "onnx", "onnxruntime"},
 }
 
 

@@ -31,7 +31,7 @@ from horizont.modeldiff.glue import (
     rounded_input,
     scaled_input,
 )
-from horizont.modeldiff.identification import NumPyNamespace, chains, identify, identify_pair
+from horizont.modeldiff.identification import ArrayNamespace, chains, identify, identify_pair
 from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
 from horizont.modeldiff.links import refined
 from horizont.modeldiff.pairing import (
@@ -55,13 +55,13 @@ IMAGES = RANDOM.normal(0, 3, (2, 4, 6, 6))
 def test_every_function_differs_from_every_other_one() -> None:
     x = RANDOM.normal(0, 4, 2000)
     for name, function in FUNCTIONS.items():
-        assert identify(x, function(NumPyNamespace, x), 1e-12) == {"function": name}
+        assert identify(x, function(ArrayNamespace, x), 1e-12) == {"function": name}
     assert identify(x, np.sin(x), 1e-12) is None
 
 
 @pytest.mark.parametrize("x", [-3.0, -0.5, 0.7, 8.0])
 def test_functions_are_those_of_their_names(x: float) -> None:
-    values = {name: function(NumPyNamespace, np.array(x)) for name, function in FUNCTIONS.items()}
+    values = {name: function(ArrayNamespace, np.array(x)) for name, function in FUNCTIONS.items()}
     sigmoid = 1 / (1 + math.exp(-x))
     assert values["SiLU"] == pytest.approx(x * sigmoid)
     assert values["GELU by erf"] == pytest.approx(x * 0.5 * math.erfc(-x / math.sqrt(2)))
@@ -98,7 +98,7 @@ def windows(
     ],
 )
 def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
-    result = repaired(NumPyNamespace, IMAGES, change, {})
+    result = repaired(ArrayNamespace, IMAGES, change, {})
     assert identify(IMAGES, result, 1e-12) == change
     assert {key: value for key, value in change.items() if key != "function"} in chains(
         IMAGES.shape, result.shape
@@ -121,7 +121,7 @@ def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
 def test_functions_of_two_tensors_are_found(change: dict[str, Any]) -> None:
     tensors = {"y": RANDOM.normal(0, 3, IMAGES.shape), "gate": RANDOM.normal(0, 3, (2, 4))}
     other = tensors[change.get("plus") or change["times"]]
-    result = repaired(NumPyNamespace, IMAGES, change, tensors)
+    result = repaired(ArrayNamespace, IMAGES, change, tensors)
     found = identify_pair(IMAGES, other, result, 1e-12)
     assert found is not None
     named = {key: change[key] for key in ("plus", "times") if key in change}
@@ -139,7 +139,7 @@ def test_attention_is_found(heads: int, scale: float, mask: str, is_fused: bool)
         parts = {"all": np.concatenate([parts[name] for name in ("q", "k", "v")], axis=2)}
         wanted = {key: ["all", i, 3] for i, key in enumerate(wanted)}
     settings: dict[str, Any] = {**wanted, "heads": heads, "scale": scale, "mask": mask}
-    result = attended(NumPyNamespace, settings, parts)
+    result = attended(ArrayNamespace, settings, parts)
     assert identify_attention(parts, result, 1e-12) == settings
     assert identify_attention(parts, np.sin(result), 1e-12) is None
     one_head = parts["all"][..., 24:] if is_fused else parts["v"]
@@ -151,7 +151,7 @@ def test_attention_that_differs_is_named() -> None:
     parts = {name: RANDOM.normal(size=(2, 6, 12)) for name in ("v", "k", "q")}
     named = {"queries": ["q", 0, 1], "keys": ["k", 0, 1], "values": ["v", 0, 1]}
     a, b = (
-        attended(NumPyNamespace, {**named, "heads": 3, "scale": scale, "mask": mask}, parts)
+        attended(ArrayNamespace, {**named, "heads": 3, "scale": scale, "mask": mask}, parts)
         for scale, mask in ((0.5, "none"), (1.0, "causal"))
     )
     found = attention(Glue("layer", parts, a, b))
@@ -162,11 +162,11 @@ def test_attention_that_differs_is_named() -> None:
 @pytest.mark.parametrize(("dtype", "unit"), [("float16", 2**-11), ("bfloat16", 2**-8)])
 def test_an_input_of_fewer_bits_is_found(dtype: str, unit: float) -> None:
     ends = np.array([1.0, 1.0 + unit, 1.0 + 1.01 * unit, 1.0 + 3 * unit, -0.1])
-    rounded = NumPyNamespace.rounded(ends, dtype)
+    rounded = ArrayNamespace.rounded(ends, dtype)
     # What lies in the middle of two numbers becomes the one that ends with a zero.
     assert rounded[:4].tolist() == [1.0, 1.0, 1.0 + 2 * unit, 1.0 + 4 * unit]
     assert 0 < abs(rounded[4] + 0.1) < 0.1 * unit
-    found = rounded_input(glue(IMAGES, NumPyNamespace.rounded(IMAGES, dtype)))
+    found = rounded_input(glue(IMAGES, ArrayNamespace.rounded(IMAGES, dtype)))
     assert found is not None
     assert str(found) == f"precision of an input: whole against rounded to {dtype} in layer"
     assert rounded_input(glue(IMAGES, IMAGES + 1e-3)) is None
@@ -175,7 +175,7 @@ def test_an_input_of_fewer_bits_is_found(dtype: str, unit: float) -> None:
 def test_a_summand_of_one_side_alone_is_named() -> None:
     x, y = RANDOM.normal(0, 3, (2, *IMAGES.shape))
     relu = FUNCTIONS["ReLU"]
-    alone, both = relu(NumPyNamespace, x), relu(NumPyNamespace, x + y)
+    alone, both = relu(ArrayNamespace, x), relu(ArrayNamespace, x + y)
     sources = {"input|first": y}, {"input|first": y}
     without = chain(Glue("layer", {"before": x}, both, alone, *sources))
     added = combination(Glue("layer", {"before": x}, alone, both, *sources))
@@ -187,7 +187,7 @@ def test_a_summand_of_one_side_alone_is_named() -> None:
 
 def test_the_difference_of_a_summand_arises_where_the_summand_does() -> None:
     x, y = RANDOM.normal(0, 3, (2, *IMAGES.shape))
-    elu, relu = (FUNCTIONS[name](NumPyNamespace, y) for name in ("ELU", "ReLU"))
+    elu, relu = (FUNCTIONS[name](ArrayNamespace, y) for name in ("ELU", "ReLU"))
 
     def compared(a: Any, b: Any) -> Candidate | None:
         sources = {"input|first": relu}, {"input|first": elu}
@@ -238,7 +238,7 @@ def test_flattened_features_are_reordered() -> None:
     back = flatten_order(glue(last, features, before=IMAGES))
     assert back is not None
     assert (back.value_a, back.value_b) == ("channels last", "channels first")
-    repaired_features = repaired(NumPyNamespace, last, back.repairs[0].value, {})
+    repaired_features = repaired(ArrayNamespace, last, back.repairs[0].value, {})
     assert np.array_equal(repaired_features, features)
     assert flatten_order(glue(features, features[:, ::-1], before=IMAGES)) is None
 
@@ -247,7 +247,7 @@ def test_channels_and_scales_of_an_input_are_found() -> None:
     found = channel_order(glue(IMAGES, IMAGES[:, ::-1]))
     assert found is not None
     assert np.array_equal(
-        repaired(NumPyNamespace, IMAGES, found.repairs[0].value, {}), IMAGES[:, ::-1]
+        repaired(ArrayNamespace, IMAGES, found.repairs[0].value, {}), IMAGES[:, ::-1]
     )
     scaled = scaled_input(glue(IMAGES, IMAGES / 127.5 - 1))
     assert scaled is not None
@@ -264,22 +264,22 @@ def test_channels_and_scales_of_an_input_are_found() -> None:
     by_channel = scaled_input(glue(IMAGES, IMAGES * factors + summands))
     assert by_channel is not None
     (repair,) = by_channel.repairs
-    changed = repaired(NumPyNamespace, IMAGES, repair.value, {})
+    changed = repaired(ArrayNamespace, IMAGES, repair.value, {})
     assert np.allclose(changed, IMAGES * factors + summands, rtol=1e-12)
     indices = np.array([[3, 0, 7], [1, 2, 9]])
     moved = scaled_input(glue(indices, indices + 2))
     assert moved is not None
     assert str(moved) == "offset of indices: i against i + 2 in layer"
-    assert repaired(NumPyNamespace, indices, moved.repairs[0].value, {}).dtype == indices.dtype
+    assert repaired(ArrayNamespace, indices, moved.repairs[0].value, {}).dtype == indices.dtype
     assert scaled_input(glue(indices, indices[:, ::-1])) is None
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_the_function_of_a_result_is_found(name: str) -> None:
     logits = RANDOM.normal(size=(5, 7))
-    other = RESULTS["softmax" if name == "none" else "none"](NumPyNamespace, logits)
+    other = RESULTS["softmax" if name == "none" else "none"](ArrayNamespace, logits)
     found = result_candidate(
-        Glue("", {"last": logits}, other, RESULTS[name](NumPyNamespace, logits))
+        Glue("", {"last": logits}, other, RESULTS[name](ArrayNamespace, logits))
     )
     assert found is not None
     assert found.value_b == name

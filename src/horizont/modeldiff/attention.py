@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from horizont.modeldiff.functions import HIDDEN, attended
-from horizont.modeldiff.identification import NumPyNamespace, largest
+from horizont.modeldiff.identification import ArrayNamespace, largest
 from horizont.modeldiff.recording import Array
 
 #: More heads are not tried.
@@ -125,7 +125,7 @@ def _fitted_settings(
         hidden = np.triu(np.full((steps, steps), HIDDEN), 1) if mask == "causal" else 0.0
         scale = q.shape[3] ** -0.5
         for _ in range(_MOST_ITERATIONS):
-            weights = NumPyNamespace.softmax(products * scale + hidden)
+            weights = ArrayNamespace.softmax(products * scale + hidden)
             slope = weights * (products - (weights * products).sum(-1, keepdims=True)) @ v
             step = float(np.vdot(slope, goal - weights @ v) / max(np.vdot(slope, slope), 1e-300))
             scale += step
@@ -140,5 +140,5 @@ def _distance(
     """Return the largest difference in the first examples."""
     names = (attention[key][0] for key in ("queries", "keys", "values"))
     live = {name: outputs[name][:count] for name in names}
-    found = attended(NumPyNamespace, attention, live)
+    found = attended(ArrayNamespace, attention, live)
     return float(np.max(np.abs(found - target[:count])))

@@ -15,6 +15,7 @@ from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison, repairs_of
 from horizont.modeldiff.distances import Difference, gradient_factor
 from horizont.modeldiff.distributed import check_processes
+from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
@@ -94,7 +95,8 @@ def diff(a: str, b: str, batch: str | Array = "", options: Options | None = None
     Parameters
     ----------
     a, b
-        ``prefix:package.module:callable``, ``prefix:file.py:callable`` or ``dump:FOLDER``.
+        ``prefix:package.module:callable``, ``prefix:file.py:callable``, ``onnx:FILE.onnx`` or
+        ``dump:FOLDER``.
     batch
         An array, images as ``NCHW``; or sizes, ``2x3x96x96``, or a file. A recording has its own.
 
@@ -167,7 +169,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         return replace(report, unknown="no layer of A has the kind and shape of one of B")
     if not (a.can_run or b.can_run):
         raise UserError("side B", b.name, "a model, as side A is a recording already")
-    if not a.can_run:  # recorded files cannot be changed
+    if not a.can_run or (b.can_train and not a.can_train):  # recorded files cannot be changed
         a, b, pairing = b, a, pairing.swapped()
         report = replace(report, changed="B")
     comparison = Comparison(a, b, pairing)
@@ -184,6 +186,7 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         explained = _explained(report, comparison, batch, options.progress)
         if options.pairs is not None:
             write_pairs(better if report.changed == "A" else better.swapped(), options.pairs)
+    explained = with_graphs(explained, comparison)
     if options.script is not None:
         written = write_script(explained, comparison, options.script)
         explained = replace(explained, script=written)
@@ -248,7 +251,7 @@ def _explained(
                 explained.update(each.key for each in fed if not each.exceeds)
             elif any(each.exceeds and each.key in explained for each in fed):
                 return fed  # training cannot say more
-            return fed + (comparison.train(repairs) if b.can_run else [])
+            return fed + (comparison.train(repairs) if comparison.can_train else [])
         except RunFailed:
             if is_first:
                 raise
@@ -260,7 +263,7 @@ def _explained(
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
     mute = _mute([*evaluation, *training])
-    if b.can_run:
+    if comparison.can_train:
         agreements.append(Agreement("training in float64", tuple(training)))
     agree_in_float32 = False
     if b.can_run and not mute:
@@ -320,7 +323,8 @@ def _in_float32(comparison: Comparison, repairs: Sequence[Repair]) -> list[Diffe
 
     def compared(one: Comparison) -> list[Difference]:
         single = one.in_float32(repairs)
-        return [*single.evaluate(repairs), *single.train(repairs)]
+        trained = single.train(repairs) if single.can_train else []
+        return [*single.evaluate(repairs), *trained]
 
     found = compared(comparison)
     for seed in range(OTHER_WEIGHTS):

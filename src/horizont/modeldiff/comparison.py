@@ -54,6 +54,7 @@ class Comparison:
     def __init__(self, a: Side, b: Side, pairing: Pairing) -> None:
         self.a, self.b, self.pairing, self.dtype = a, b, pairing, "float64"
         self.pairs: Sequence[Pair] = pairing.pairs
+        self.can_train = a.can_train and b.can_train
         self.exact: Comparison | None = None
         #: Repairs with which the noise of side A is measured; any are as good.
         self.noise_repairs: Sequence[Repair] = ()
@@ -116,8 +117,12 @@ class Comparison:
 
     @cached_property
     def weights_a(self) -> dict[str, Array]:
-        """Weights of side B as those of side A."""
-        return transfer(self.pairing, self.weights)
+        """Weights of side B as those of side A.
+
+        A graph that is not trained has what side A has alone in its constants, as it is there.
+        """
+        is_graph = self.b.can_run and not self.b.can_train
+        return transfer(self.pairing, self.weights, self.a.weights() if is_graph else None)
 
     @cached_property
     def training_weights_a(self) -> dict[str, Array]:

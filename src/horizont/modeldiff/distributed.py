@@ -28,7 +28,7 @@ from horizont.modeldiff.recording import (
     Snippet,
 )
 from horizont.modeldiff.repairs import OF_BATCH, PARTS
-from horizont.modeldiff.sides import RECORDER, SideSpec
+from horizont.modeldiff.sides import SideSpec, recorders
 
 #: What the file of a framework that can train in several processes is called.
 DDP = "_ddp.py"
@@ -52,12 +52,17 @@ def check_processes(spec: SideSpec, number: int, batch: Array) -> None:
     """
     if number < 1:
         raise UserError("--ddp", number, "a number of processes, 1 or more")
-    name = spec.recorder.name.removesuffix(RECORDER)
-    if spec.is_dump or not spec.recorder.with_name(f"{name}{DDP}").exists():
-        able = sorted(
-            path.name.removesuffix(DDP) for path in spec.recorder.parents[1].glob(f"*/*{DDP}")
+    able = {
+        path: name
+        for name, (_, path) in recorders().items()
+        if path.with_name(f"{name}{DDP}").exists()
+    }
+    if spec.recorder not in able:
+        raise UserError(
+            "--ddp",
+            number,
+            f"1 for side B {spec.text}; more for {', '.join(sorted(able.values()))}:",
         )
-        raise UserError("--ddp", number, f"1 for side B {spec.text}; more for {', '.join(able)}:")
     if len(batch) % number or len(batch) < FEWEST_EXAMPLES * number:
         least = FEWEST_EXAMPLES * number
         sizes = f"a multiple of {number} examples, {least} or more, for {number} processes"
@@ -67,7 +72,7 @@ def check_processes(spec: SideSpec, number: int, batch: Array) -> None:
 class DistributedSide:
     """A model in several processes that average their gradients."""
 
-    can_run = True
+    can_run = can_train = True
     divisible: Sequence[str] = ()
 
     def __init__(self, spec: SideSpec, folder: Path, limits: Limits, number: int) -> None:

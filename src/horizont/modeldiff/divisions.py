@@ -1,5 +1,6 @@
 """Layers that one side has in one piece and the other in several: queries, keys and values.
 
+A batch norm may be folded into the convolution before it, as exporters and compilers do.
 Positions and the token of the class, likewise, may be one layer or two tensors. A matrix that
 computes all three at once is divided by its rows, attention into its four matrices. The parts are
 layers of their own, in the order in which the other side executes its layers.
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import takewhile
 
 import numpy as np
 
@@ -28,15 +31,16 @@ def find_divisions(
 ) -> dict[str, Division]:
     """Return the layers of a side to divide so that they are those of the other one.
 
-    By the name of the layer: rows from and to of each part, or the names of the parts of attention,
-    or of tensors.
+    By the name of the layer: rows from and to of each part, the names of the parts of attention or
+    of tensors, or of a convolution the settings of the norm that is folded into it.
 
     Parameters
     ----------
     run_others
         Runs the other side, whose recording shows which of its layers have the same input.
     """
-    if divided := _attention(layers, others) or _tensors(layers, others):
+    divided = _attention(layers, others) or _tensors(layers, others) or _folded(layers, others)
+    if divided:
         return divided
     missing = Counter(map(signature, layers)) - Counter(map(signature, others))
     if not any(sign[0] == "dense" for sign in missing):
@@ -84,6 +88,38 @@ def _tensors(layers: Sequence[Layer], others: Sequence[Layer]) -> dict[str, Divi
             found[layer.name] = list(layer.shapes)
             apart -= needed
             missing[signature(layer)] -= 1
+    return found
+
+
+def _folded(layers: Sequence[Layer], others: Sequence[Layer]) -> dict[str, Division]:
+    """Return the convolutions of a side that contain the batch norm which follows on the other."""
+    own, their = (_convolutions(side) for side in (layers, others))
+    signs, their_signs = ([signature(layer) for layer, _ in side] for side in (own, their))
+    found: dict[str, Division] = {}
+    blocks = SequenceMatcher(None, signs, their_signs, autojunk=False).get_matching_blocks()
+    for block in blocks:
+        for k in range(block.size):
+            (layer, own_norms), (other, norms) = own[block.a + k], their[block.b + k]
+            if len(norms) > len(own_norms):
+                found[layer.name] = {
+                    "channels": norms[0].shapes["mean"][0],
+                    "epsilon": norms[0].settings["epsilon"],
+                    "bias": "bias" in other.shapes,
+                }
+    return found
+
+
+def _convolutions(layers: Sequence[Layer]) -> list[tuple[Layer, list[Layer]]]:
+    """List the convolutions of a side, each with the batch norms that are executed after it.
+
+    Several if the first of them is followed by what begins with a norm.
+    """
+    found: list[tuple[Layer, list[Layer]]] = []
+    for place, layer in enumerate(layers):
+        if layer.kind == "convolution":
+            channels = layer.shapes["kernel"][:1]
+            after = takewhile(lambda each: each.kind == "batch norm", layers[place + 1 :])
+            found.append((layer, [each for each in after if each.shapes["mean"] == channels]))
     return found
 
 

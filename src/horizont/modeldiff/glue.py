@@ -14,7 +14,7 @@ import numpy as np
 
 from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
-from horizont.modeldiff.identification import NumPyNamespace, identify, identify_pair, largest
+from horizont.modeldiff.identification import ArrayNamespace, identify, identify_pair, largest
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import (
@@ -127,7 +127,7 @@ def rounded_input(glue: Glue) -> Candidate | None:
         return None
     for name in ROUNDINGS:
         change = {"function": name}
-        if np.array_equal(repaired(NumPyNamespace, glue.a, change, {}), glue.b):
+        if np.array_equal(repaired(ArrayNamespace, glue.a, change, {}), glue.b):
             return _candidate(glue, "precision of an input", "whole", name, change)
     return None
 

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from horizont.modeldiff.functions import FUNCTIONS, RESIZED, RESULTS, Function, Windows, repaired
+from horizont.modeldiff.functions import (
+    FUNCTIONS,
+    RESIZED,
+    RESULTS,
+    Function,
+    NumPyNamespace,
+    repaired,
+)
 
 #: How many elements show that a function is another one.
 _SAMPLE, _FEW, _FEW_CHANNELS = 4096, 64, 4
@@ -24,80 +31,13 @@ _FACTOR_BOUND = 1e-9
 _SATURATED = 6.0
 
 
-class NumPyNamespace:
-    """The operations for arrays of NumPy."""
+class ArrayNamespace(NumPyNamespace):
+    """The operations for arrays of NumPy, with the faster error function of SciPy."""
 
-    exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
-    minimum, abs, take, erf = np.minimum, np.abs, np.take, scipy.special.erf
-    matmul, reshape, swapaxes = np.matmul, np.reshape, np.swapaxes
-
-    @staticmethod
-    def like(array: Any, x: Any) -> Any:
-        """Return an array as a tensor of the type of another one."""
-        return array.astype(x.dtype)
-
-    @staticmethod
-    def rounded(x: Any, dtype: str) -> Any:
-        """Round elements to those of a type with 16 bits, as frameworks do: by way of 32."""
-        single = x.astype(np.float32)
-        if dtype == "float16":
-            return single.astype(np.float16).astype(x.dtype)
-        # bfloat16 is the first half of float32; what lies in the middle becomes even.
-        bits = single.view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.view(np.float32).astype(x.dtype)
-
-    @staticmethod
-    def pool(x: Any, kind: str, windows: Windows) -> Any:
-        """Reduce windows of an image, ``NCHW``."""
-        reduce = np.max if kind == "max" else np.mean
-        size, stride = windows.size, windows.stride
-        if not size:
-            return reduce(x, axis=tuple(range(2, x.ndim)))
-
-        def reduced(image: Any, outside: float) -> Any:
-            around = [(0, 0), (0, 0), *windows.padding]
-            padded = np.pad(image, around, constant_values=outside)
-            views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))
-            return reduce(views[:, :, ::stride, ::stride], axis=(4, 5))
-
-        if kind == "max":
-            return reduced(x, -np.inf)
-        return reduced(x, 0.0) / (1.0 if windows.counted else reduced(np.ones_like(x), 0.0))
-
-    @staticmethod
-    def expand(gate: Any, x: Any) -> Any:
-        """Return a number for each channel with the axes of an image, ``NCHW``."""
-        return gate.reshape(*gate.shape[:2], *(1 for _ in x.shape[2:]))
-
-    @staticmethod
-    def spatial(x: Any) -> range:
-        """Return the axes of space."""
-        return range(2, x.ndim)
-
-    @staticmethod
-    def linear(x: Any, matrix: Any, axis: int) -> Any:
-        """Multiply an axis by a matrix."""
-        return np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
-
-    @staticmethod
-    def flatten(x: Any, layout: str) -> Any:
-        """Flatten images, ``NCHW``, with channels first or last."""
-        return (np.moveaxis(x, 1, -1) if layout == "last" else x).reshape(len(x), -1)
-
-    @staticmethod
-    def softmax(x: Any) -> Any:
-        """Return the exponentials over the last axis, divided by their sum."""
-        powers = np.exp(x - x.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
-
-    @staticmethod
-    def log_softmax(x: Any) -> Any:
-        """Return the logarithm of `softmax`."""
-        return np.log(NumPyNamespace.softmax(x))
+    erf = scipy.special.erf
 
 
-class Elements(NumPyNamespace):
+class Elements(ArrayNamespace):
     """The operations for elements of arrays, which need no expansion."""
 
     @staticmethod
@@ -157,7 +97,7 @@ def _pools(
 def _distance(x: Any, y: Any, change: dict[str, Any]) -> float:
     """Return the largest difference between a changed array and another one."""
     with np.errstate(all="ignore"):
-        return float(np.max(np.abs(repaired(NumPyNamespace, x, change, {}) - y)))
+        return float(np.max(np.abs(repaired(ArrayNamespace, x, change, {}) - y)))
 
 
 def identify(
@@ -213,7 +153,7 @@ def _channels(x: Any, y: Any) -> tuple[Any, Any]:
 
 def _applied(x: Any, name: str) -> Any:
     with np.errstate(all="ignore"):
-        return {**RESULTS, **FUNCTIONS}[name](NumPyNamespace, x)
+        return {**RESULTS, **FUNCTIONS}[name](ArrayNamespace, x)
 
 
 def identify_pair(
@@ -234,7 +174,7 @@ def identify_pair(
     is_pooled = x.ndim > 2 and z.shape == x.shape[:2]
     if not (is_gate or y.shape == x.shape) or not (is_pooled or z.shape == x.shape):
         return None
-    arrays = (x, np.broadcast_to(NumPyNamespace.expand(y, x), x.shape) if is_gate else y, z)
+    arrays = (x, np.broadcast_to(ArrayNamespace.expand(y, x), x.shape) if is_gate else y, z)
     # A few elements exclude most functions, more of them confirm one.
     if is_pooled:
         follows: list[dict[str, Any]] = [{"pool": kind, "size": 0} for kind in ("mean", "max")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -173,9 +173,14 @@ def pair_layers(
         tuple(
             Pair(a[i], b[j], i in ties and not is_same_order) for i, j in sorted(partner.items())
         ),
-        tuple(layer for i, layer in enumerate(a) if i not in partner),
-        tuple(layer for j, layer in enumerate(b) if j not in taken),
+        _alone(layer for i, layer in enumerate(a) if i not in partner),
+        _alone(layer for j, layer in enumerate(b) if j not in taken),
     )
+
+
+def _alone(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    """Return layers that need a partner."""
+    return tuple(layer for layer in layers if not layer.is_optional)
 
 
 def _by_occurrence(a: Sequence[Hashable], b: Sequence[Hashable]) -> dict[int, int]:
@@ -218,16 +223,21 @@ def read_pairs(path: Path, a: Sequence[Layer], b: Sequence[Layer]) -> Pairing:
         pairs.append(Pair(by_a[one], by_b[other]))
     return Pairing(
         tuple(pairs),
-        tuple(each for each in a if each.name not in {one for one, _ in rows}),
-        tuple(each for each in b if each.name not in {other for _, other in rows}),
+        _alone(each for each in a if each.name not in {one for one, _ in rows}),
+        _alone(each for each in b if each.name not in {other for _, other in rows}),
     )
 
 
-def transfer(pairing: Pairing, weights_b: Mapping[str, Array]) -> dict[str, Array]:
-    """Return weights of side B as weights of side A; what only A has is neutral."""
-    found = _without_alone(pairing.only_a)
+def transfer(
+    pairing: Pairing, weights_b: Mapping[str, Array], own: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Return weights of side B as weights of side A.
+
+    What only A has is its own, if that is given, or else neutral.
+    """
+    found = _without_alone(pairing.only_a) if own is None else dict(own)
     for pair in pairing.pairs:
-        for role, shape in pair.a.shapes.items():
+        for role, shape in pair.a.shapes.items() if own is None else ():
             found[f"{pair.a.name}|{role}"] = np.full(shape, NEUTRAL.get(role, 0.0))
         for role_a, role_b in pair.shared_roles:
             value = weights_b[f"{pair.b.name}|{role_b}"]

@@ -17,7 +17,7 @@ from horizont.modeldiff.sides import SideSpec
 class DumpSide:
     """Files that a program of the user wrote with `horizont.modeldiff.dump`."""
 
-    can_run = has_loss = has_optimizer = False
+    can_run = can_train = has_loss = has_optimizer = False
     divisible: Sequence[str] = ()
     processes, peak_bytes = 1, 0
 

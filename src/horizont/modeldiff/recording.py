@@ -15,8 +15,9 @@ from horizont.modeldiff.sides import SideSpec
 
 Array = NDArray[Any]
 
-#: How a layer is divided: rows from and to of each part, or the names of the parts.
-Division = Sequence[Sequence[int]] | Sequence[str]
+#: How a layer is divided: rows from and to of each part, the names of the parts, or settings of the
+#: norm that is folded into it.
+Division = Sequence[Sequence[int]] | Sequence[str] | Mapping[str, Any]
 
 #: The learning rate of the one update; some optimizers round it to single precision.
 UPDATE_RATE = 0.125
@@ -51,6 +52,8 @@ class Layer:
         File and line of its class.
     fixed
         Settings that its recorder cannot change.
+    is_optional
+        Whether it may be a constant, and no weight: it needs no partner.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Layer:
     settings: Mapping[str, Any] = field(default_factory=dict)
     code: str = ""
     fixed: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,10 @@ class Side(Protocol):
         """Whether it can be run with other weights, changes and inputs."""
 
     @property
+    def can_train(self) -> bool:
+        """Whether gradients and an update of it can be recorded."""
+
+    @property
     def processes(self) -> int:
         """In how many processes it is trained."""
 
@@ -210,7 +218,7 @@ class ModelSide:
         self.spec = spec
         self.process = SideProcess(spec, folder, limits)
         self.name = spec.label
-        self.can_run = True
+        self.can_run = self.can_train = True
         self.processes = 1
         self.versions: Mapping[str, str] = {}
         self.has_loss = self.has_optimizer = False
@@ -240,11 +248,13 @@ class ModelSide:
             raise SideFailed(f"{self.process.name} names its layers otherwise when built again")
         self.versions, self.divisible = answer["versions"], answer["divisible"]
         self.has_loss, self.has_optimizer = answer["has_loss"], answer["has_optimizer"]
+        self.can_train = answer["can_train"]
         return [
             Layer(
                 each["name"], each["kind"],
                 {role: weights[f"{each['name']}|{role}"].shape for role in each["roles"]},
                 each["settings"], each["code"], tuple(each.get("fixed", ())),
+                each.get("is_optional", False),
             )
             for each in answer["layers"]
         ]  # fmt: skip

@@ -143,7 +143,8 @@ class Report:
         if self.status == SAME:
             accepted = len(self.repairs)
             apart = f", apart from {_count(accepted, 'accepted difference')}" if accepted else ""
-            return f"the same{apart}"
+            trained = any(each.what.startswith("training") for each in self.agreements)
+            return f"the same{'' if trained or not self.agreements else ' in evaluation'}{apart}"
         parts = []
         if alone := len(self.only_a) + len(self.only_b):
             what = "layer or tensor" if alone == 1 else "layers or tensors"
@@ -165,7 +166,7 @@ class Report:
             found.append(f"{_count(self.pairs, 'pair')} of layers{ties}; batch {self.batch}")
         for label, names in (("A", self.only_a), ("B", self.only_b)):
             if names:
-                found.append(f"only {label} has {_names(names)}")
+                found.append(f"only {label} has {named(names)}")
         if self.first is not None:
             first = self.first
             found.append(
@@ -259,7 +260,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _names(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
 

@@ -61,8 +61,13 @@ def load_recorder(path: str) -> ModuleType:
 
 
 def load_target(target: str) -> Callable[..., Any]:
-    """Return the callable that a target names: ``package.module:name`` or ``file.py:name``."""
+    """Return the callable that a target names: ``package.module:name`` or ``file.py:name``.
+
+    Of a model in a file of another format, it returns the path.
+    """
     where, _, name = target.rpartition(":")
+    if os.path.isabs(target) and not where.endswith(".py"):
+        return lambda: target
     if where.endswith(".py"):
         if not os.path.isfile(where):
             raise Mistake(f"there is no file {where}")
@@ -127,6 +132,7 @@ class Runner:
             "layers": [{**each, "class": "", "code": code_of(each)} for each in recorder.layers()],
             "versions": self.module.versions(),
             "divisible": divisible,
+            "can_train": getattr(self.module, "CAN_TRAIN", True),
             "has_loss": recorder.loss is not None,
             "has_optimizer": recorder.optimizer is not None,
         }

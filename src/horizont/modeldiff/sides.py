@@ -1,7 +1,8 @@
 """What a side of a comparison is: which model, with which arguments, in which interpreter.
 
-A side is written ``prefix:package.module:callable``, ``prefix:path/to/file.py:callable`` or
-``dump:FOLDER``. A framework offers a prefix by a file ``<prefix>_recorder.py`` in its folder.
+A side is written ``prefix:package.module:callable``, ``prefix:path/to/file.py:callable``,
+``onnx:FILE.onnx`` or ``dump:FOLDER``. A framework offers a prefix by a file
+``<prefix>_recorder.py`` in its folder.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,10 @@ from horizont.errors import UserError
 RECORDER = "_recorder.py"
 DUMP = "dump"
 
+#: Prefixes of models in files of their own, which are the name of the package that reads them and
+#: the end of the names of the files.
+FORMATS = ("onnx",)
+
 
 @dataclass(frozen=True)
 class SideSpec:
@@ -32,11 +38,11 @@ class SideSpec:
     text
         As it was written.
     framework
-        The name of the framework; empty for recorded files.
+        The name of the framework; empty for files.
     recorder
-        The file that records the model in its own interpreter.
+        The file that records the model in its own interpreter; None for recorded files.
     target
-        What builds the model; for recorded files, their folder.
+        What builds the model, or its file; for recorded files, their folder.
     arguments
         Keyword arguments of the builder.
     python
@@ -46,7 +52,7 @@ class SideSpec:
     label: str
     text: str
     framework: str
-    recorder: Path
+    recorder: Path | None
     target: str
     python: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -54,12 +60,13 @@ class SideSpec:
     @property
     def is_dump(self) -> bool:
         """Whether the side is a folder of recorded files."""
-        return not self.framework
+        return self.recorder is None
 
 
 def recorders() -> dict[str, tuple[str, Path]]:
     """Return framework and file of the recorder of each prefix."""
-    found = {}
+    here = Path(__file__).parent
+    found = {name: ("", here / name / f"{name}{RECORDER}") for name in FORMATS}
     for framework, package in FRAMEWORKS.items():
         spec = importlib.util.find_spec(package)
         for folder in spec.submodule_search_locations or () if spec else ():
@@ -81,14 +88,20 @@ def parse_side(label: str, text: str, arguments: str = "", python: str = "") -> 
     if prefix == DUMP:
         if not Path(target, "recording.json").is_file():
             raise UserError(f"side {label}", text, "dump: and a folder with recording.json")
-        return SideSpec(label, text, "", Path(), target, "")
-    if prefix not in known or ":" not in target:
+        return SideSpec(label, text, "", None, target, "")
+    is_file = prefix in FORMATS and target.endswith(f".{prefix}")
+    if prefix not in known or not (is_file or ":" in target):
         forms = ", ".join(f"{name}:module:callable" for name in sorted(known))
-        allowed = f"{forms}, a file in the place of the module, or dump:FOLDER"
+        files = ", ".join(f"{name}:FILE.{name}" for name in FORMATS)
+        allowed = f"{forms}, a file in the place of the module, {files}, or dump:FOLDER"
         raise UserError(f"side {label}", text, allowed)
     framework, recorder = known[prefix]
     where, _, name = target.rpartition(":")
-    if where.endswith(".py"):
+    if is_file:
+        if not Path(target).is_file():
+            raise UserError(f"side {label}", text, "a file that exists")
+        target = str(Path(target).resolve())
+    elif where.endswith(".py"):
         if not Path(where).is_file():
             raise UserError(f"side {label}", text, "a Python file that exists")
         target = f"{Path(where).resolve()}:{name}"
@@ -99,7 +112,9 @@ def parse_side(label: str, text: str, arguments: str = "", python: str = "") -> 
 
 
 def _interpreter(label: str, python: str, framework: str) -> str:
-    """Return the interpreter that was named, or that of the framework."""
+    """Return the interpreter that was named, that of the framework, or this one for a format."""
+    if not python and not framework:
+        return sys.executable
     if not python:
         return interpreter_path(framework, framework_info(framework))
     path = shutil.which(os.path.expanduser(python))

@@ -52,7 +52,7 @@ class PartTimes:
 
 @dataclass(frozen=True)
 class Profile:
-    """The operators of one training step."""
+    """The operators of one training step, or evaluation."""
 
     label: str
     calls: Sequence[Call]
@@ -89,7 +89,7 @@ class Timing:
         level = self.parts[0].ratio.level
         head = f"times in {TIMED_DTYPE}, {level:.0%} intervals of {BLOCKS} blocks, all cores:"
         found = [head, *(f"  {each}" for each in self.parts)]
-        return [*found, f"  in a training step: {self.profiles[0]}; {self.profiles[1]}"]
+        return [*found, f"  in one {self.parts[-1].part}: {self.profiles[0]}; {self.profiles[1]}"]
 
     def to_json(self) -> dict[str, Any]:
         """Return the times, and the operators by name, as values of JSON."""
@@ -100,12 +100,15 @@ class Timing:
 def time_models(a: Side, b: Side, batch: Array) -> Timing:
     """Time both sides in blocks, one after the other, in alternating order.
 
-    What slows down the machine for longer than a block slows down both sides of it.
+    Of a side that cannot be trained, and of the other one, only the evaluation is timed. What slows
+    down the machine for longer than a block slows down both sides of it.
     """
     for side in (a, b):
         side.open(batch, TIMED_DTYPE)
-    parts = tuple(_time_part(a, b, part) for part in PARTS)
-    return Timing(parts, (Profile("A", a.profile("step")), Profile("B", b.profile("step"))))
+    names = list(PARTS) if a.can_train and b.can_train else ["evaluation"]
+    parts = tuple(_time_part(a, b, part) for part in names)
+    profiles = Profile("A", a.profile(names[-1])), Profile("B", b.profile(names[-1]))
+    return Timing(parts, profiles)
 
 
 def _time_part(a: Side, b: Side, part: str) -> PartTimes:

@@ -5,6 +5,8 @@ torchvision is installed beside a build of PyTorch that lacks its compiled opera
 
 from __future__ import annotations
 
+import io
+import warnings
 from typing import Any
 
 import torch
@@ -48,3 +50,23 @@ def efficientnet_pytorch(name: str) -> Any:
     from efficientnet_pytorch import EfficientNet
 
     return EfficientNet.from_name(name, drop_connect_rate=0.0)
+
+
+def exported(package: str, name: str, sizes: str, legacy: bool = False, **arguments: Any) -> Any:
+    """Return the graph that PyTorch exports of a model, by its exporter or by the earlier one."""
+    import onnx
+
+    torch.manual_seed(0)
+    model = globals()[package](name, **arguments).eval()
+    shape, _, limit = sizes.partition(":")
+    whole = [int(size) for size in shape.split("x")]
+    batch = torch.randint(int(limit), whole) if limit else torch.randn(*whole)
+    if package == "transformers":
+        model.config.use_cache = model.config.return_dict = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not legacy:
+            return torch.onnx.export(model, (batch,), dynamo=True, verbose=False).model_proto
+        file = io.BytesIO()
+        torch.onnx.export(model, (batch,), file, dynamo=False)
+        return onnx.load_from_string(file.getvalue())

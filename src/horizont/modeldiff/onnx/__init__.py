@@ -1,0 +1,1 @@
+"""The recorder of ONNX graphs, which are no framework of the study: they are not trained."""

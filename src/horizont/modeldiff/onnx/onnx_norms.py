@@ -1,0 +1,83 @@
+"""Norms of an ONNX graph: one node, or the nodes that an exporter writes for a norm.
+
+It imports nothing of Horizont.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .onnx_entries import Entry, Reader, Tensor, name_of
+
+_ROLES = ("scale", "offset", "mean", "variance")
+
+
+def norm(reader: Reader, number: int) -> Iterator[Entry]:
+    """Read a norm that is one node."""
+    node = reader.nodes[number]
+    kinds = {
+        "BatchNormalization": "batch norm", "LayerNormalization": "layer norm",
+        "RMSNormalization": "rms norm", "GroupNormalization": "group norm",
+    }  # fmt: skip
+    found = [reader.constant(node, place) for place in range(1, 5)]
+    roles = zip(_ROLES, found, strict=True)
+    tensors = {role: Tensor([each]) for role, each in roles if each is not None}
+    if not tensors:
+        return
+    settings = {"epsilon": float(node.epsilon)}
+    if node.op_type == "GroupNormalization":
+        settings["groups"] = node.num_groups
+    yield Entry(
+        name_of(node, 1), kinds[node.op_type], node, tensors, (number,), number, node.input[0],
+        node.output[0], settings, fixed=("groups",),
+    )  # fmt: skip
+
+
+def group_norm(reader: Reader, number: int) -> Iterator[Entry]:
+    """Read a group norm: a norm of instances of reshaped images, then scale and offset."""
+    node = reader.nodes[number]
+    before, after = reader.before(node, 0), reader.only_reader(number, "Reshape")
+    if before is None or before.op_type != "Reshape" or after is None:
+        return
+    channels = reader.shapes[reader.nodes[after].output[0]][1]
+    axis = 1 - len(reader.shapes[reader.nodes[after].output[0]])
+    scaled = reader.following(after, "Mul", channels, axis)
+    moved = reader.following(scaled[0], "Add", channels, axis) if scaled else None
+    if scaled is None or moved is None:
+        return
+    tensors = {"scale": Tensor([scaled[1]]), "offset": Tensor([moved[1]])}
+    settings = {"epsilon": float(node.epsilon), "groups": reader.shapes[node.input[1]][0]}
+    yield Entry(
+        name_of(reader.nodes[scaled[0]], 1), "group norm", node, tensors,
+        (reader.writers[before.output[0]],), moved[0], before.input[0],
+        reader.nodes[moved[0]].output[0], settings, fixed=("groups",),
+    )  # fmt: skip
+
+
+def layer_norm(reader: Reader, number: int) -> Iterator[Entry]:
+    """Read a layer norm from its steps, of which one divides by the root of the variance."""
+    node = reader.nodes[number]
+    centred, root = reader.before(node, 0), reader.before(node, 1)
+    if centred is None or root is None or (centred.op_type, root.op_type) != ("Sub", "Sqrt"):
+        return
+    mean, variance = reader.before(centred, 1), reader.before(root, 0)
+    if mean is None or variance is None or mean.op_type != "ReduceMean":
+        return
+    epsilon = next(
+        (e for place in (0, 1) if (e := reader.constant(variance, place)) is not None), 0
+    )
+    size = reader.shapes[node.output[0]][-1]
+    scaled = reader.following(number, "Mul", size, -1)
+    if scaled is None:
+        return
+    tensors, writer = {"scale": Tensor([scaled[1]])}, scaled[0]
+    if (moved := reader.following(scaled[0], "Add", size, -1)) is not None:
+        writer = moved[0]
+        tensors["offset"] = Tensor([moved[1]])
+    readers = tuple(reader.writers[each.output[0]] for each in (mean, centred))
+    place = 1 if reader.constant(reader.nodes[scaled[0]], 1) is not None else 0
+    yield Entry(
+        name_of(reader.nodes[scaled[0]], place), "layer norm", node, tensors, readers, writer,
+        centred.input[0], reader.nodes[writer].output[0], {"epsilon": epsilon},
+        fixed=("epsilon",),
+    )  # fmt: skip
