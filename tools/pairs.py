@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -36,22 +37,26 @@ PAIRS = {
 }
 
 
+def create(folder: Path, packages: Sequence[str], alone: Sequence[str] = ()) -> None:
+    """Create an environment, unless it exists with these packages."""
+    marker = folder / ".created-from"
+    wanted = "\n".join([*packages, *alone])
+    if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
+        return
+    print(f"creating {folder}")
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, *packages], check=True)
+    if alone:
+        subprocess.run([*pip, "--no-deps", *alone], check=True)
+    marker.write_text(wanted, encoding="utf-8")
+
+
 def main() -> None:
-    """Create each environment that does not exist with these packages."""
+    """Create all environments of published packages."""
     for name, (packages, alone) in PAIRS.items():
-        folder = FOLDER / name
-        marker = folder / ".created-from"
-        wanted = "\n".join([*packages, *alone])
-        if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
-            continue
-        print(f"creating {folder}")
-        shutil.rmtree(folder, ignore_errors=True)
-        venv.create(folder, with_pip=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        subprocess.run([*pip, *packages], check=True)
-        if alone:
-            subprocess.run([*pip, "--no-deps", *alone], check=True)
-        marker.write_text(wanted, encoding="utf-8")
+        create(FOLDER / name, packages, alone)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ from tests.launchers.agents import (
 )
 from tests.launchers.test_agents import assert_nothing_on_hosts
 
+from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.launchers.agent.session import close_sessions
 from horizont.launchers.agent.wire import new_secret
+from horizont.launchers.base import unavailable_reason
 from horizont.launchers.local import reserve_ports
 
 
@@ -114,7 +116,7 @@ def test_agents_of_the_kubernetes_job_serve_one_session_after_the_other(
             assert old in script
             script = script.replace(old, new)
         secret = new_secret()
-        (variable,) = container["env"]
+        (variable,) = (each for each in container["env"] if "valueFrom" in each)
         pods = [
             subprocess.Popen(
                 [*container["command"], script],
@@ -135,6 +137,20 @@ def test_agents_of_the_kubernetes_job_serve_one_session_after_the_other(
             for pod in pods:
                 pod.kill()
                 pod.wait()
+
+
+def test_the_number_of_waiting_agents_is_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HORIZONT_AGENT_SECRET", new_secret())
+    topology = Topology(launcher="standby", workers=2)
+    for known, words in {"": "", "2": "", "1": "1 of the 2 agents that are needed wait"}.items():
+        monkeypatch.setenv("HORIZONT_AGENTS", known)
+        assert unavailable_reason(topology) == words
+    for known in ("0", "-1", "two"):
+        monkeypatch.setenv("HORIZONT_AGENTS", known)
+        with pytest.raises(UserError, match="a number of agents above 0"):
+            unavailable_reason(topology)
 
 
 @pytest.mark.parametrize("secret", ["", "short", "0123"])

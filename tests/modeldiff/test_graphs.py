@@ -300,6 +300,12 @@ def test_a_graph_that_cannot_be_compared_is_named(name: str, sizes: str, words: 
     assert words in report.unknown
 
 
+def test_a_graph_of_16_bits_is_the_same_with_other_weights() -> None:
+    report = diff(f"{GRAPH}:half", f"{GRAPH}:images", IMAGES)
+    assert report.status == SAME, report.lines()
+    assert "with the weights of each side, the results differ" in report.notes[0]
+
+
 def test_a_file_that_is_no_graph_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a file that exists"):
         diff(f"onnx:{tmp_path / 'missing.onnx'}", f"{GRAPH}:images", IMAGES)

@@ -13,11 +13,15 @@ from pydantic import Field
 
 from horizont.config.base import parse_config
 from horizont.config.topology import Topology
+from horizont.errors import UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions
 from horizont.launchers.agent.session import Start
 from horizont.launchers.agent.wire import MIN_SECRET_DIGITS, SECRET_VARIABLE, is_secret
 
 FIELD = "topology.options.agents"
+
+#: How many agents wait, if the options do not say it.
+AGENTS_VARIABLE = "HORIZONT_AGENTS"
 
 
 class StandbyOptions(AgentOptions):
@@ -26,7 +30,8 @@ class StandbyOptions(AgentOptions):
     Attributes
     ----------
     agents
-        The number of agents that wait; 0 for as many as the run has hosts.
+        The number of agents that wait; 0 for that in `AGENTS_VARIABLE`, or else for as many as the
+        run has hosts.
     port
         Where they connect.
     """
@@ -36,7 +41,7 @@ class StandbyOptions(AgentOptions):
 
 
 class StandbyLauncher(AgentLauncher):
-    """Agents that wait for this process, see ``deploy/kubernetes``."""
+    """Agents that wait for this process, see ``deploy/helm``."""
 
     Options = StandbyOptions
 
@@ -45,17 +50,16 @@ class StandbyLauncher(AgentLauncher):
         options = parse_config(StandbyOptions, topology.options, "topology.options")
         if not is_secret(os.environ.get(SECRET_VARIABLE, "")):
             return f"{SECRET_VARIABLE} is not set to {MIN_SECRET_DIGITS} or more hexadecimal digits"
-        needed = len(topology.all_hosts)
-        if options.agents and options.agents < needed:
-            return f"{options.agents} of the {needed} agents that are needed wait"
+        needed, waiting = len(topology.all_hosts), _waiting(options, topology)
+        if waiting < needed:
+            return f"{waiting} of the {needed} agents that are needed wait"
         return ""
 
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return where the agents are awaited."""
         assert isinstance(options, StandbyOptions)
-        agents = options.agents or len(topology.all_hosts)
         return replace(
-            self._start(FIELD, (), (), agents, options),
+            self._start(FIELD, (), (), _waiting(options, topology), options),
             address=options.address or _own_address(),
             port=options.port,
             secret=os.environ[SECRET_VARIABLE],
@@ -63,6 +67,16 @@ class StandbyLauncher(AgentLauncher):
 
 
 LAUNCHER = StandbyLauncher()
+
+
+def _waiting(options: StandbyOptions, topology: Topology) -> int:
+    """Return how many agents wait."""
+    known = os.environ.get(AGENTS_VARIABLE, "")
+    if options.agents or not known:
+        return options.agents or len(topology.all_hosts)
+    if not known.isdecimal() or not int(known):
+        raise UserError(AGENTS_VARIABLE, known, "a number of agents above 0")
+    return int(known)
 
 
 def _own_address() -> str:

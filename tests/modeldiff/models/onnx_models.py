@@ -100,6 +100,18 @@ def _gelu(graph: Writer, x: str) -> str:
     return graph.node("Mul", y, graph.constant("half", np.float32(0.5)))
 
 
+def half() -> ModelProto:
+    """Return `images` with weights, constants and input of 16 bits."""
+    model = images()
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    return model
+
+
 def two_inputs() -> ModelProto:
     """Return a graph that adds two inputs."""
     graph = Writer()

@@ -10,7 +10,7 @@ single precision gets the number that it stands for where that is evident, as of
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from math import erf, isfinite, pi, sqrt
@@ -24,7 +24,9 @@ from onnx.reference.op_run import OpFunction, OpRun
 
 Array = np.ndarray[Any, Any]
 
-_FLOAT, _DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+_HALF, _FLOAT, _DOUBLE = (
+    getattr(onnx.TensorProto, name) for name in ("FLOAT16", "FLOAT", "DOUBLE")
+)
 
 #: The end of the name of a norm that was folded into a convolution.
 FOLDED = "[norm]"
@@ -81,37 +83,48 @@ def _nearest_fraction(value: float) -> Fraction:
     return min(fractions, key=lambda each: abs(float(each) - value))
 
 
-def _in_double(array: Array) -> Array:
-    """Return single precision as double; one number, or many equal ones, as what it stands for."""
-    if array.dtype != np.float32:
-        return array
-    double = array.astype(np.float64)
+def _converted(array: Array, dtype: str) -> Array:
+    """Return a tensor in another type; one number, or many equal ones, as what it stands for."""
+    found = array.astype(dtype)
     is_one_number = array.size and bool(np.all(array == array.flat[0]))
-    return np.full_like(double, exact(double.flat[0])) if is_one_number else double
+    if dtype == "float64" and array.dtype == np.float32 and is_one_number:
+        found[...] = exact(float(array.flat[0]))
+    return found
 
 
-def _convert_to_double(graph: onnx.GraphProto) -> None:
-    """Convert all tensors, and casts to single precision, of a graph and those in it."""
+def _convert(graph: onnx.GraphProto, types: Mapping[int, int], dtype: str) -> None:
+    """Convert all tensors of some types, and casts to them, of a graph and those in it."""
     for tensor in graph.initializer:
-        if tensor.data_type == _FLOAT:
-            array = _in_double(numpy_helper.to_array(tensor))
+        if tensor.data_type in types:
+            array = _converted(numpy_helper.to_array(tensor), dtype)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.TENSOR:
-                if attribute.t.data_type == _FLOAT:
-                    array = _in_double(numpy_helper.to_array(attribute.t))
+                if attribute.t.data_type in types:
+                    array = _converted(numpy_helper.to_array(attribute.t), dtype)
                     attribute.t.CopyFrom(numpy_helper.from_array(array))
             elif attribute.type == onnx.AttributeProto.GRAPH:
-                _convert_to_double(attribute.g)
+                _convert(attribute.g, types, dtype)
             elif attribute.name in _NUMBERS and node.op_type == "Constant":
-                value = helper.get_attribute_value(attribute)
-                array = np.array(
-                    [exact(each) for each in value] if isinstance(value, list) else exact(value)
-                )
+                value = np.array(helper.get_attribute_value(attribute), np.float32)
+                array = _converted(value, dtype)
                 attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(array)))
-            elif attribute.name in ("to", "dtype") and attribute.i == _FLOAT:
-                attribute.i = _DOUBLE
+            elif attribute.name in ("to", "dtype"):
+                attribute.i = types.get(attribute.i, attribute.i)
+
+
+def _in_type(model: onnx.ModelProto, dtype: str) -> onnx.ModelProto:
+    """Return a copy of a model that computes in one type what it computes in single precision.
+
+    A model whose input has 16 bits computes all of that, too, in the other type.
+    """
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    is_half = any(each.type.tensor_type.elem_type == _HALF for each in model.graph.input)
+    types = {_FLOAT, _HALF} if is_half else {_FLOAT}
+    _convert(changed.graph, dict.fromkeys(types, _FLOAT if dtype == "float32" else _DOUBLE), dtype)
+    return changed
 
 
 def _separate_vectors(graph: onnx.GraphProto) -> None:
@@ -167,10 +180,7 @@ class Graph:
     """
 
     def __init__(self, model: onnx.ModelProto, dtype: str) -> None:
-        given, model = model, onnx.ModelProto()
-        model.CopyFrom(given)
-        if dtype == "float64":
-            _convert_to_double(model.graph)
+        model = _in_type(model, dtype)
         _separate_vectors(model.graph)
         evaluator = ReferenceEvaluator(model, new_ops=[Erf, Gelu])
         self.constants: dict[str, Array] = {
@@ -196,7 +206,7 @@ class Graph:
             raise ValueError(f"the graph has {len(inputs)} inputs ({names}); one can be compared")
         self.input, self.output = inputs[0].name, model.graph.output[0].name
         tensor = inputs[0].type.tensor_type
-        self.is_integer = tensor.elem_type not in (_FLOAT, _DOUBLE, onnx.TensorProto.FLOAT16)
+        self.is_integer = tensor.elem_type not in (_HALF, _FLOAT, _DOUBLE)
         self.input_sizes = [each.dim_value for each in tensor.shape.dim]
 
     def _is_constant(self, node: Any) -> bool:

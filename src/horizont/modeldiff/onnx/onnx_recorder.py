@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import helper
 
 from .onnx_entries import Entry
 from .onnx_graph import Graph, compute, unfolded
@@ -255,7 +256,12 @@ class Recorder:
         del rate
         if name != "evaluation":
             raise ValueError("a graph of ONNX is not trained")
-        return Evaluation(self.model, {self.graph.input: self._batch(self.given)})
+        batch = self._batch(self.given)
+        for each in self.model.graph.input:  # which may have 16 bits
+            if each.name == self.graph.input:
+                dtype = helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type)
+                batch = batch.astype(dtype)
+        return Evaluation(self.model, {self.graph.input: batch})
 
 
 class Evaluation:
