@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from horizont.modeldiff import Options, Report, diff, timing
-from horizont.modeldiff.compare_models import IN_SINGLE_PRECISION
 from horizont.modeldiff.dump import Dump
 from horizont.modeldiff.functions import FUNCTIONS
 from horizont.modeldiff.identification import ArrayNamespace
 from horizont.modeldiff.page import page
-from horizont.modeldiff.report import NOT_THE_SAME
+from horizont.modeldiff.report import IN_SINGLE_PRECISION, NOT_THE_SAME
 from horizont.testing import assert_same_training
 from tests.conftest import cases
 

@@ -147,6 +147,17 @@ def norm_in_steps(x: str, graph: Writer) -> str:
     return graph.node("Add", y, graph.weight("ln.bias", 6))
 
 
+def root_of_mean_square(x: str, graph: Writer) -> str:
+    """Write a norm by the root of the mean square, which casts before it scales."""
+    two, tiny = graph.constant("two", np.float32(2)), graph.constant("tiny", np.float32(1e-3))
+    mean = graph.node(
+        "ReduceMean", graph.node("Pow", x, two), graph.constant("axes", np.array([-1]))
+    )
+    root = graph.node("Sqrt", graph.node("Add", mean, tiny))
+    y = graph.node("Cast", graph.node("Mul", x, graph.node("Reciprocal", root)), to=1)
+    return graph.node("Mul", graph.weight("rms.weight", 6, around=1.0), y)
+
+
 def norm_of_groups(x: str, graph: Writer) -> str:
     """Write a group norm as a norm of instances, with constants that are no weights."""
     y = graph.node("Reshape", x, graph.constant("grouped", np.array([0, 3, -1])))
@@ -161,6 +172,7 @@ def norm_of_groups(x: str, graph: Writer) -> str:
     ("write", "shape", "kind", "settings"),
     [
         (norm_in_steps, (2, 3, 6), "layer norm", {"epsilon": 1e-3}),
+        (root_of_mean_square, (2, 3, 6), "rms norm", {"epsilon": 1e-3}),
         (norm_of_groups, (2, 6, 5, 4), "group norm", {"epsilon": 1e-3, "groups": 3}),
     ],
 )
@@ -174,11 +186,12 @@ def test_a_norm_of_several_nodes_is_one_layer(
     assert (layer["kind"], layer["settings"]) == (kind, settings)
     weights = one.weights()
     name = layer["name"]
+    roles = ("scale",) if kind == "rms norm" else ("scale", "offset")
     assert {key: value.shape for key, value in weights.items()} == {
-        f"{name}|scale": (6,), f"{name}|offset": (6,),
-    }  # fmt: skip
+        f"{name}|{role}": (6,) for role in roles
+    }
     other = np.random.default_rng(5).normal(size=shape)
-    fed = run(one, feed={f"input|{name}": other}, weights={f"{name}|offset": np.ones(6)})
+    fed = run(one, feed={f"input|{name}": other}, weights={f"{name}|scale": np.ones(6)})
     assert np.allclose(fed["result"], run(one, weights={"batch": other})["result"])
 
 

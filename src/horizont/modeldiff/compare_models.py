@@ -25,7 +25,13 @@ from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_fo
 from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
-from horizont.modeldiff.report import SAME, Agreement, PairedLayer, Report
+from horizont.modeldiff.report import (
+    IN_SINGLE_PRECISION,
+    SAME,
+    Agreement,
+    PairedLayer,
+    Report,
+)
 from horizont.modeldiff.script import write_script
 from horizont.modeldiff.search import Explanation, explain
 from horizont.modeldiff.sides import parse_side
@@ -34,11 +40,6 @@ from horizont.modeldiff.timing import time_models
 
 #: Distances up to it in float64 may be the rounding of a layer that computes in float32.
 SINGLE_PRECISION = 1e-6
-
-IN_SINGLE_PRECISION = (
-    "all tensors agree in float32, and no distance in float64 is larger than its rounding: a layer "
-    "of one side computes in single precision"
-)
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
 

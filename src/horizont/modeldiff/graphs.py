@@ -12,7 +12,7 @@ from dataclasses import replace
 from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.distances import distance
 from horizont.modeldiff.recording import Layer, Request, Side
-from horizont.modeldiff.report import Report, named
+from horizont.modeldiff.report import IN_SINGLE_PRECISION, Report, named
 
 #: The end of the name of a norm that was folded into a convolution.
 FOLDED = "[norm]"
@@ -39,6 +39,8 @@ def with_graphs(report: Report, comparison: Comparison) -> Report:
     apart = distance(results[0], results[1])
     how = "agree" if apart < _SAME_WEIGHTS else "differ"
     parts.append(f"with the weights of each side, the results {how}, distance {apart:.2g}")
+    if IN_SINGLE_PRECISION in report.notes:  # as a file does
+        report = replace(report, unexplained=())
     alone = comparison.pairing.alone_a
     if alone and not (report.unexplained or comparison.pairing.alone_b):
         parts.append(f"side {b.name} has {named(alone)} in its constants")

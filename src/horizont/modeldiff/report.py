@@ -22,6 +22,12 @@ RESULT = "result"
 #: Exit statuses of the command line.
 SAME, NOT_THE_SAME, UNKNOWN, WRONG_USE = 0, 1, 2, 3
 
+#: A note that explains all that remains unexplained in float64.
+IN_SINGLE_PRECISION = (
+    "all tensors agree in float32, and no distance in float64 is larger than its rounding: a layer "
+    "of one side computes in single precision"
+)
+
 #: How many causes, and how many names of layers, are printed.
 _SHOWN, _SHOWN_WITH_TIMES = 7, 2
 _NAMES = 3

@@ -62,7 +62,7 @@ def exported(package: str, name: str, sizes: str, legacy: bool = False, **argume
     whole = [int(size) for size in shape.split("x")]
     batch = torch.randint(int(limit), whole) if limit else torch.randn(*whole)
     if package == "transformers":
-        model.config.use_cache = model.config.return_dict = False
+        model.config.use_cache, model.config.return_dict = False, not legacy
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not legacy:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .onnx_entries import Entry, Reader, Shapes, Tensor, name_of
 from .onnx_graph import Graph
-from .onnx_norms import group_norm, layer_norm, norm
+from .onnx_norms import group_norm, layer_norm, norm, rms_norm
 
 #: Nodes that use a constant which may be a weight, without being a layer of a known kind.
 _USING = ("Add", "Sub", "Mul", "Div", "MatMul", "Gemm", "Concat", "Expand", "PRelu")
@@ -191,6 +191,7 @@ _KINDS: dict[str, Callable[[Reader, int], Iterator[Entry]]] = {
     "GroupNormalization": norm,
     "InstanceNormalization": group_norm,
     "Div": layer_norm,
+    "Reciprocal": rms_norm,
     "Gather": _embedding,
     "LSTM": _recurrent,
     "GRU": _recurrent,

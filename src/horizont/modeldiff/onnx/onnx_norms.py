@@ -81,3 +81,30 @@ def layer_norm(reader: Reader, number: int) -> Iterator[Entry]:
         centred.input[0], reader.nodes[writer].output[0], {"epsilon": epsilon},
         fixed=("epsilon",),
     )  # fmt: skip
+
+
+def rms_norm(reader: Reader, number: int) -> Iterator[Entry]:
+    """Read a norm by the root of the mean square from its steps, of which one is an inverse."""
+    node = reader.nodes[number]
+    chain = [node]
+    for kind in ("Sqrt", "Add", "ReduceMean", "Pow"):
+        before = reader.before(chain[-1], 0)
+        if before is None or before.op_type != kind:
+            return
+        chain.append(before)
+    power, product = chain[-1], reader.only_reader(number, "Mul")
+    if product is None or power.input[0] not in reader.nodes[product].input:
+        return
+    cast = reader.only_reader(product, "Cast")  # from single precision to that of the model
+    size = reader.shapes[power.input[0]][-1]
+    scaled = reader.following(product if cast is None else cast, "Mul", size, -1)
+    if scaled is None:
+        return
+    epsilon = reader.constant(chain[2], 1)
+    writer = reader.nodes[scaled[0]]
+    place = 0 if reader.constant(writer, 0) is not None else 1
+    yield Entry(
+        name_of(writer, place), "rms norm", node, {"scale": Tensor([scaled[1]])},
+        (reader.writers[power.output[0]], product), scaled[0], power.input[0], writer.output[0],
+        {"epsilon": 0.0 if epsilon is None else epsilon.item()}, fixed=("epsilon",),
+    )  # fmt: skip
