@@ -323,6 +323,8 @@ def test_a_file_that_is_no_graph_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a file that exists"):
         diff(f"onnx:{tmp_path / 'missing.onnx'}", f"{GRAPH}:images", IMAGES)
     (tmp_path / "broken.onnx").write_bytes(b"no graph at all")
+    with pytest.raises(UserError, match="--args-a"):
+        diff(f"onnx:{tmp_path / 'broken.onnx'}", f"{GRAPH}:images", IMAGES, Options(args_a="x=1"))
     report = diff(f"onnx:{tmp_path / 'broken.onnx'}", f"{GRAPH}:images", IMAGES)
     assert report.status == UNKNOWN
     assert "broken.onnx is no graph of ONNX" in report.unknown

@@ -49,12 +49,12 @@ _STORED = 4
 
 
 class Comparison:
-    """Two opened sides with their pairs of layers."""
+    """Two opened sides with their pairs; side B may be a graph, which is run, but not trained."""
 
     def __init__(self, a: Side, b: Side, pairing: Pairing) -> None:
         self.a, self.b, self.pairing, self.dtype = a, b, pairing, "float64"
         self.pairs: Sequence[Pair] = pairing.pairs
-        self.can_train = a.can_train and b.can_train
+        self.can_train, self.has_graph = a.can_train and b.can_train, b.can_run and not b.can_train
         self.exact: Comparison | None = None
         #: Repairs with which the noise of side A is measured; any are as good.
         self.noise_repairs: Sequence[Repair] = ()
@@ -117,12 +117,8 @@ class Comparison:
 
     @cached_property
     def weights_a(self) -> dict[str, Array]:
-        """Weights of side B as those of side A.
-
-        A graph that is not trained has what side A has alone in its constants, as it is there.
-        """
-        is_graph = self.b.can_run and not self.b.can_train
-        return transfer(self.pairing, self.weights, self.a.weights() if is_graph else None)
+        """Weights of side B as those of side A; what A has alone, a graph has in its constants."""
+        return transfer(self.pairing, self.weights, self.a.weights() if self.has_graph else None)
 
     @cached_property
     def training_weights_a(self) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.distances import distance
-from horizont.modeldiff.recording import Layer, Request, Side
+from horizont.modeldiff.recording import Layer, Request
 from horizont.modeldiff.report import IN_SINGLE_PRECISION, Report, named
 
 #: The end of the name of a norm that was folded into a convolution.
@@ -21,15 +21,10 @@ FOLDED = "[norm]"
 _SAME_WEIGHTS = 1e-4
 
 
-def is_graph(side: Side) -> bool:
-    """Whether a side can be executed, but not trained."""
-    return side.can_run and not side.can_train
-
-
 def with_graphs(report: Report, comparison: Comparison) -> Report:
     """Add what is special about graphs to the report of a comparison that has a verdict."""
     a, b = comparison.a, comparison.b
-    if not is_graph(b):
+    if not comparison.has_graph:
         return report
     parts = ["training was not compared, a graph has evaluation only"]
     if folded := _folded([pair.b for pair in comparison.pairs]):

@@ -100,6 +100,8 @@ def parse_side(label: str, text: str, arguments: str = "", python: str = "") -> 
     if is_file:
         if not Path(target).is_file():
             raise UserError(f"side {label}", text, "a file that exists")
+        if arguments:
+            raise UserError(f"--args-{label.lower()}", arguments, f"none, {target} is a file")
         target = str(Path(target).resolve())
     elif where.endswith(".py"):
         if not Path(where).is_file():
