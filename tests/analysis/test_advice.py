@@ -98,8 +98,8 @@ def test_other_objectives_rank_the_lowest_first(
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (Question("lenet5", workers=16), "no runs with workers 16; the records have 2"),
-        (Question("lenet5", workers=2, threads=4), "no runs with threads 4"),
+        (Question("lenet5", workers=16), "no runs with 16 workers; the records have 2"),
+        (Question("lenet5", workers=2, threads=4), "no runs with 4 threads"),
         (Question("resnet50", workers=2), "no runs of the network resnet50"),
         (Question(weights=25e6, workers=2), "times off"),
         (Question("lenet5", workers=2, objective="fault tolerance"), "a worker was killed"),
@@ -121,7 +121,12 @@ def test_the_network_nearest_in_size_stands_in(records: list[Record]) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"network": ""}, {"network": "a", "weights": 3.0}, {"network": "a", "workers": 0}],
+    [
+        {"network": ""},
+        {"network": "a", "weights": 3.0},
+        {"network": "a", "workers": 0},
+        {"network": "a", "rate_mbit": -1.0},
+    ],
 )
 def test_an_invalid_question_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,9 +265,10 @@ def whats(report: Report) -> list[str]:
 def test_a_graph_with_a_folded_norm_is_the_same_in_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "images.onnx"
     onnx.save(onnx_models.images(channels_last=True), path)
-    report = diff(TORCH, f"onnx:{path}", IMAGES)
+    report = diff(TORCH, f"onnx:{path}", IMAGES, Options(accept=("weights",)))
     assert report.status == SAME, report.lines()
-    assert report.verdict == "the same in evaluation"
+    assert report.verdict == "the same in evaluation, apart from 1 accepted difference"
+    assert replace(report, accepted=()).verdict.startswith("not the same: other weights")
     assert [each.what for each in report.agreements] == ["evaluation in float64", "both in float32"]
     assert report.agreements[0].largest < 1e-13
     (note,) = report.notes
@@ -293,9 +295,9 @@ def test_two_graphs_are_compared_and_timed(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each.part for each in report.timing.parts] == ["evaluation"]
     assert all("Conv" in each.operators for each in report.timing.profiles)
     assert any("in one evaluation: A " in line for line in report.lines())
-    same = diff(
-        f"{GRAPH}:images", f"{GRAPH}:images", IMAGES, Options(args_a="is_gelu_a_node=False")
-    )
+    plain = Options(args_a="is_gelu_a_node=False", accept=("padding",))
+    same = diff(f"{GRAPH}:images", f"{GRAPH}:images", IMAGES, plain)
+    assert "accepted, but not found: padding; differences here are named weights" in same.lines()
     assert same.status == SAME
     assert "with the weights of each side, the results agree" in same.notes[0]
 
@@ -314,8 +316,9 @@ def test_a_graph_that_cannot_be_compared_is_named(name: str, sizes: str, words: 
 
 
 def test_a_graph_of_16_bits_is_the_same_with_other_weights() -> None:
-    report = diff(f"{GRAPH}:half", f"{GRAPH}:images", IMAGES)
+    report = diff(f"{GRAPH}:half", f"{GRAPH}:images", IMAGES, Options(accept=("weights",)))
     assert report.status == SAME, report.lines()
+    assert replace(report, accepted=()).status == NOT_THE_SAME
     assert "with the weights of each side, the results differ" in report.notes[0]
 
 

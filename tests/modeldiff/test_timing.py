@@ -76,6 +76,15 @@ def test_both_steps_are_in_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert profiles[0]["operators"]
 
 
+@pytest.mark.parametrize("option", ["--json", "--page", "--pairs"])
+def test_a_file_is_in_a_folder_that_exists(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "file"):
+        assert main(["diff", "torch:a:b", "torch:a:b", "--input", "2x3", option, str(path)]) == 3
+        assert f"{option}: '{path}' is not possible" in capsys.readouterr().err
+
+
 def test_a_trace_needs_a_name_that_viewers_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

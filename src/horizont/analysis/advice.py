@@ -60,7 +60,9 @@ class Question:
         if self.objective not in OBJECTIVES:
             raise UserError("objective", self.objective, OBJECTIVES)
         if bool(self.network) == (self.weights > 0):
-            raise UserError("network", self.network or None, "either a name or a number of weights")
+            raise UserError("network", self.network, "either a name or a number of weights")
+        if self.rate_mbit is not None and not self.rate_mbit > 0:
+            raise UserError("link", self.rate_mbit, "a rate above 0 Mbit/s")
         for field in ("workers", "threads"):
             if getattr(self, field) < 1:
                 raise UserError(field, getattr(self, field), "a number of at least 1")
@@ -96,17 +98,17 @@ def recommend(
     if question.objective == "fault tolerance":
         return _rank_by_fault_tolerance(records)
     selected, note = _select_network(trained(records), question)
-    for name, value, attribute in (
-        ("workers", question.workers, "workers"),
-        ("threads", question.threads, "threads"),
-        ("a link of Mbit/s", question.rate_mbit, "link.rate_mbit"),
+    for form, value, attribute in (
+        ("{:g} workers", question.workers, "workers"),
+        ("{:g} threads", question.threads, "threads"),
+        ("a link of {:g} Mbit/s", question.rate_mbit, "link.rate_mbit"),
     ):
         value_of = attrgetter(f"run.topology.{attribute}")
         available = sorted(set(map(value_of, selected)), key=lambda v: (v is None, v))
         selected = [r for r in selected if value is None or value_of(r) == value]
         if available and not selected:
             texts = ["no limit" if other is None else f"{other:g}" for other in available]
-            reason = f"no runs with {name} {value:g}; the records have {', '.join(texts)}"
+            reason = f"no runs with {form.format(value)}; the records have {', '.join(texts)}"
             return _no_recommendation(reason)
     if not selected:
         return _no_recommendation(note)

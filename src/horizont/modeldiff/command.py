@@ -45,6 +45,9 @@ def compare_and_print(
         raise UserError("--timeout", request_s, "seconds above 0")
     if not memory_gib > 0:
         raise UserError("--memory", memory_gib, "GiB above 0")
+    for option, path in {"--json": out, "--page": page_path, "--pairs": pairs}.items():
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise UserError(option, str(path), "a file in a folder that exists")
     if script is not None:
         check_script_path(script)
     if trace is not None:
@@ -72,5 +75,5 @@ def compare_and_print(
         print(f"the page is {page_path}")
     if trace is not None and report.timing is not None:
         write_trace(report.timing, (a, b), trace)
-        print(f"both training steps are in {trace}, for https://ui.perfetto.dev")
+        print(f"the operators of both are in {trace}, for https://ui.perfetto.dev")
     return report.status

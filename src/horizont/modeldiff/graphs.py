@@ -32,8 +32,12 @@ def with_graphs(report: Report, comparison: Comparison) -> Report:
         parts.append(f"{norms} folded into convolutions of side {b.name}")
     results = [each.run(Request(each.weights()))["result"] for each in (a, b)]
     apart = distance(results[0], results[1])
-    how = "agree" if apart < _SAME_WEIGHTS else "differ"
+    has_other = not apart < _SAME_WEIGHTS
+    how = "differ" if has_other else "agree"
     parts.append(f"with the weights of each side, the results {how}, distance {apart:.2g}")
+    # Where functions differ, results say nothing about weights.
+    has_other = has_other and not (report.repairs or report.unexplained)
+    report = replace(report, has_other_weights=has_other)
     if IN_SINGLE_PRECISION in report.notes:  # as a file does
         report = replace(report, unexplained=())
     alone = comparison.pairing.alone_a

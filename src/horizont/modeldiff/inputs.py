@@ -25,7 +25,7 @@ def make_batch(text: str, seed: int = 0) -> Array:
     """
     if text.endswith(".npy"):
         if not Path(text).is_file():
-            raise UserError("--input", text, FORM)
+            raise UserError("--input", text, "the path of a file that exists")
         batch: Array = np.load(text, allow_pickle=False)
         return batch
     match = re.fullmatch(r"(\d+(?:x\d+)*)(?::(\d+))?", text)

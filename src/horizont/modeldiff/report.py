@@ -22,6 +22,9 @@ RESULT = "result"
 #: Exit statuses of the command line.
 SAME, NOT_THE_SAME, UNKNOWN, WRONG_USE = 0, 1, 2, 3
 
+#: What is accepted if a graph may have other weights than the model.
+WEIGHTS = "weights"
+
 #: A note that explains all that remains unexplained in float64.
 IN_SINGLE_PRECISION = (
     "all tensors agree in float32, and no distance in float64 is larger than its rounding: a layer "
@@ -86,7 +89,9 @@ class Report:
     without_effect
         Settings that differ, and change no tensor here.
     accepted
-        Causes that do not count, by `Candidate.what`.
+        Causes that do not count, by `Candidate.what`; other weights by `WEIGHTS`.
+    has_other_weights
+        Whether a graph has other weights than the model of the other side.
     unknown
         Why there is no verdict, in a sentence; empty if there is one.
     script
@@ -110,6 +115,7 @@ class Report:
     without_effect: tuple[Candidate, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     accepted: tuple[str, ...] = ()
+    has_other_weights: bool = False
     changed: str = "A"
     unknown: str = ""
     notes: tuple[str, ...] = ()
@@ -133,7 +139,9 @@ class Report:
         """The exit status."""
         if self.unknown:
             return UNKNOWN
-        is_same = not (self.causes or self.unexplained or self.only_a or self.only_b)
+        alone = self.only_a or self.only_b
+        weights = self.has_other_weights and WEIGHTS not in self.accepted
+        is_same = not (self.causes or self.unexplained or alone or weights)
         return SAME if is_same else NOT_THE_SAME
 
     @property
@@ -147,7 +155,7 @@ class Report:
         if self.unknown:
             return f"no verdict: {self.unknown}"
         if self.status == SAME:
-            accepted = len(self.repairs)
+            accepted = len(self.repairs) + self.has_other_weights
             apart = f", apart from {_count(accepted, 'accepted difference')}" if accepted else ""
             trained = any(each.what.startswith("training") for each in self.agreements)
             return f"the same{'' if trained or not self.agreements else ' in evaluation'}{apart}"
@@ -162,6 +170,8 @@ class Report:
             parts.append(f"{_count(number, 'difference')}{every} explained{by}")
         if self.unexplained:
             parts.append(f"{_count(len(self.unexplained), 'tensor')} unexplained")
+        if self.has_other_weights and WEIGHTS not in self.accepted:
+            parts.append(f"other weights (--accept {WEIGHTS} if they may differ)")
         return f"not the same: {', '.join(parts)}"
 
     def lines(self) -> list[str]:
@@ -192,6 +202,10 @@ class Report:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
         found += self.notes[:notes]
+        here = {WEIGHTS, *(each.candidate.what for each in self.repairs)}
+        if unused := [each for each in self.accepted if each not in here]:
+            known = f"differences here are named {', '.join(sorted(here))}"
+            found.append(f"accepted, but not found: {', '.join(unused)}; {known}")
         found.append(f"verdict: {self.verdict}")
         if self.timing is not None:
             found += self.timing.lines()

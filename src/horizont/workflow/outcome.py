@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from horizont.analysis.answer import answers
 from horizont.analysis.runs import CertificateStatus, by_workload
 from horizont.config.experiment import Kind
 from horizont.config.study import read_study
 from horizont.equivalence.certificate import EquivalenceCertificate
 from horizont.records.record import Record
 from horizont.reporting import labels
-from horizont.reporting.answer import cause_sentence
 from horizont.reporting.figures.equivalence import check_table
+from horizont.reporting.findings import finding
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
 from horizont.reporting.tables import shorten
@@ -39,7 +38,7 @@ def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> No
     console, study = open_console(), read_study(paths.params)
     groups = [(workload, own) for (_, workload), own in by_workload(records).items()]
     closing = _closing_lines(experiment, records, paths)
-    # A workload has the frame of its table, the sentence on the cause, and perhaps "more rows".
+    # A workload has the frame of its table, what was found, and perhaps "more rows".
     rows = (MAX_LINES - len(closing)) // max(1, len(groups)) - TABLE_FRAME_LINES - 3
     kind = study.experiment(experiment).kind
     for workload, own in groups:
@@ -49,9 +48,8 @@ def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> No
         print_table(console, shown, workload, numbers=_NUMBERS)
         if len(shown) < len(cells):
             console.print(f"and {len(cells) - len(shown)} more rows", highlight=False)
-        for answer in answers(own, {workload: certificate}) if kind == "training" else ():
-            if answer.cause is not None:
-                console.print(cause_sentence(answer), soft_wrap=True, highlight=False)
+        if found := finding(kind, own, certificate):
+            console.print(found, soft_wrap=True, highlight=False)
     for line in closing:
         console.print(line, soft_wrap=True, highlight=False)
 
