@@ -198,7 +198,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["chaos", "--launcher", "locl"], "'locl' .*did you mean 'local'"),
     (["doctor", "--seconds", "-1"], "--seconds: -1.0"),
     (["recommend", "--network", "lenet55"], "--network: 'lenet55' .*did you mean 'lenet5'"),
-    (["recommend", "--weights", "-5"], "network: None .*a number of weights"),
+    (["recommend", "--weights", "-5"], "network: '' .*a number of weights"),
     (["watch", "--records", "no-records", "--once"], "--records: 'no-records' .*that exists"),
     (["monitor", "--hz", "0", "--", "true"], "--hz: 0.0"),
 ]
