@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ GRAPH = f"onnx:{MODELS / 'onnx_models.py'}"
 IMAGES = "4x3x16x16"
 
 recorder = runner.load_recorder(str(recorders()["onnx"][1]))
-exact = recorder.Graph.__init__.__globals__["exact"]
+exact = importlib.import_module(recorder.Graph.__module__).exact
 
 
 def record(model: Any, batch: Any, dtype: str = "float64", **options: Any) -> Any:
@@ -130,7 +132,10 @@ def test_a_changed_setting_is_undone() -> None:
     batch = np.random.default_rng(1).normal(size=(4, 3, 16, 16))
     one = record(onnx_models.images(), batch)
     change = {"layer": "conv2", "key": "padding", "value": [[2, 0], [1, 1]]}
-    before, changed, after = run(one), run(one, repairs=[change]), run(one)
+    before, changed = run(one), run(one, repairs=[change])
+    with pytest.raises(ValueError, match="negative"):  # no image is so small
+        run(one, repairs=[{**change, "value": [[-20, 0], [1, 1]]}])
+    after = run(one)
     assert not np.array_equal(before["output|conv2"], changed["output|conv2"])
     assert np.array_equal(before["result"], after["result"])
 
@@ -185,6 +190,7 @@ def test_a_norm_of_several_nodes_is_one_layer(
     one = record(model, np.random.default_rng(2).normal(size=shape))
     (layer,) = one.layers()
     assert (layer["kind"], layer["settings"]) == (kind, settings)
+    assert json.loads(json.dumps(layer)) == {**layer, "fixed": list(layer["fixed"])}
     weights = one.weights()
     name = layer["name"]
     roles = ("scale",) if kind == "rms norm" else ("scale", "offset")

@@ -235,14 +235,22 @@ def transfer(
 
     What only A has is its own, if that is given, or else neutral.
     """
-    found = _without_alone(pairing.only_a) if own is None else dict(own)
+    found = _neutral(pairing) if own is None else dict(own)
     for pair in pairing.pairs:
-        for role, shape in pair.a.shapes.items() if own is None else ():
-            found[f"{pair.a.name}|{role}"] = np.full(shape, NEUTRAL.get(role, 0.0))
         for role_a, role_b in pair.shared_roles:
             value = weights_b[f"{pair.b.name}|{role_b}"]
             found[f"{pair.a.name}|{role_a}"] = value.reshape(pair.a.shapes[role_a])
     return found
+
+
+def _neutral(pairing: Pairing) -> dict[str, Array]:
+    """Return weights of side A that leave what they are applied to as it is."""
+    paired = {
+        f"{pair.a.name}|{role}": np.full(shape, NEUTRAL.get(role, 0.0))
+        for pair in pairing.pairs
+        for role, shape in pair.a.shapes.items()
+    }
+    return _without_alone(pairing.only_a) | paired
 
 
 def _without_alone(layers: Sequence[Layer]) -> dict[str, Array]:

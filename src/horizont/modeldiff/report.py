@@ -135,13 +135,17 @@ class Report:
         return [each for each in self.repairs if each.candidate.what not in self.accepted]
 
     @property
+    def _weights_count(self) -> bool:
+        """Whether other weights are a difference that counts."""
+        return self.has_other_weights and WEIGHTS not in self.accepted
+
+    @property
     def status(self) -> int:
         """The exit status."""
         if self.unknown:
             return UNKNOWN
         alone = self.only_a or self.only_b
-        weights = self.has_other_weights and WEIGHTS not in self.accepted
-        is_same = not (self.causes or self.unexplained or alone or weights)
+        is_same = not (self.causes or self.unexplained or alone or self._weights_count)
         return SAME if is_same else NOT_THE_SAME
 
     @property
@@ -170,7 +174,7 @@ class Report:
             parts.append(f"{_count(number, 'difference')}{every} explained{by}")
         if self.unexplained:
             parts.append(f"{_count(len(self.unexplained), 'tensor')} unexplained")
-        if self.has_other_weights and WEIGHTS not in self.accepted:
+        if self._weights_count:
             parts.append(f"other weights (--accept {WEIGHTS} if they may differ)")
         return f"not the same: {', '.join(parts)}"
 

@@ -56,7 +56,6 @@ class Writer:
 
 def images(
     folded: bool = True,
-    norm: bool = True,
     padding: int = 1,
     epsilon: float = 1e-5,
     activation: str = "Relu",
@@ -71,7 +70,7 @@ def images(
     kernel = graph.weight("conv1.weight", 8, 3, 3, 3)
     bias = [graph.weight("conv1.bias", 8)] if folded else []
     x = graph.node("Conv", x, kernel, *bias, pads=[padding] * 4, strides=[2, 2])
-    if norm and not folded:
+    if not folded:
         roles = [
             graph.weight(f"norm.{role}", 8, around=1.0)
             for role in ("weight", "bias", "mean", "var")

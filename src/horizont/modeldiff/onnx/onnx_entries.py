@@ -5,9 +5,10 @@ It imports nothing of Horizont.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -117,19 +118,35 @@ class Entry:
         return lambda: vars(self.node).update(old)
 
 
+class Following(NamedTuple):
+    """A node that adds or multiplies a constant by channel: its number, the constant, its name."""
+
+    number: int
+    values: Array
+    name: str
+
+
 class Reader:
     """A graph with the shapes of its tensors, from which layers are read."""
 
     def __init__(self, graph: Graph, shapes: Shapes) -> None:
         self.graph, self.shapes, self.nodes = graph, shapes, graph.nodes
-        self.writers = {
-            name: number for number, node in enumerate(self.nodes) for name in node.output if name
-        }
+        self.writers: dict[str, int] = {}
+        self.readers: dict[str, list[int]] = defaultdict(list)
+        for number, node in enumerate(self.nodes):
+            self.writers |= dict.fromkeys(filter(None, node.output), number)
+            for name in set(node.input):
+                self.readers[name].append(number)
 
     def constant(self, node: Any, place: int) -> Array | None:
         """Return an input of a node, if it is a constant."""
         name = node.input[place] if place < len(node.input) else ""
         return self.graph.constants.get(name)
+
+    def number(self, node: Any) -> float:
+        """Return the single number that a node adds or multiplies, 0 if there is none."""
+        found = [self.constant(node, place) for place in (0, 1)]
+        return next((each.item() for each in found if each is not None and each.size == 1), 0.0)
 
     def before(self, node: Any, place: int) -> Any:
         """Return the node that writes an input of a node; None if there is none."""
@@ -139,24 +156,25 @@ class Reader:
     def only_reader(self, number: int, kind: str) -> int | None:
         """Return the number of the only node that reads an output, if it is of a kind."""
         name = self.nodes[number].output[0]
-        readers = self.graph.consumers(name)
+        readers = self.readers[name]
         is_one = len(readers) == 1 and self.nodes[readers[0]].op_type == kind
         return readers[0] if is_one and name != self.graph.output else None
 
-    def following(self, number: int, kind: str, size: int, axis: int) -> tuple[int, Array] | None:
-        """Return the node that adds or multiplies a constant by channel, and the constant.
+    def following(self, number: int, kind: str, size: int, axis: int) -> Following | None:
+        """Return the node of a kind that reads an output and has a constant for each channel.
 
         The channels are on an axis, counted from the last one.
         """
         reader = self.only_reader(number, kind)
         if reader is None:
             return None
+        node = self.nodes[reader]
         for place in (0, 1):
-            value = self.constant(self.nodes[reader], place)
+            value = self.constant(node, place)
             if value is None or value.size != size or value.ndim < -axis:
                 continue
             if value.shape[axis] == size:
-                return reader, value.reshape(-1)
+                return Following(reader, value.reshape(-1), name_of(node, place))
         return None
 
 

@@ -206,7 +206,8 @@ class Graph:
             raise ValueError(f"the graph has {len(inputs)} inputs ({names}); one can be compared")
         self.input, self.output = inputs[0].name, model.graph.output[0].name
         tensor = inputs[0].type.tensor_type
-        self.is_integer = tensor.elem_type not in (_HALF, _FLOAT, _DOUBLE)
+        #: As the file declares it, whatever the graph computes in.
+        self.input_dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         self.input_sizes = [each.dim_value for each in tensor.shape.dim]
 
     def _is_constant(self, node: Any) -> bool:
@@ -219,10 +220,6 @@ class Graph:
         stored = (self.constants[name] for name in node.input if name in self.initializers)
         has_weights = any(each.size > 1 and each.dtype.kind == "f" for each in stored)
         return node.op_type in _REARRANGING or not has_weights
-
-    def consumers(self, name: str) -> list[int]:
-        """Return the numbers of the nodes that read a tensor."""
-        return [number for number, node in enumerate(self.nodes) if name in node.input]
 
 
 def _make_exact(node: Any) -> None:

@@ -61,8 +61,8 @@ def _matrix(reader: Reader, number: int) -> Iterator[Entry]:
         if bias is not None and bias.size == len(rows):
             tensors["bias"] = Tensor([bias.reshape(-1)])
     elif (after := reader.following(number, "Add", len(rows), -1)) is not None:
-        writer, bias = after
-        tensors["bias"] = Tensor([bias])
+        writer = after.number
+        tensors["bias"] = Tensor([after.values])
     output = reader.nodes[writer].output[0]
     yield Entry(
         name_of(node, 1), "dense", node, tensors, (number,), writer, node.input[0], output
@@ -82,7 +82,7 @@ def _convolution(reader: Reader, number: int) -> Iterator[Entry]:
     if bias is None:
         after = reader.following(number, "Add", channels, 1 - kernel.ndim)
         if after is not None:
-            writer, bias = after
+            writer, bias = after.number, after.values
     if bias is not None:
         tensors["bias"] = Tensor([bias])
     settings: dict[str, Any] = {}

@@ -42,15 +42,15 @@ def group_norm(reader: Reader, number: int) -> Iterator[Entry]:
     channels = reader.shapes[reader.nodes[after].output[0]][1]
     axis = 1 - len(reader.shapes[reader.nodes[after].output[0]])
     scaled = reader.following(after, "Mul", channels, axis)
-    moved = reader.following(scaled[0], "Add", channels, axis) if scaled else None
+    moved = reader.following(scaled.number, "Add", channels, axis) if scaled else None
     if scaled is None or moved is None:
         return
-    tensors = {"scale": Tensor([scaled[1]]), "offset": Tensor([moved[1]])}
+    tensors = {"scale": Tensor([scaled.values]), "offset": Tensor([moved.values])}
     settings = {"epsilon": float(node.epsilon), "groups": reader.shapes[node.input[1]][0]}
     yield Entry(
-        name_of(reader.nodes[scaled[0]], 1), "group norm", node, tensors,
-        (reader.writers[before.output[0]],), moved[0], before.input[0],
-        reader.nodes[moved[0]].output[0], settings, fixed=("groups",),
+        scaled.name, "group norm", node, tensors, (reader.writers[before.output[0]],),
+        moved.number, before.input[0], reader.nodes[moved.number].output[0], settings,
+        fixed=("groups",),
     )  # fmt: skip
 
 
@@ -63,23 +63,18 @@ def layer_norm(reader: Reader, number: int) -> Iterator[Entry]:
     mean, variance = reader.before(centred, 1), reader.before(root, 0)
     if mean is None or variance is None or mean.op_type != "ReduceMean":
         return
-    epsilon = next(
-        (e for place in (0, 1) if (e := reader.constant(variance, place)) is not None), 0
-    )
     size = reader.shapes[node.output[0]][-1]
     scaled = reader.following(number, "Mul", size, -1)
     if scaled is None:
         return
-    tensors, writer = {"scale": Tensor([scaled[1]])}, scaled[0]
-    if (moved := reader.following(scaled[0], "Add", size, -1)) is not None:
-        writer = moved[0]
-        tensors["offset"] = Tensor([moved[1]])
+    tensors, writer = {"scale": Tensor([scaled.values])}, scaled.number
+    if (moved := reader.following(scaled.number, "Add", size, -1)) is not None:
+        writer = moved.number
+        tensors["offset"] = Tensor([moved.values])
     readers = tuple(reader.writers[each.output[0]] for each in (mean, centred))
-    place = 1 if reader.constant(reader.nodes[scaled[0]], 1) is not None else 0
     yield Entry(
-        name_of(reader.nodes[scaled[0]], place), "layer norm", node, tensors, readers, writer,
-        centred.input[0], reader.nodes[writer].output[0], {"epsilon": epsilon},
-        fixed=("epsilon",),
+        scaled.name, "layer norm", node, tensors, readers, writer, centred.input[0],
+        reader.nodes[writer].output[0], {"epsilon": reader.number(variance)}, fixed=("epsilon",),
     )  # fmt: skip
 
 
@@ -100,11 +95,9 @@ def rms_norm(reader: Reader, number: int) -> Iterator[Entry]:
     scaled = reader.following(product if cast is None else cast, "Mul", size, -1)
     if scaled is None:
         return
-    epsilon = reader.constant(chain[2], 1)
-    writer = reader.nodes[scaled[0]]
-    place = 0 if reader.constant(writer, 0) is not None else 1
     yield Entry(
-        name_of(writer, place), "rms norm", node, {"scale": Tensor([scaled[1]])},
-        (reader.writers[power.output[0]], product), scaled[0], power.input[0], writer.output[0],
-        {"epsilon": 0.0 if epsilon is None else epsilon.item()}, fixed=("epsilon",),
+        scaled.name, "rms norm", node, {"scale": Tensor([scaled.values])},
+        (reader.writers[power.output[0]], product), scaled.number, power.input[0],
+        reader.nodes[scaled.number].output[0], {"epsilon": reader.number(chain[2])},
+        fixed=("epsilon",),
     )  # fmt: skip

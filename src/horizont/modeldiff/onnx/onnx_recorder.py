@@ -6,6 +6,7 @@ gradients and are not trained. Times are those of ONNX Runtime, if that is insta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper
 
 from .onnx_entries import Entry
 from .onnx_graph import Graph, compute, unfolded
@@ -125,7 +125,7 @@ class Recorder:
         sizes = self.graph.input_sizes
         if batch.ndim == len(sizes) == 4 and sizes[1] != batch.shape[1] == sizes[3]:
             batch = batch.transpose(0, 2, 3, 1)
-        return batch.astype(np.int64 if self.graph.is_integer else self.dtype)
+        return batch.astype(self.dtype if self.graph.input_dtype.kind == "f" else np.int64)
 
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
@@ -173,14 +173,13 @@ class Recorder:
         self._live: dict[str, Any] = {}
         self._inputs = {each["layer"]: each["value"] for each in repairs if each["key"] == "input"}
         by_name = {entry.name: entry for entry in self.entries}
-        changed = [
-            by_name[each["layer"]].change(each["key"], each["value"])
-            for each in repairs
-            if each["key"] not in ("input", "result", *_OF_TRAINING)
-        ]
-        values = self._execute(self._batch(weights.get("batch", self.given)), training=training)
-        for undo in changed:
-            undo()
+        batch = self._batch(weights.get("batch", self.given))
+        with contextlib.ExitStack() as stack:
+            for each in repairs:
+                if each["key"] not in ("input", "result", *_OF_TRAINING):
+                    entry = by_name[each["layer"]]
+                    stack.callback(entry.change(each["key"], each["value"]))
+            values = self._execute(batch, training=training)
         result = values[self.graph.output]
         for each in repairs:
             if each["key"] == "result":
@@ -256,11 +255,7 @@ class Recorder:
         del rate
         if name != "evaluation":
             raise ValueError("a graph of ONNX is not trained")
-        batch = self._batch(self.given)
-        for each in self.model.graph.input:  # which may have 16 bits
-            if each.name == self.graph.input:
-                dtype = helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type)
-                batch = batch.astype(dtype)
+        batch = self._batch(self.given).astype(self.graph.input_dtype)
         return Evaluation(self.model, {self.graph.input: batch})
 
 
