@@ -170,7 +170,8 @@ def _compare(report: Report, a: Side, b: Side, batch: Array, options: Options) -
         return replace(report, unknown="no layer of A has the kind and shape of one of B")
     if not (a.can_run or b.can_run):
         raise UserError("side B", b.name, "a model, as side A is a recording already")
-    if not a.can_run or (b.can_train and not a.can_train):  # recorded files cannot be changed
+    # Recorded files cannot be changed, and a model is repaired rather than a graph.
+    if not a.can_run or (b.can_train and not a.can_train):
         a, b, pairing = b, a, pairing.swapped()
         report = replace(report, changed="B")
     comparison = Comparison(a, b, pairing)
