@@ -20,6 +20,7 @@ from horizont.errors import (
     UserError,
 )
 from horizont.monitoring.process_control import collect_rarely, interrupt_on_signals
+from horizont.wording import counted
 from horizont.workflow.paths import Paths, study_paths
 
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
@@ -142,12 +143,14 @@ def config_sbatch(
 @config_app.command("check")
 def config_check() -> None:
     """Check params.yaml against the data sets, networks and frameworks."""
-    from horizont.workflow.check import load_study
+    from horizont.workflow.check import load_study, skipped_runs
 
     study = load_study(study_paths())
     print(
         f"params.yaml is valid: profile {study.profile}, experiments {', '.join(study.experiments)}"
     )
+    for reason, number in skipped_runs(study).most_common():
+        print(f"{counted(number, 'run')} would be skipped on this machine: {reason}")
 
 
 @app.command()
@@ -205,7 +208,9 @@ def run(
     with forwarded_progress():
         records = run_on_workloads(experiment, workload, study_paths())
     show_outcome(experiment, records, study_paths())
-    return FAILED if any(record.failed_unexpectedly for record in records) else 0
+    is_measured = any(record.result.status != "skipped" for record in records)
+    has_failed = any(record.failed_unexpectedly for record in records)
+    return 0 if is_measured and not has_failed else FAILED
 
 
 @app.command()
@@ -238,7 +243,8 @@ def experiment(
     """Execute the missing runs of an experiment, and its notebooks."""
     from horizont.workflow.experiment import execute_experiment, execute_reference_pages
 
-    (execute_reference_pages if reference else execute_experiment)(name)
+    for page in (execute_reference_pages if reference else execute_experiment)(name):
+        print(page.relative_to(study_paths().root))
 
 
 @app.command()
@@ -246,7 +252,8 @@ def views(name: Experiment) -> None:
     """Execute the notebooks of the views of an experiment."""
     from horizont.workflow.experiment import execute_views
 
-    execute_views(name)
+    for page in execute_views(name):
+        print(page.relative_to(study_paths().root))
 
 
 @app.command()
@@ -260,7 +267,8 @@ def notebook(
     """Execute a notebook headlessly."""
     from horizont.workflow.notebooks import run_notebook
 
-    run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))
+    page = run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))
+    print(page.relative_to(study_paths().root))
 
 
 @app.command()

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
+
+from horizont.wording import suggestion
 
 #: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
 FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
 
 #: Characters of a value in a message.
 _LONGEST_VALUE = 200
-
-
-def suggestion(value: object, names: Iterable[str]) -> str:
-    """Return a question about the name that is spelled nearly like the value, if there is one."""
-    found = get_close_matches(str(value), names, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 class UserError(ValueError):

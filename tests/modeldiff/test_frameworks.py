@@ -360,7 +360,7 @@ def test_wrong_use_is_a_status_of_its_own() -> None:
 def test_a_model_that_fails_allows_no_verdict() -> None:
     done = command("torch:no.such.module:build", f"{TORCH}:Gates", "--input", "2x3x5")
     assert done.returncode == 2
-    assert "verdict: no verdict: side A (torch:no.such.module:build): " in done.stdout
+    assert "no verdict: side A (torch:no.such.module:build): " in done.stdout
     assert "No module named 'no'" in done.stdout
 
 

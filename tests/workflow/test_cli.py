@@ -98,6 +98,46 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(study_folder: Paths) -> No
     assert not (study_folder.root / "records").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ({"command": "env A={host}"}, 2),
+        ({"command": "env A={hosts}"}, 1),
+    ],
+)
+def test_a_dry_run_prints_how_agents_are_started(
+    study_folder: Paths, options: dict[str, str], lines: int
+) -> None:
+    topology = "experiments.distributed.topology"
+    change_setting(study_folder, f"{topology}.launcher", "command")
+    change_setting(study_folder, f"{topology}.options", {**options, "hosts": ["north", "south"]})
+    done = horizont(study_folder.root, "run", "distributed", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    started = [line for line in done.stdout.splitlines() if "agent started by" in line]
+    runs = done.stdout.count("launcher command")
+    assert len(started) == lines * runs > 0
+    assert all("env A=" in line and "horizont.launchers.agent" in line for line in started)
+    assert ("host-1: agent started by env A=south" in done.stdout) == (lines == 2)
+
+
+def test_runs_that_would_be_skipped_are_counted_and_measure_nothing(study_folder: Paths) -> None:
+    change_setting(study_folder, "experiments.distributed.topology.launcher", "command")
+    change_setting(
+        study_folder, "experiments.distributed.topology.options", {"command": "env A={host}"}
+    )
+    reason = "topology.options.hosts names 1 of the 2 hosts"
+    checked = horizont(study_folder.root, "config", "check")
+    assert checked.returncode == 0, checked.stderr
+    assert f"would be skipped on this machine: {reason}" in checked.stdout
+    planned = horizont(study_folder.root, "run", "distributed", "--dry-run")
+    assert f"skipped on this machine: {reason}" in planned.stdout
+    done = horizont(study_folder.root, "run", "distributed")
+    assert done.returncode == 1
+    assert f"skipped: {reason}" in done.stdout
+    assert "next: horizont config check" in done.stdout
+    assert "examples/s" not in done.stdout
+
+
 def test_outside_a_project_the_folder_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "horizont.cli", "config", "check"],

@@ -29,6 +29,7 @@ from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
 from horizont.errors import UserError
 from horizont.records.record import Record
 from horizont.statistics.intervals import median_interval
+from horizont.wording import counted
 
 Objective = Literal["throughput", "time to loss", "memory", "fault tolerance"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -184,8 +185,9 @@ def _ranked(
     if any(record.result.disturbed for record in records):
         notes.append("Some runs were disturbed by other programs.")
     basis = (
-        f"{len(records)} runs of the experiment {run.experiment} on {run.workload_name}: "
-        f"{run.topology.workers} workers, global batch {run.global_batch}"
+        f"{counted(len(records), 'run')} of the experiment {run.experiment} "
+        f"on {run.workload_name}: {counted(run.topology.workers, 'worker')}, "
+        f"global batch {run.global_batch}"
     )
     if records[0].has("byte_counters"):
         basis += f", on {run.topology.launcher} hosts ({resources_label(run)})"

@@ -16,7 +16,8 @@ from horizont.config.experiment import WORKLOAD_FIELDS, Experiment
 from horizont.config.run import Run, StepCounts
 from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
-from horizont.errors import UserError, suggestion
+from horizont.errors import UserError
+from horizont.wording import suggestion
 
 
 class ComparisonSchedule(ConfigModel):

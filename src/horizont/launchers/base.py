@@ -186,6 +186,11 @@ class Launcher(Protocol):
         del topology
         return ""
 
+    def start_commands(self, topology: Topology) -> dict[str, str]:
+        """Return the command line that starts each host, or all of them, for a dry run."""
+        del topology
+        return {}
+
     def open(self, topology: Topology, folder: Path) -> AbstractContextManager[Cluster]:
         """Create the hosts of a topology, removed at the end of the context.
 

@@ -16,6 +16,7 @@ from horizont.config.interpreters import (
 from horizont.config.jobs import Endpoints, TraceJob, WorkerJob
 from horizont.config.run import Run
 from horizont.config.system import framework_python, variant_info
+from horizont.wording import counted
 
 WORKER_MODULE = "horizont.training"
 JOB_FILE = "job.json"
@@ -219,7 +220,7 @@ def format_plan(run: Run, data_folder: Path | None = None, files_folder: Path | 
     settings = "".join(f", {name} {value}" for name, value in topology.items())
     lines = [
         f"{run.workload_name} {run.system.name}, block {run.block + 1}: "
-        f"{len(plan.processes)} processes, launcher {run.topology.launcher}{settings}"
+        f"{counted(len(plan.processes), 'process')}, launcher {run.topology.launcher}{settings}"
     ]
     for process in plan.processes:
         assert isinstance(process.job, WorkerJob)

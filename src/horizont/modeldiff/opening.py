@@ -9,7 +9,7 @@ from pathlib import Path
 from horizont.modeldiff.distributed import DistributedSide
 from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
-from horizont.modeldiff.process import Limits
+from horizont.modeldiff.process import Limits, RunFailed
 from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import (
     Array,
@@ -49,9 +49,17 @@ def pair_sides(
 
 
 def open_both(a: Side, b: Side, batch: Array, dtype: str) -> list[list[Layer]]:
-    """Build both models at the same time."""
+    """Build both models at the same time; an error says for which input."""
+
+    def opened(side: Side) -> list[Layer]:
+        try:
+            return side.open(batch, dtype)
+        except RunFailed as error:
+            shape = "x".join(map(str, batch.shape))
+            raise RunFailed(f"{error} (with the input {shape}, {batch.dtype})") from error
+
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda side: side.open(batch, dtype), (a, b)))
+        return list(pool.map(opened, (a, b)))
 
 
 def open_in_parts(a: Side, b: Side, batch: Array) -> list[list[Layer]]:

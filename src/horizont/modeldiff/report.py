@@ -15,6 +15,7 @@ from horizont.modeldiff.distances import Difference
 from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.search import Cause
 from horizont.modeldiff.timing import Timing
+from horizont.wording import counted
 
 #: What a table calls the output of the whole model.
 RESULT = "result"
@@ -160,7 +161,7 @@ class Report:
             return f"no verdict: {self.unknown}"
         if self.status == SAME:
             accepted = len(self.repairs) + self.has_other_weights
-            apart = f", apart from {_count(accepted, 'accepted difference')}" if accepted else ""
+            apart = f", apart from {counted(accepted, 'accepted difference')}" if accepted else ""
             trained = any(each.what.startswith("training") for each in self.agreements)
             return f"the same{'' if trained or not self.agreements else ' in evaluation'}{apart}"
         parts = []
@@ -171,9 +172,9 @@ class Report:
             framework = sum(each.candidate.of_framework for each in self.causes)
             by = f" ({framework} by definition of the frameworks)" if framework else ""
             every = ", all" if number > 1 and not self.unexplained else ""
-            parts.append(f"{_count(number, 'difference')}{every} explained{by}")
+            parts.append(f"{counted(number, 'difference')}{every} explained{by}")
         if self.unexplained:
-            parts.append(f"{_count(len(self.unexplained), 'tensor')} unexplained")
+            parts.append(f"{counted(len(self.unexplained), 'tensor')} unexplained")
         if self._weights_count:
             parts.append(f"other weights (--accept {WEIGHTS} if they may differ)")
         return f"not the same: {', '.join(parts)}"
@@ -182,8 +183,8 @@ class Report:
         """Return the report for a terminal, in at most 25 lines."""
         found = [_side("A", self.a, self.versions[0]), _side("B", self.b, self.versions[1])]
         if self.pairs:
-            ties = f", {_count(self.ties, 'tie')}" if self.ties else ""
-            found.append(f"{_count(self.pairs, 'pair')} of layers{ties}; batch {self.batch}")
+            ties = f", {counted(self.ties, 'tie')}" if self.ties else ""
+            found.append(f"{counted(self.pairs, 'pair')} of layers{ties}; batch {self.batch}")
         for label, names in (("A", self.only_a), ("B", self.only_b)):
             if names:
                 found.append(f"only {label} has {named(names)}")
@@ -210,7 +211,7 @@ class Report:
         if unused := [each for each in self.accepted if each not in here]:
             known = f"differences here are named {', '.join(sorted(here))}"
             found.append(f"accepted, but not found: {', '.join(unused)}; {known}")
-        found.append(f"verdict: {self.verdict}")
+        found.append(self.verdict if self.unknown else f"verdict: {self.verdict}")
         if self.timing is not None:
             found += self.timing.lines()
             if not self.is_comparable:
@@ -278,10 +279,6 @@ def shade(ratio: float) -> str:
         return ""
     opacity = min(0.15 + 0.06 * log10(ratio), 0.6)
     return f"background-color: rgba(213, 94, 0, {opacity:.2f})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def named(names: Sequence[str]) -> str:

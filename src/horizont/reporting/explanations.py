@@ -16,8 +16,9 @@ from horizont.analysis.verdicts import NOT_COMPARABLE
 from horizont.reporting import labels
 from horizont.reporting.output import Bundle, Stack
 from horizont.reporting.registry import table
-from horizont.reporting.tables import format_ms, shorten
+from horizont.reporting.tables import format_ms
 from horizont.statistics.comparison import MARGIN
+from horizont.wording import shorten
 
 #: Above this ratio of the instrumented to the timed difference, times are distorted.
 DISTORTION_LIMIT = 1.25

@@ -22,6 +22,7 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.answer import cause_sentence
 from horizont.reporting.tables import format_number, rate_format
+from horizont.wording import counted
 
 NOTHING = "No run has succeeded."
 
@@ -175,7 +176,7 @@ def _verdicts(records: Sequence[Record], certificate: CertificateStatus) -> str:
         for name, (one, several) in phrases.items()
         if counts[name]
     ]
-    return f"Of {labels.count_label(len(table), 'pair')} of systems, {', '.join(found)}."
+    return f"Of {counted(len(table), 'pair')} of systems, {', '.join(found)}."
 
 
 _FINDINGS: dict[str, Callable[[Sequence[Record], CertificateStatus], str]] = {

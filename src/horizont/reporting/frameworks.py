@@ -11,7 +11,8 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import table
-from horizont.reporting.tables import shorten, text_table
+from horizont.reporting.tables import text_table
+from horizont.wording import shorten
 
 #: Answers by framework, and the date; see `horizont.workflow.check.query_features`.
 Features = Mapping[str, Any]

@@ -229,11 +229,6 @@ def _server_parts(run: Run) -> list[str]:
     return parts + (["dedicated servers"] if topology.placement == "dedicated" else [])
 
 
-def count_label(number: int, noun: str) -> str:
-    """Return a number of things: `1 worker`, `2 workers`."""
-    return f"{number} {noun}{'s' if number > 1 else ''}"
-
-
 def cause_label(level: str, part: str) -> str:
     """Return where a difference lies: `in the backward pass`."""
     if level == "class":

@@ -25,9 +25,9 @@ from horizont.reporting.tables import (
     format_number,
     format_table,
     rate_format,
-    shorten,
     text_table,
 )
+from horizont.wording import shorten
 
 #: The title of an experiment and workload -> system -> `horizont.analysis.throughput.metrics`.
 MetricsByTitle = Mapping[str, Mapping[str, Mapping[str, Any]]]

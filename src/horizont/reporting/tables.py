@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,9 @@ import pandas as pd
 
 from horizont.reporting import labels
 from horizont.reporting.output import TableOutput
+from horizont.wording import shorten
 
 CellFormat = str | Callable[[Any], str]
-
-
-def shorten(reason: object) -> str:
-    """Format a reason on one line; the record of the run has it in full."""
-    return textwrap.shorten(str(reason), 110, placeholder=" …")
 
 
 def format_number(value: float | None, form: str) -> str:

@@ -14,14 +14,9 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.output import Message, Stack, TableOutput, Verdict
 from horizont.reporting.registry import table
-from horizont.reporting.tables import (
-    format_interval,
-    format_number,
-    format_table,
-    shorten,
-    text_table,
-)
+from horizont.reporting.tables import format_interval, format_number, format_table, text_table
 from horizont.statistics.comparison import ALPHA, MARGIN, MIN_BLOCKS
+from horizont.wording import shorten
 
 _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -108,6 +109,17 @@ def skip_reason(run: Run) -> str:
         or _missing_devices(run)
         or unavailable_reason(run.topology)
     )
+
+
+def skipped_runs(study: Study) -> Counter[str]:
+    """Count the runs of a study that this machine would skip, by reason."""
+    runs = (
+        with_local_fallback(run)
+        for name, experiment in study.experiments.items()
+        for workload in experiment.workloads
+        for run in study.runs(name, workload)
+    )
+    return Counter(reason for run in runs if (reason := skip_reason(run)))
 
 
 def _missing_packages(system: System) -> str:

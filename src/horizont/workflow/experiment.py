@@ -8,9 +8,10 @@ from pathlib import Path
 
 from horizont.config.experiment import Experiment
 from horizont.config.study import read_study
+from horizont.launchers.base import get_launcher
 from horizont.launchers.plan import format_plan
 from horizont.records.record import Record
-from horizont.workflow.check import load_study, with_local_fallback
+from horizont.workflow.check import load_study, skip_reason, with_local_fallback
 from horizont.workflow.measure import run_experiment
 from horizont.workflow.notebooks import run_notebook
 from horizont.workflow.paths import Paths, study_paths
@@ -82,4 +83,11 @@ def print_plans(name: str, workload: str, paths: Paths) -> None:
     study = load_study(paths)
     for each in (workload,) if workload else study.experiment(name).workloads:
         for run in study.runs(name, each):
-            print(format_plan(with_local_fallback(run)))
+            planned = with_local_fallback(run)
+            print(format_plan(planned))
+            if reason := skip_reason(planned):
+                print(f"skipped on this machine: {reason}")
+                continue
+            launcher = get_launcher(planned.topology.launcher)
+            for host, command in launcher.start_commands(planned.topology).items():
+                print(f"{host}: agent started by {command}")

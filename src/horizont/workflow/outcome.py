@@ -16,7 +16,7 @@ from horizont.reporting.figures.equivalence import check_table
 from horizont.reporting.findings import finding
 from horizont.reporting.output import TableOutput
 from horizont.reporting.overview import fault_table, speed_table, sweep_table
-from horizont.reporting.tables import shorten
+from horizont.wording import counted, shorten
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
@@ -42,6 +42,8 @@ def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> No
     rows = (MAX_LINES - len(closing)) // max(1, len(groups)) - TABLE_FRAME_LINES - 3
     kind = study.experiment(experiment).kind
     for workload, own in groups:
+        if all(record.result.status == "skipped" for record in own):
+            continue
         certificate = certificate_status(workload, paths)
         cells = _cells(_table_of(kind, own, certificate), "system" if kind == "faults" else "point")
         shown = cells[: max(1, rows)]
@@ -73,9 +75,15 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
     if failed := [record for record in records if record.failed_unexpectedly]:
         lines.append(failure_line(failed))
     if skipped := [record for record in records if record.result.status == "skipped"]:
-        lines.append(f"{len(skipped)} runs were skipped: {shorten(skipped[0].result.reason)}")
+        reason = shorten(skipped[0].result.reason)
+        lines.append(f"{len(skipped)} of {counted(len(records), 'run')} skipped: {reason}")
     if disturbed := sum(record.result.disturbed for record in records):
         lines.append(f"{disturbed} of {len(records)} runs were disturbed by other programs")
+    if len(skipped) == len(records):
+        return [*lines, "next: horizont config check, which counts what would be skipped here"]
+    is_timed = not any(record.run.fault for record in records)
+    if is_timed and not any(record.run.block for record in records):
+        lines.append(f"one block: no interval; `blocks: 4` in experiments.{experiment} gives one")
     workloads = dict.fromkeys(record.run.workload_name for record in records)
     if unverified := [name for name in workloads if not paths.certificate(name).exists()]:
         lines.append(

@@ -18,7 +18,9 @@ from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.errors import UserError
 from horizont.launchers import LAUNCHERS
 from horizont.launchers.base import OPTIONAL_SETTINGS, get_launcher
+from horizont.launchers.command import TEMPLATES
 from horizont.records.files import write_atomically
+from horizont.wording import suggestion
 from horizont.workflow.paths import Paths
 
 BASE_PROFILE = "quick"
@@ -82,6 +84,11 @@ def _settings_of(paths: Paths, name: str, launcher: str) -> str:
     """Return the content of ``params.yaml`` for a profile and a launcher."""
     if name not in profile_names(paths):
         raise UserError("profile", name, profile_names(paths))
+    if launcher and launcher not in LAUNCHERS:
+        commands = f"{' and '.join(TEMPLATES)} are values of topology.options.command"
+        names = f"one of {', '.join(LAUNCHERS)}{suggestion(launcher, LAUNCHERS)}"
+        allowed = f"{names}; {commands}, for the launcher command"
+        raise UserError("--launcher", launcher, allowed)
     yaml = YAML()
     yaml.width = 100
     values = yaml.load(_profile_path(paths, BASE_PROFILE).read_text(encoding="utf-8"))

@@ -24,8 +24,8 @@ from horizont.records.files import read_json, write_json
 from horizont.records.record import Record
 from horizont.reporting.answer import answer_cells, cause_sentence, legend
 from horizont.reporting.claims import FOLDER, REFERENCE, check_page, claim_counts
-from horizont.reporting.tables import shorten
 from horizont.reporting.verdicts import recommendation_rows
+from horizont.wording import counted, shorten
 from horizont.workflow.measure import find_planned_records
 from horizont.workflow.paths import Paths, study_paths
 from horizont.workflow.reference import open_reference, packed_experiments
@@ -95,7 +95,7 @@ def show_summary(paths: Paths) -> int:
     if failed:
         closing.append(failure_line(failed))
     if missing:
-        closing.append(f"{missing} runs have no record yet")
+        closing.append(f"without a record yet: {counted(missing, 'run')}")
     closing.append(_next_step(paths, is_complete=not failed and not missing))
     if answered:
         cells = answer_cells(answered)

@@ -17,6 +17,7 @@ from horizont.analysis.claims.quantities import quantity_label
 from horizont.analysis.claims.rules import CurvePoint
 from horizont.config.topology import Link
 from horizont.statistics.intervals import interval_at_level, median, paired_ratio
+from horizont.wording import counted
 
 #: The limits of the rate of a link in the settings, in 10^6 bits per second.
 SLOWEST_MBIT, FASTEST_MBIT = 1.0, 100_000.0
@@ -99,7 +100,7 @@ def _published_ratio(check: rules.Contrast, workload: str) -> float | None:
 def _point_label(point: CurvePoint) -> str:
     labels = [point.workload] if point.workload else []
     if point.workers is not None:
-        labels.append("1 worker" if point.workers == 1 else f"{point.workers} workers")
+        labels.append(counted(point.workers, "worker"))
     if point.batch is not None:
         is_number = isinstance(point.batch, int)
         labels.append(f"batch {point.batch}" if is_number else f"the {point.batch} batch")

@@ -17,6 +17,7 @@ from horizont.config.input import InputPipeline
 from horizont.config.run import Run
 from horizont.config.topology import DEFAULT_LAUNCHER, Link
 from horizont.records.record import Record
+from horizont.wording import counted
 
 EvidenceLevel = Literal["A", "B", "C", "D"]
 
@@ -59,7 +60,7 @@ class Setting(NamedTuple):
 
     def description(self) -> str:
         """Return the conditions as a phrase."""
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        workers = counted(self.workers, "worker")
         parts = [f"{self.experiment}, {workers} with {self.batch} examples each"]
         rates = (self.link.rate_mbit, self.link.uplink_mbit)
         parts += [f"{'/'.join(f'{rate:g}' for rate in rates if rate)} Mbit/s"] if any(rates) else []

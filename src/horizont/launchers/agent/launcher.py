@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import socket
 import sys
 import tempfile
@@ -61,6 +62,15 @@ class AgentLauncher(Launcher):
             yield cluster
         finally:
             cluster.close()
+
+    def start_commands(self, topology: Topology) -> dict[str, str]:
+        """Return the command line that starts the agent of each host, or those of all hosts."""
+        options = parse_config(self.Options, topology.options, "topology.options")
+        commands = self.start(topology, options).commands
+        if any(command.number is None for command in commands):
+            return {"all hosts": shlex.join(commands[0].argv)}
+        pairs = zip(topology.all_hosts, commands, strict=False)  # more hosts may be named
+        return {host: shlex.join(command.argv) for host, command in pairs}
 
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return how the agents of a topology are started; subclasses implement it."""

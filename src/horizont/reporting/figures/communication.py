@@ -17,6 +17,7 @@ from horizont.reporting.figures.elements import label_rows, system_legend_line
 from horizont.reporting.output import Message, TableOutput
 from horizont.reporting.registry import Drawing, figure, has_capability, no_drawing, table
 from horizont.reporting.tables import format_table
+from horizont.wording import counted
 
 _MIB = 2.0**20
 
@@ -192,7 +193,7 @@ def staleness_figure(records: Sequence[Record]) -> Drawing:
             ax=axes,
         )
         axes.axvline(workers - 1, color=style.FOREGROUND, linewidth=1, linestyle=":")
-        axes.set_title(labels.count_label(workers, "worker"))
+        axes.set_title(counted(workers, "worker"))
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axes.set_ylabel("updates")

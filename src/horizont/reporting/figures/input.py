@@ -20,7 +20,8 @@ from horizont.reporting import labels, style
 from horizont.reporting.figures.elements import annotate_missing
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
-from horizont.reporting.tables import format_number, shorten, text_table
+from horizont.reporting.tables import format_number, text_table
+from horizont.wording import shorten
 
 _BAR_HEIGHT = 0.62
 _WAIT: dict[str, Any] = {

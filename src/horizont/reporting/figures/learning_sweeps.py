@@ -22,6 +22,7 @@ from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.figures.elements import panel_grid
 from horizont.reporting.registry import Condition, Drawing, figure
+from horizont.wording import counted
 
 #: Fill of the marker of a run, by what became of its training, and its label.
 _OUTCOMES = {
@@ -68,7 +69,7 @@ def learning_by_workers_figure(records: Sequence[Record]) -> Drawing:
         _plot_runs(right, own, "time_s", "workers", series)
     panels[-1, 0].set_xlabel("steps of a worker")
     panels[-1, 1].set_xlabel("seconds from the first step")
-    _add_series_legend(plot, series, lambda number: labels.count_label(number, "worker"))
+    _add_series_legend(plot, series, lambda number: counted(number, "worker"))
     return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
 
 

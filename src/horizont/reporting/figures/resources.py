@@ -22,6 +22,7 @@ from horizont.reporting import labels, style
 from horizont.reporting.output import Stack, TableOutput
 from horizont.reporting.registry import Drawing, figure, table
 from horizont.reporting.tables import format_table
+from horizont.wording import counted
 
 _CHART_TITLES = {
     "cpu": "CPU, % of a core",
@@ -134,7 +135,7 @@ def _cluster_note(run: Run) -> str:
         return ""
     quota = topology.cpus_per_host
     cpus = "" if quota is None else f", {quota:g} CPUs per host"
-    workers = labels.count_label(topology.workers, "worker")
+    workers = counted(topology.workers, "worker")
     return f"; {workers}, link {labels.link_label(topology.link)}{cpus}"
 
 

@@ -29,6 +29,7 @@ from horizont.reporting.figures.elements import (
 from horizont.reporting.output import TableOutput
 from horizont.reporting.registry import Drawing, figure, no_drawing, table
 from horizont.reporting.tables import format_table
+from horizont.wording import counted
 
 #: What markers and intervals are, in captions.
 _INTERVALS = (
@@ -175,7 +176,7 @@ def _add_legend(plot: Figure, points: pd.DataFrame) -> None:
         system_legend_line(
             system,
             line=_line_style(system, servers),
-            suffix=f", {labels.count_label(servers, 'server')}" if servers else "",
+            suffix=f", {counted(servers, 'server')}" if servers else "",
         )
         for system, servers in curves
     ]
@@ -225,7 +226,7 @@ def capacity_figure(records: Sequence[Record]) -> Drawing:
 
 
 def _servers(curve: Extrapolation) -> str:
-    count = labels.count_label(curve.servers, "server")
+    count = counted(curve.servers, "server")
     return f", {count}" if curve.servers else ", a server per worker"
 
 

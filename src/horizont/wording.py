@@ -1,0 +1,24 @@
+"""Wording that messages, pages and the terminal have in common."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def counted(number: int | str, noun: str) -> str:
+    """Return a number of things: `1 worker`, `2 workers`, `3 processes`."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def suggestion(value: object, names: Iterable[str]) -> str:
+    """Return a question about the name that is spelled nearly like the value, if there is one."""
+    found = get_close_matches(str(value), names, n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def shorten(reason: object) -> str:
+    """Format a reason on one line; the record of the run has it in full."""
+    return textwrap.shorten(str(reason), 110, placeholder=" …")
