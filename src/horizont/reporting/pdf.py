@@ -20,6 +20,9 @@ _SITE_ONLY = (
     ".citation > .label, .backrefs"
 )
 
+#: A table with more cells, such as that of all runs, fills pages that are not read on paper.
+_MOST_CELLS = 400
+
 #: Tables with more columns than this are set in smaller type.
 _WIDE_TABLE = 6
 
@@ -75,7 +78,9 @@ def _prepare(page: str, folder: Path) -> str:
         soup.append(chapter)
     soup.article.decompose()
     for details in soup.select("details"):
-        _unfold(details)
+        summary = details.summary.get_text()
+        details.name, details.attrs = "p", {}
+        details.string = f"{summary}: listed on the site."
     for code in soup.select(".highlight-python pre, .highlight-ipython3 pre"):
         code.string = code.get_text()
         code["class"] = "python"
@@ -87,6 +92,13 @@ def _prepare(page: str, folder: Path) -> str:
         number.insert_after(" ")
     for figure in soup.select("figure.hz-table"):
         caption, table = figure.figcaption.extract(), figure.table.extract()
+        rows = len(table.select("tbody tr"))
+        if rows * len(table.select("thead th")) > _MOST_CELLS:
+            caption.name = "p"
+            caption.append(f" Its {rows} rows are on the site.")
+            caption["id"] = figure.get("id", "")
+            figure.replace_with(caption)
+            continue
         caption.name = "caption"
         table.insert(0, caption)
         table["id"] = figure.get("id", "")
@@ -131,21 +143,6 @@ def _chapters(soup: Any) -> Iterator[Any]:
         yield page
 
 
-def _unfold(details: Any) -> None:
-    """Replace a folded list by its text in small type; if it lists no records, by its summary."""
-    summary = details.summary.extract().get_text()
-    text = ", ".join(item.get_text() for item in details.select("li, code:not(li code)"))
-    details.name = "p"
-    details.clear()
-    details.attrs = {}
-    if re.search(r" records?\b", summary):
-        small = _new("span", **_SMALL)
-        small.string = breakable(f"{summary}: {text}")
-        details.append(small)
-    else:
-        details.string = f"{summary}: listed on the site."
-
-
 def _set_table(table: Any) -> None:
     """Remove empty columns, align numbers, make long names breakable, and shrink wide tables."""
     rows = [row for row in table.select("tr") if not row.select("[colspan]")]
@@ -164,7 +161,7 @@ def _set_table(table: Any) -> None:
     for cell in table.select("[colspan]"):
         cell["colspan"] = width
     for cell in table.select("th"):
-        cell.string = cell.get_text()
+        cell.string = re.sub(r"(?<=_)(?=\w)", "\u200b", cell.get_text())
         cell.string.wrap(_new("strong"))
     for text in table.find_all(string=True):
         text.replace_with(breakable(str(text)))
