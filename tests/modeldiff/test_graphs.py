@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from horizont.errors import UserError
 from horizont.modeldiff import Options, Report, diff, functions, runner, timing
 from horizont.modeldiff.divisions import find_divisions
+from horizont.modeldiff.functions import exact
 from horizont.modeldiff.recording import Layer
 from horizont.modeldiff.report import NOT_THE_SAME, SAME, UNKNOWN
 from horizont.modeldiff.sides import recorders
@@ -29,7 +29,6 @@ GRAPH = f"onnx:{MODELS / 'onnx_models.py'}"
 IMAGES = "4x3x16x16"
 
 recorder = runner.load_recorder(str(recorders()["onnx"][1]))
-exact = importlib.import_module(recorder.Graph.__module__).exact
 
 
 def record(model: Any, batch: Any, dtype: str = "float64", **options: Any) -> Any:

@@ -15,6 +15,7 @@ FOREIGN = [PACKAGE / "runner.py", PACKAGE / "functions.py", PACKAGE / "dump.py"]
 OWN = {
     "torch": {"torch"},
     "keras": {"keras", "tensorflow"},
+    "tf": {"tensorflow"},
     "jax": {"jax"},
     "mxnet": {"mxnet"},
     "onnx": {"google", "onnx", "onnxruntime"},

@@ -220,15 +220,20 @@ _RANKINGS: dict[
 def _comparison_with_best(
     records: list[Record], systems: list[str], certificate: CertificateStatus
 ) -> list[str]:
-    """Return the verdict of each system against the best, with its interval."""
+    """Return the verdict of each system against the best, with its 95 % interval.
+
+    If there is none, with the number of further blocks that would give one.
+    """
     best = systems[0]
     texts = {best: "the best"}
     for row in pairwise_verdicts(records, certificate).to_dict("records"):
-        a, b, low, high = row["a"], row["b"], row["ratio_low"], row["ratio_high"]
+        a, b, low, high = row["a"], row["b"], row["low_95"], row["high_95"]
         if best not in (a, b):
             continue
         interval = f"{low:.2f} to {high:.2f}" if a == best else f"{1 / high:.2f} to {1 / low:.2f}"
         text = "slower" if row["outcome"].endswith(" faster") else row["outcome"]
+        if not isnan(more := row["additional_blocks"]):
+            text += f" without {counted(int(more), 'more block')}"
         texts[b if a == best else a] = text if isnan(low) else f"{text}, factor {interval}"
     return [texts.get(system, "not compared") for system in systems]
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -293,3 +296,53 @@ class NumPyNamespace:
     def log_softmax(x: Any) -> Any:
         """Return the logarithm of `softmax`."""
         return np.log(NumPyNamespace.softmax(x))
+
+
+#: The most digits of a decimal fraction that a program has as a constant.
+_DIGITS = 6
+
+#: The largest denominator of known fractions, which may be under roots, over or times pi.
+_DENOMINATOR = 256
+
+#: Forms of a number that has a fraction under roots, over or times pi: the fraction, and back.
+_FORMS: tuple[tuple[Callable[[float], float], Callable[[float], float]], ...] = (
+    (lambda x: x, lambda y: y),
+    (lambda x: x * x, sqrt),
+    (lambda x: x**4, lambda y: sqrt(sqrt(y))),
+    (lambda x: x * x * pi, lambda y: sqrt(y / pi)),
+    (lambda x: x * x / pi, lambda y: sqrt(y * pi)),
+)
+
+
+def exact(value: float) -> float:
+    """Return the number that is rounded to one in single precision, if it is evident."""
+    if not value or not isfinite(value):
+        return value
+    decimal = str(np.float32(value))
+    if len(Decimal(decimal).normalize().as_tuple().digits) <= _DIGITS:
+        return float(decimal)
+    found = []
+    for to_fraction, back in _FORMS:
+        fraction = _nearest_fraction(to_fraction(abs(value)))
+        number = back(float(fraction))
+        if np.float32(number) == np.float32(abs(value)):
+            found.append((fraction.numerator + fraction.denominator, number))
+    simplest = min(found)[1] if found else abs(value)
+    return simplest if value > 0 else -simplest
+
+
+def _nearest_fraction(value: float) -> Fraction:
+    """Return the nearest fraction that has, or whose inverse has, a small denominator."""
+    near = Fraction(value).limit_denominator(_DENOMINATOR)
+    inverse = Fraction(1.0 / value).limit_denominator(_DENOMINATOR)
+    fractions = [near, 1 / inverse] if inverse else [near]
+    return min(fractions, key=lambda each: abs(float(each) - value))
+
+
+def converted(array: Any, dtype: str) -> Any:
+    """Return a tensor in another type; one number, or many equal ones, as what it stands for."""
+    found = array.astype(dtype)
+    is_one_number = array.size and bool(np.all(array == array.flat[0]))
+    if dtype == "float64" and array.dtype == np.float32 and is_one_number:
+        found[...] = exact(float(array.flat[0]))
+    return found

@@ -8,16 +8,22 @@ new.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from .keras_parts import Separable
-
-Array = Any
-Transform = Callable[[Array], Array]
+from .tensor_layouts import (
+    Array,
+    Transform,
+    channels_first,
+    channels_last,
+    depthwise,
+    permuted,
+    same_padding,
+)
 
 _KINDS = {
     "Conv1D": "convolution", "Conv2D": "convolution", "Conv3D": "convolution",
@@ -50,21 +56,6 @@ def _swap_gates(value: Array) -> Array:
     return np.concatenate([reset, update, new], axis=-1)
 
 
-def _depthwise(value: Array) -> tuple[Transform, Transform]:
-    """Return how to convert the kernel of a depthwise convolution, and back."""
-    shape = value.shape
-    spatial, channels, multiplier = shape[:-2], shape[-2], shape[-1]
-    axes = (len(shape) - 2, len(shape) - 1, *range(len(spatial)))
-
-    def forward(x: Array) -> Array:
-        return x.transpose(axes).reshape(channels * multiplier, 1, *spatial)
-
-    def back(x: Array) -> Array:
-        return x.reshape(channels, multiplier, *spatial).transpose(np.argsort(axes))
-
-    return forward, back
-
-
 def _attention(role: str, shape: tuple[int, ...]) -> tuple[Transform, Transform]:
     """Return how to convert a weight of attention, whose heads have an axis, and back."""
     if role == "output kernel":
@@ -80,29 +71,18 @@ def transforms(
 ) -> tuple[Transform, Transform]:
     """Return how to convert a weight to the canonical form, and back."""
     if is_depthwise and role == "kernel":
-        return _depthwise(value)
+        return depthwise(value.shape)
     if kind == "attention":
         return _attention(role, value.shape)
     if kind in ("convolution", "transposed convolution") and role == "kernel":
         # Both have the axis of `O` last; PyTorch has that of the input first if transposed.
-        axes = (value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
-        return (lambda x: x.transpose(axes)), (lambda x: x.transpose(np.argsort(axes)))
+        return permuted((value.ndim - 1, value.ndim - 2, *range(value.ndim - 2)))
     if kind in ("dense", "LSTM", "RNN") and value.ndim == 2:
         return (lambda x: x.T), (lambda x: x.T)
     if kind == "GRU":
         swap = _swap_gates
         return (lambda x: swap(x).T, lambda x: swap(x.T)) if value.ndim == 2 else (swap, swap)
     return (lambda x: x), (lambda x: x)
-
-
-def channels_first(value: Any) -> Any:
-    """Move the channels of an image, or of a signal, before the axes of space."""
-    return np.moveaxis(value, -1, 1) if value.ndim > 2 else value
-
-
-def channels_last(value: Any) -> Any:
-    """Move the channels back after the axes of space."""
-    return np.moveaxis(value, 1, -1) if value.ndim > 2 else value
 
 
 class Entry:
@@ -242,14 +222,7 @@ class Entry:
         if layer.padding != "same" or shape is None:
             return [[0, 0]] * rank
         sizes = shape[1:-1] if self.is_channels_last else shape[2:]
-        found = []
-        for size, kernel, stride, dilation in zip(
-            sizes, layer.kernel_size, layer.strides, layer.dilation_rate, strict=False
-        ):
-            reach = (math.ceil(size / stride) - 1) * stride + (kernel - 1) * dilation + 1
-            total = max(reach - size, 0)
-            found.append([total // 2, total - total // 2])
-        return found
+        return same_padding(sizes, layer.kernel_size, layer.strides, layer.dilation_rate)
 
 
 def _children(layer: Any) -> list[Any]:

@@ -27,8 +27,6 @@ from keras import ops
 from . import keras_changes as changes
 from .keras_layers import (
     Entry,
-    channels_first,
-    channels_last,
     entries_of,
     own_axis,
     read_weights,
@@ -40,6 +38,7 @@ from .keras_script import script_of_layer, script_of_tensor
 from .keras_tensors import first_tensor
 from .keras_timing import timed_part
 from .keras_training import Loss, Optimizer, stateless
+from .tensor_layouts import channels_first, channels_last
 
 # Keras' table of types has no double precision on PyTorch and JAX, so that a dense layer or a norm
 # of doubles would be computed in single precision.

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from fractions import Fraction
-from math import erf, isfinite, pi, sqrt
+from math import erf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -42,79 +40,30 @@ _NUMBERS = ("value_float", "value_floats")
 
 _erf = np.vectorize(erf, otypes=[float])
 
-#: The most digits of a decimal fraction that a program has as a constant.
-_DIGITS = 6
 
-#: The largest denominator of known fractions, which may be under roots, over or times pi.
-_DENOMINATOR = 256
-
-#: Forms of a number that has a fraction under roots, over or times pi: the fraction, and back.
-_FORMS: tuple[tuple[Callable[[float], float], Callable[[float], float]], ...] = (
-    (lambda x: x, lambda y: y),
-    (lambda x: x * x, sqrt),
-    (lambda x: x**4, lambda y: sqrt(sqrt(y))),
-    (lambda x: x * x * pi, lambda y: sqrt(y / pi)),
-    (lambda x: x * x / pi, lambda y: sqrt(y * pi)),
-)
-
-
-def exact(value: float) -> float:
-    """Return the number that is rounded to one in single precision, if it is evident."""
-    if not value or not isfinite(value):
-        return value
-    decimal = str(np.float32(value))
-    if len(Decimal(decimal).normalize().as_tuple().digits) <= _DIGITS:
-        return float(decimal)
-    found = []
-    for to_fraction, back in _FORMS:
-        fraction = _nearest_fraction(to_fraction(abs(value)))
-        number = back(float(fraction))
-        if np.float32(number) == np.float32(abs(value)):
-            found.append((fraction.numerator + fraction.denominator, number))
-    simplest = min(found)[1] if found else abs(value)
-    return simplest if value > 0 else -simplest
-
-
-def _nearest_fraction(value: float) -> Fraction:
-    """Return the nearest fraction that has, or whose inverse has, a small denominator."""
-    near = Fraction(value).limit_denominator(_DENOMINATOR)
-    inverse = Fraction(1.0 / value).limit_denominator(_DENOMINATOR)
-    fractions = [near, 1 / inverse] if inverse else [near]
-    return min(fractions, key=lambda each: abs(float(each) - value))
-
-
-def _converted(array: Array, dtype: str) -> Array:
-    """Return a tensor in another type; one number, or many equal ones, as what it stands for."""
-    found = array.astype(dtype)
-    is_one_number = array.size and bool(np.all(array == array.flat[0]))
-    if dtype == "float64" and array.dtype == np.float32 and is_one_number:
-        found[...] = exact(float(array.flat[0]))
-    return found
-
-
-def _convert(graph: onnx.GraphProto, types: Mapping[int, int], dtype: str) -> None:
+def _convert(graph: onnx.GraphProto, types: Mapping[int, int], dtype: str, functions: Any) -> None:
     """Convert all tensors of some types, and casts to them, of a graph and those in it."""
     for tensor in graph.initializer:
         if tensor.data_type in types:
-            array = _converted(numpy_helper.to_array(tensor), dtype)
+            array = functions.converted(numpy_helper.to_array(tensor), dtype)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.TENSOR:
                 if attribute.t.data_type in types:
-                    array = _converted(numpy_helper.to_array(attribute.t), dtype)
+                    array = functions.converted(numpy_helper.to_array(attribute.t), dtype)
                     attribute.t.CopyFrom(numpy_helper.from_array(array))
             elif attribute.type == onnx.AttributeProto.GRAPH:
-                _convert(attribute.g, types, dtype)
+                _convert(attribute.g, types, dtype, functions)
             elif attribute.name in _NUMBERS and node.op_type == "Constant":
                 value = np.array(helper.get_attribute_value(attribute), np.float32)
-                array = _converted(value, dtype)
+                array = functions.converted(value, dtype)
                 attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(array)))
             elif attribute.name in ("to", "dtype"):
                 attribute.i = types.get(attribute.i, attribute.i)
 
 
-def _in_type(model: onnx.ModelProto, dtype: str) -> onnx.ModelProto:
+def _in_type(model: onnx.ModelProto, dtype: str, functions: Any) -> onnx.ModelProto:
     """Return a copy of a model that computes in one type what it computes in single precision.
 
     A model whose input has 16 bits computes all of that, too, in the other type.
@@ -123,7 +72,8 @@ def _in_type(model: onnx.ModelProto, dtype: str) -> onnx.ModelProto:
     changed.CopyFrom(model)
     is_half = any(each.type.tensor_type.elem_type == _HALF for each in model.graph.input)
     types = {_FLOAT, _HALF} if is_half else {_FLOAT}
-    _convert(changed.graph, dict.fromkeys(types, _FLOAT if dtype == "float32" else _DOUBLE), dtype)
+    own = _FLOAT if dtype == "float32" else _DOUBLE
+    _convert(changed.graph, dict.fromkeys(types, own), dtype, functions)
     return changed
 
 
@@ -179,8 +129,8 @@ class Graph:
         Names of the input, and of the first output.
     """
 
-    def __init__(self, model: onnx.ModelProto, dtype: str) -> None:
-        model = _in_type(model, dtype)
+    def __init__(self, model: onnx.ModelProto, dtype: str, functions: Any) -> None:
+        model = _in_type(model, dtype, functions)
         _separate_vectors(model.graph)
         evaluator = ReferenceEvaluator(model, new_ops=[Erf, Gelu])
         self.constants: dict[str, Array] = {
@@ -190,7 +140,7 @@ class Graph:
         self.nodes: list[Any] = []
         for node, proto in zip(evaluator.rt_nodes_, model.graph.node, strict=True):
             if dtype == "float64":
-                _make_exact(node)
+                _make_exact(node, functions.exact)
             node.name, node.owner = proto.name, _owner(proto)
             if not self._is_constant(node):
                 self.nodes.append(node)
@@ -222,14 +172,14 @@ class Graph:
         return node.op_type in _REARRANGING or not has_weights
 
 
-def _make_exact(node: Any) -> None:
+def _make_exact(node: Any, exact: Callable[[float], float]) -> None:
     """Set the attributes of a node, which have single precision, to what they stand for."""
     for name in node.attributes_names_:
         if isinstance(value := getattr(node, name, None), float | np.floating):
             setattr(node, name, exact(float(value)))
     if isinstance(node, OpFunction):  # an operator that ONNX defines by others
         for inner in node.impl_.rt_nodes_:
-            _make_exact(inner)
+            _make_exact(inner, exact)
 
 
 def _owner(proto: onnx.NodeProto) -> str:

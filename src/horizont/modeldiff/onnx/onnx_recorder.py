@@ -109,7 +109,7 @@ class Recorder:
 
     def _prepare(self, model: onnx.ModelProto) -> None:
         """Read the layers of a graph, which is executed once to know the shapes of its tensors."""
-        self.graph = Graph(model, self.dtype)
+        self.graph = Graph(model, self.dtype, self.functions)
         self.entering: dict[int, list[Entry]] = defaultdict(list)
         self.leaving: dict[int, list[Entry]] = defaultdict(list)
         values = self._execute(self._batch(self.given), training=False)

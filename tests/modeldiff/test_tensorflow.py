@@ -1,0 +1,90 @@
+"""Sides of TensorFlow without Keras: modules, and what was saved of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horizont.modeldiff import Options, Report, diff
+
+MODELS = Path(__file__).parent / "models"
+TORCH = f"torch:{MODELS / 'torch_models.py'}"
+MODULE = f"tf:{MODELS / 'tf_models.py'}"
+IMAGES = "4x3x16x16"
+
+pytestmark = [pytest.mark.framework("pytorch"), pytest.mark.framework("tensorflow")]
+
+
+def whats(report: Report) -> set[str]:
+    return {cause.candidate.what for cause in report.repairs}
+
+
+@pytest.mark.parametrize("norm", ["fused", "tf.nn", "written"])
+def test_a_port_is_the_same_however_its_norm_is_written(norm: str) -> None:
+    options = Options(args_a="order=last,epsilon=1e-3", args_b=f"norm='{norm}'")
+    report = diff(f"{TORCH}:Images", f"{MODULE}:Images", IMAGES, options)
+    assert report.status == 0, report
+    assert report.pairs == 5
+    assert all(each.agreeing == len(each.differences) for each in report.agreements)
+    assert [pair.kind for pair in report.layers] == [
+        "convolution", "batch norm", "convolution", "dense", "dense",
+    ]  # fmt: skip
+
+
+def test_faults_of_a_module_are_found_with_their_repairs() -> None:
+    faults = "epsilon=1e-2,approximate=True,momentum=0.3,scale=0.5,frozen=True"
+    report = diff(f"{TORCH}:Images", f"{MODULE}:Images", IMAGES, Options(args_b=faults))
+    assert report.status == 1
+    assert not report.unexplained, report
+    assert whats(report) >= {
+        "epsilon of a norm",
+        "scale of an input",
+        "momentum of running statistics",
+        "tensors that are not trained",
+    }
+
+
+def test_a_module_is_changed_to_what_the_other_side_is() -> None:
+    faults = "order=last,epsilon=1e-5,momentum=0.2,dilation=2,frozen=True,pooling=mean"
+    report = diff(f"{MODULE}:Images", f"{TORCH}:Images", IMAGES, Options(args_b=faults))
+    assert report.status == 1
+    assert not report.unexplained, report
+    assert whats(report) == {
+        "epsilon of a norm",
+        "dilation of a convolution",
+        "pooling",
+        "momentum of running statistics",
+        "tensors that are not trained",
+    }
+
+
+@pytest.mark.parametrize("norm", ["fused", "tf.nn", "written"])
+def test_how_statistics_are_updated_is_recorded(norm: str) -> None:
+    options = Options(args_a=f"norm='{norm}',momentum=0.3", args_b="momentum=0.3,order=last")
+    report = diff(f"{MODULE}:Images", f"{TORCH}:Images", IMAGES, options)
+    assert whats(report) == {"epsilon of a norm"}, "momentum and correction are those of PyTorch"
+
+
+def test_what_was_saved_is_the_same_in_evaluation() -> None:
+    report = diff(f"{MODULE}:Images", f"{MODULE}:saved", IMAGES)
+    assert report.first is None, report
+
+
+@pytest.mark.parametrize(
+    ("norm", "product"), [("tf.nn", "matmul"), ("written", "einsum"), ("tf.nn", "tensordot")]
+)
+def test_products_loops_and_branches_are_executed_as_written(norm: str, product: str) -> None:
+    options = Options(args_b=f"norm='{norm}',product={product}")
+    report = diff(f"{TORCH}:Sequences", f"{MODULE}:Sequences", "3x5:20", options)
+    assert report.status == 0, report
+    assert [pair.kind for pair in report.layers] == [
+        "embedding", "dense", "layer norm", "dense",
+    ]  # fmt: skip
+
+
+def test_a_model_of_keras_has_a_prefix_of_its_own() -> None:
+    keras = f"tf:{MODELS / 'keras_models.py'}:images"
+    report = diff(keras, f"{MODULE}:Images", IMAGES)
+    assert report.status == 2
+    assert "write keras: before it" in str(report)
