@@ -67,8 +67,56 @@ def test_how_statistics_are_updated_is_recorded(norm: str) -> None:
 
 
 def test_what_was_saved_is_the_same_in_evaluation() -> None:
-    report = diff(f"{MODULE}:Images", f"{MODULE}:saved", IMAGES)
-    assert report.first is None, report
+    options = Options(args_a="order=last,epsilon=1e-3", accept=("weights",))
+    report = diff(f"{TORCH}:Images", f"{MODULE}:saved", IMAGES, options)
+    assert report.status == 0, report
+    assert report.verdict.startswith("the same in evaluation")
+    assert report.pairs == 5
+
+
+def test_a_norm_that_a_training_does_not_update_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "frozen.py"
+    path.write_text(
+        f"""
+import sys
+
+sys.path.insert(0, {str(MODELS)!r})
+import tf_models
+
+
+class Images(tf_models.Images):
+    def __call__(self, x):
+        return super().__call__(x)
+"""
+    )
+    options = Options(args_a="order=last,epsilon=1e-3")
+    report = diff(f"{TORCH}:Images", f"tf:{path}:Images", IMAGES, options)
+    assert whats(report) == {"statistics of a norm in training"}, report
+    assert not report.unexplained
+
+
+def test_a_layer_that_is_used_again_is_one_layer(tmp_path: Path) -> None:
+    path = tmp_path / "again.py"
+    path.write_text(
+        """
+import tensorflow as tf
+
+
+class Steps(tf.Module):
+    def __init__(self):
+        self.inner = tf.Variable(0.3 * tf.random.normal((5, 5)))
+        self.bias = tf.Variable(tf.zeros(5))
+
+    def __call__(self, x):
+        state = tf.zeros((x.shape[0], 5))
+        for step in range(x.shape[1]):
+            state = tf.tanh(x[:, step] + state @ self.inner + self.bias)
+        return state
+"""
+    )
+    report = diff(f"tf:{path}:Steps", f"tf:{path}:Steps", "4x3x5")
+    assert report.status == 0, report
+    assert report.pairs == 2
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class Runner:
             "layers": [{**each, "class": "", "code": code_of(each)} for each in recorder.layers()],
             "versions": self.module.versions(),
             "divisible": divisible,
-            "can_train": getattr(self.module, "CAN_TRAIN", True),
+            "can_train": getattr(recorder, "can_train", True),
             "has_loss": recorder.loss is not None,
             "has_optimizer": recorder.optimizer is not None,
         }

@@ -72,7 +72,7 @@ class Images(tf.Module):
         x = tf.nn.relu(self.normalised(x, training))
         x = tf.nn.conv2d(x, self.kernel2, 1, "SAME") + self.bias2
         x = tf.nn.max_pool2d(tf.nn.gelu(x, approximate=approximate), 2, 2, "VALID")
-        x = tf.reshape(x, (x.shape[0], -1))
+        x = tf.reshape(x, (-1, x.shape[1] * x.shape[2] * x.shape[3]))
         x = tf.tanh(tf.matmul(x, self.kernel3) + self.bias3)
         if training:
             x = tf.nn.dropout(x, 0.5)

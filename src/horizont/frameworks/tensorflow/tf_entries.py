@@ -17,6 +17,12 @@ from .tf_graph import Graph, Leaf, Operation
 #: Operations whose result is the variable itself, perhaps in another type or order of axes.
 _VIEWS = ("ReadVariableOp", "Identity", "Cast", "Transpose")
 
+#: Operations after which a vector is one along the last axis.
+_RESHAPES = ("Reshape", "Squeeze", "ExpandDims")
+
+#: The roles of running statistics.
+STATISTICS = ("mean", "variance")
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -86,10 +92,14 @@ class Reader:
 
     def see_view(self, operation: Operation) -> bool:
         """Whether an operation reads a variable or changes its type or axes alone."""
-        known = self.leaf(operation.operands[0]) if operation.kind in _VIEWS else None
-        if known is None:
+        known = self.leaf(operation.operands[0])
+        if known is None or operation.kind not in (*_VIEWS, *_RESHAPES):
             return False
         leaf, axes = known
+        if operation.kind in _RESHAPES:
+            shape, size = operation.node.outputs[0].shape, self.variables[leaf.number].shape[0]
+            if len(axes) != 1 or shape.num_elements() != size or shape[-1] != size:
+                return False
         if operation.kind == "Transpose":
             order = self.constant(operation.operands[1])
             if order is None:

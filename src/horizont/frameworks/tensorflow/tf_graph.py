@@ -89,7 +89,8 @@ def _attributes(model: Any) -> Iterator[tuple[str, Any]]:
             return
         seen.add(id(node))
         if isinstance(node, tf.Variable):
-            yield path, node
+            own = node.name.partition(":")[0]  # of a layer, in what Keras has saved
+            yield own if path.rpartition(".")[2].isdigit() and "/" in own else path, node
         elif hasattr(node, "_trackable_children"):
             for name, child in node._trackable_children().items():
                 yield from visit(f"{path}.{name}" if path else name, child)
@@ -175,12 +176,7 @@ class Interpreter:
 
     def __init__(self, dtype: str, functions: Any, leaves: list[Any]) -> None:
         self.dtype, self.functions, self.leaves = tf.as_dtype(dtype), functions, leaves
-
-    def execute(
-        self, node: Any, operands: list[Any], changes: dict[str, Any] | None = None
-    ) -> list[Any]:
-        """Execute an operation, with other attributes than its own if some are changed."""
-        special = {
+        self._special = {
             "Const": self._constant,
             "ReadVariableOp": self._variable,
             "ResourceGather": self._rows,
@@ -194,7 +190,12 @@ class Interpreter:
             "Conv2D": self._convolution,
             **dict.fromkeys(FUSED_NORMS, self._norm),
         }
-        return special.get(node.type, self._execute)(node, operands, changes or {})
+
+    def execute(
+        self, node: Any, operands: list[Any], changes: dict[str, Any] | None = None
+    ) -> list[Any]:
+        """Execute an operation, with other attributes than its own if some are changed."""
+        return self._special.get(node.type, self._execute)(node, operands, changes or {})
 
     def call(self, graph: Any, operands: list[Any]) -> list[Any]:
         """Execute a function."""

@@ -47,8 +47,11 @@ class _Finder:
                 self._layer(number, operation, places[0])
 
     def _add(self, entry: Entry, operation: Operation) -> None:
-        self.found.append(entry)
-        self._by_result[operation.results[0]] = entry
+        """Add a layer; one that is used again is where it is used first."""
+        first = next((each for each in self.found if each.name == entry.name), None)
+        if first is None:
+            self.found.append(entry)
+        self._by_result[operation.results[0]] = first or entry
 
     def _layer(self, number: int, operation: Operation, place: int) -> None:
         known = self.reader.leaf(operation.operands[place])
@@ -124,16 +127,22 @@ class _Finder:
 
 
 def find_layers(graph: Graph, names: list[str], variables: list[Any]) -> list[Entry]:
-    """Return the layers in the order of execution; a variable used otherwise is one alone."""
+    """Return the layers in the order of execution; a variable that is read otherwise is one."""
     reader = Reader(graph, names, variables)
     finder = _Finder(reader)
     for number, operation in enumerate(graph.operations):
         finder.see(number, operation)
     used = {weight.number for entry in finder.found for weight in entry.weights.values()}
+    read = {
+        operand.number
+        for operation in graph.operations
+        for operand in operation.operands
+        if isinstance(operand, Leaf)
+    }
     rest = [
         Entry(name, "other", {"weight": reader.weight(Leaf(number))})
         for number, name in enumerate(names)
-        if number not in used and variables[number].dtype.is_floating
+        if number in read - used and variables[number].dtype.is_floating
     ]
     return sorted(finder.found, key=lambda entry: entry.end) + rest
 

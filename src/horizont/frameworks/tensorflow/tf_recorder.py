@@ -12,6 +12,7 @@ import inspect
 import os
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -21,20 +22,23 @@ import tensorflow as tf
 
 from . import keras_tensorflow as backend
 from .tensor_layouts import channels_first, channels_last
-from .tf_entries import read_weights
+from .tf_entries import STATISTICS, Entry, read_weights
 from .tf_graph import Graph, Interpreter, Variables, trace
 from .tf_layers import find_layers
 from .tf_run import Run
-from .tf_statistics import STATISTICS, add_statistics
+from .tf_statistics import add_statistics
 
 Arrays = dict[str, Any]
 
 #: Settings that a layer shows and that cannot be changed here.
-_FIXED = ("groups", "padding mode", "variance correction")
+_FIXED = ("groups", "padding mode", "variance correction", "statistics")
 
 
 #: Functions that drop elements, which change nothing while a model is compared.
 _DROPOUTS = ((tf.nn, "dropout"), (tf.nn.experimental, "stateless_dropout"))
+
+#: The function of a saved model that is used if there are several.
+_SERVING = "serving_default"
 
 operators = backend.operators
 
@@ -63,9 +67,9 @@ def _callable(model: Any) -> Callable[..., Any]:
     if callable(model):
         return model
     functions = dict(getattr(model, "signatures", {}))
-    if len(functions) != 1:
+    if len(functions) != 1 and _SERVING not in functions:
         raise TypeError(f"the callable returned {type(model).__name__}, which cannot be called")
-    (function,) = functions.values()
+    function = functions.get(_SERVING) or next(iter(functions.values()))
     (name,) = function.structured_input_signature[1]
     return lambda batch: function(**{name: batch})
 
@@ -109,6 +113,8 @@ class Recorder:
         #: As it was written: in single precision.
         self.given = tf.constant(value.astype(np.float32) if self.is_float else value)
         self.batch = self._cast(value) if self.is_float else self.given
+        #: A function for serving is one of evaluation.
+        self.can_train = callable(self.model)
         call = _callable(self.model)
         has_mode = _has_mode(call)
         modes = [{"training": each} for each in (False, True)] if has_mode else [{}, {}]
@@ -122,9 +128,8 @@ class Recorder:
         self.variables = variables.variables
         found = [find_layers(each, variables.names, self.variables) for each in self.graphs]
         self.entries = found[0]
-        by_name = {entry.name: entry for entry in found[-1]}
-        #: The layers as they are in evaluation and in training.
-        self.placed = [self.entries, [by_name.get(each.name, each) for each in self.entries]]
+        #: The layers where they are in evaluation and in training.
+        self.placed = [self.entries, self._placed_in_training(found[-1])]
         self._call, self._modes = call, modes
         self.leaves = [self._read(each) for each in self.variables]
         if len(self.graphs) > 1:
@@ -137,6 +142,19 @@ class Recorder:
                 interpreter=lambda leaves: Interpreter(dtype, functions, leaves),
                 exact=functions.exact,
             )
+
+    def _placed_in_training(self, found: list[Entry]) -> list[Entry]:
+        """Return the layers with the operations that they are in training."""
+        by_name, placed = {entry.name: entry for entry in found}, []
+        for entry in self.entries:
+            own = by_name.get(entry.name, entry)
+            if entry.kind == "batch norm" and self.can_train:
+                is_running = "variance" in own.weights
+                entry.settings["statistics"] = "running" if is_running else "of the batch"
+            placed.append(
+                replace(own, kind=entry.kind, weights=entry.weights, settings=entry.settings)
+            )
+        return placed
 
     def _cast(self, value: Any) -> Any:
         return tf.constant(np.asarray(value), self.dtype)
@@ -220,6 +238,8 @@ class Recorder:
     def _change_momentum(self, repair: dict[str, Any], before: list[Any], after: list[Any]) -> None:
         """Update the running statistics of a norm by another part of the batch."""
         entry = next(each for each in self.entries if each.name == repair["layer"])
+        if "momentum" not in entry.settings:
+            return
         factor = repair["value"] / entry.settings["momentum"]
         for role in STATISTICS:
             number = entry.weights[role].number

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from .keras_changes import Namespace
 from .tensor_layouts import channels_first, channels_last
-from .tf_entries import Entry
+from .tf_entries import STATISTICS, Entry
 from .tf_graph import Constant, Graph, Interpreter, Leaf
 
 Arrays = dict[str, Any]
@@ -43,6 +43,14 @@ class Run:
         self.recorded: Arrays = {}
         self.outputs: Arrays = {}
         self._live: dict[str, Any] = {}
+        #: Norms without an update of their statistics, which are those of the batch in this run.
+        self._calibrated = {
+            entry.name
+            for entry in entries
+            for repair in repairs
+            if (repair["layer"], repair["key"]) == (entry.name, "momentum")
+            and "momentum" not in entry.settings
+        }
 
     def evaluate(self, batch: Any) -> Any:
         """Execute the operations one by one; record, change and feed what layers see."""
@@ -50,24 +58,37 @@ class Run:
         starts = {entry.start: entry for entry in self.entries if entry.input is not None}
         ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
 
-        def read(operand: Any) -> Any:
-            if isinstance(operand, Leaf):
-                return operand
-            return operand.value if isinstance(operand, Constant) else values[operand]
-
         for number, operation in enumerate(self.graph.operations):
-            operands = [read(each) for each in operation.operands]
+            operands = [_read(each, values) for each in operation.operands]
             if (entry := starts.get(number)) is not None and entry.input is not None:
-                operands[entry.input] = self._input(entry, operands[entry.input])
+                value = self._input(entry, operands[entry.input])
+                if entry.name in self._calibrated:
+                    self._calibrate(entry, value, number, values)
+                    operands = [_read(each, values) for each in operation.operands]
+                operands[entry.input] = value
             results = self.interpreter.execute(operation.node, operands, self._changes(number))
             if (entry := ends.get(number)) is not None:
                 results = [self._output(entry, results[0]), *results[1:]]
             values.update(zip(operation.results, results, strict=False))
-        result = read(self.graph.output)
+        result = _read(self.graph.output, values)
         for repair in self.repairs:
             if repair["key"] == "result":
                 result = self.functions.repaired(Namespace, result, repair["value"], self._live)
         return result
+
+    def _calibrate(self, entry: Entry, value: Any, number: int, values: dict[Any, Any]) -> None:
+        """Set the statistics of a norm to those of its input, and repeat what has read them."""
+        axes = list(range(value.ndim - 1)) if entry.is_last else [0, *range(2, value.ndim)]
+        leaves = [Leaf(entry.weights[role].number) for role in STATISTICS]
+        for leaf, statistic in zip(leaves, tf.nn.moments(value, axes), strict=True):
+            self.interpreter.leaves[leaf.number] = statistic
+        changed: set[Any] = set(leaves)
+        for operation in self.graph.operations[:number]:
+            if not changed.isdisjoint(operation.operands):
+                operands = [_read(each, values) for each in operation.operands]
+                results = self.interpreter.execute(operation.node, operands)
+                values.update(zip(operation.results, results, strict=False))
+                changed.update(operation.results)
 
     def _changes(self, number: int) -> dict[str, Any]:
         """Return the attributes of an operation that repairs change."""
@@ -114,6 +135,13 @@ class Run:
             return value
         own = channels_last(other) if entry.is_last else other
         return tf.constant(own, value.dtype)
+
+
+def _read(operand: Any, values: dict[Any, Any]) -> Any:
+    """Return the value of an operand; of a variable, which operations read, itself."""
+    if isinstance(operand, Leaf):
+        return operand
+    return operand.value if isinstance(operand, Constant) else values[operand]
 
 
 def _in_order(edge: Any, space: list[Any], is_last: bool) -> list[Any]:

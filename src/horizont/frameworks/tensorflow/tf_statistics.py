@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .tf_entries import Entry
+from .tf_entries import STATISTICS, Entry
 from .tf_graph import Graph, Interpreter
 from .tf_run import Run
-
-STATISTICS = ("mean", "variance")
 
 #: Running statistics that take less of a batch are not updated.
 _LEAST_MOMENTUM = 1e-5

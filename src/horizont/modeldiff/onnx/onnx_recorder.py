@@ -25,9 +25,6 @@ from .onnx_layers import entries_of
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-#: Whether gradients can be recorded.
-CAN_TRAIN = False
-
 #: Kinds of layers that can be recorded in parts: a convolution and the norm folded into it.
 DIVISIBLE = ("convolution",)
 
@@ -82,7 +79,9 @@ def _read(path: str) -> onnx.ModelProto:
 
 
 class Recorder:
-    """A graph in one floating-point type, and the runs of it."""
+    """A graph in one floating-point type, and the runs of it; it is not trained."""
+
+    can_train = False
 
     loss = optimizer = None
 
