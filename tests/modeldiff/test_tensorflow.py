@@ -136,3 +136,41 @@ def test_a_model_of_keras_has_a_prefix_of_its_own() -> None:
     report = diff(keras, f"{MODULE}:Images", IMAGES)
     assert report.status == 2
     assert "write keras: before it" in str(report)
+
+
+def test_dropout_does_not_hide_how_statistics_are_updated(tmp_path: Path) -> None:
+    (tmp_path / "original.py").write_text(
+        """
+from torch import nn
+
+
+def build():
+    return nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.BatchNorm1d(8, eps=1e-3))
+"""
+    )
+    (tmp_path / "port.py").write_text(
+        """
+import tensorflow as tf
+
+
+class Port(tf.Module):
+    def __init__(self):
+        self.kernel, self.bias = tf.Variable(tf.random.normal((6, 8))), tf.Variable(tf.zeros(8))
+        self.scale, self.offset = tf.Variable(tf.ones(8)), tf.Variable(tf.zeros(8))
+        self.mean = tf.Variable(tf.zeros(8), trainable=False)
+        self.variance = tf.Variable(tf.ones(8), trainable=False)
+
+    def __call__(self, x, training=False):
+        x = x @ self.kernel + self.bias
+        mean, variance = tf.identity(self.mean), tf.identity(self.variance)
+        if training:
+            x = tf.nn.dropout(x, 0.5)
+            mean, variance = tf.nn.moments(x, [0])
+            self.mean.assign_add(0.1 * (mean - self.mean))
+            self.variance.assign_add(0.1 * (variance - self.variance))
+        return tf.nn.batch_normalization(x, mean, variance, self.offset, self.scale, 1e-3)
+"""
+    )
+    report = diff(f"torch:{tmp_path}/original.py:build", f"tf:{tmp_path}/port.py:Port", "8x6")
+    assert whats(report) == {"correction of the running variance"}, report
+    assert not report.unexplained

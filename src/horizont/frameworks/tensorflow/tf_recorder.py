@@ -33,7 +33,6 @@ Arrays = dict[str, Any]
 #: Settings that a layer shows and that cannot be changed here.
 _FIXED = ("groups", "padding mode", "variance correction", "statistics")
 
-
 #: Functions that drop elements, which change nothing while a model is compared.
 _DROPOUTS = ((tf.nn, "dropout"), (tf.nn.experimental, "stateless_dropout"))
 
@@ -78,7 +77,8 @@ def _traced(call: Any, mode: dict[str, bool], batch: Any, variables: Variables) 
     def function(x: Any) -> Any:  # the control flow of the model becomes that of the graph
         return call(x, **mode)
 
-    return trace(function, batch, variables)
+    with _without_dropout():
+        return trace(function, batch, variables)
 
 
 def _has_mode(call: Any) -> bool:
@@ -118,13 +118,12 @@ class Recorder:
         call = _callable(self.model)
         has_mode = _has_mode(call)
         modes = [{"training": each} for each in (False, True)] if has_mode else [{}, {}]
-        with _without_dropout():
-            call(self.given, **modes[0])  # some modules create their variables now
-            variables = Variables(self.model)
-            self.graphs = [
-                _traced(call, mode, self.given, variables)
-                for mode in (modes if has_mode else modes[:1])
-            ]
+        call(self.given, **modes[0])  # some modules create their variables now
+        variables = Variables(self.model)
+        self.graphs = [
+            _traced(call, mode, self.given, variables)
+            for mode in (modes if has_mode else modes[:1])
+        ]
         self.variables = variables.variables
         found = [find_layers(each, variables.names, self.variables) for each in self.graphs]
         self.entries = found[0]
@@ -132,7 +131,7 @@ class Recorder:
         self.placed = [self.entries, self._placed_in_training(found[-1])]
         self._call, self._modes = call, modes
         self.leaves = [self._read(each) for each in self.variables]
-        if len(self.graphs) > 1:
+        if len(self.graphs) > 1 and any(each.kind == "batch norm" for each in self.entries):
             twice = _traced(call, modes[1], tf.concat([self.given] * 2, 0), variables)
             add_statistics(
                 self.entries,
@@ -201,6 +200,7 @@ class Recorder:
         """Run the model once, and return what was recorded."""
         tf.random.set_seed(seed)
         leaves = self._leaves(weights)
+        before = list(leaves)
         numbers = self._trained(repairs)
         trained = [leaves[number] for number in numbers]
         interpreter = Interpreter(self.dtype, self.functions, leaves)
@@ -216,7 +216,7 @@ class Recorder:
         recorded, after = run.recorded, interpreter.leaves
         for repair in repairs:
             if repair["key"] == "momentum":
-                self._change_momentum(repair, self._leaves(weights), after)
+                self._change_momentum(repair, before, after)
         recorded["result"] = channels_first(result.numpy()) if is_image else result.numpy()
         if projection is not None:
             recorded["loss"] = loss.numpy()
