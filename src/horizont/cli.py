@@ -243,8 +243,7 @@ def experiment(
     """Execute the missing runs of an experiment, and its notebooks."""
     from horizont.workflow.experiment import execute_experiment, execute_reference_pages
 
-    for page in (execute_reference_pages if reference else execute_experiment)(name):
-        print(page.relative_to(study_paths().root))
+    _print_pages((execute_reference_pages if reference else execute_experiment)(name))
 
 
 @app.command()
@@ -252,8 +251,7 @@ def views(name: Experiment) -> None:
     """Execute the notebooks of the views of an experiment."""
     from horizont.workflow.experiment import execute_views
 
-    for page in execute_views(name):
-        print(page.relative_to(study_paths().root))
+    _print_pages(execute_views(name))
 
 
 @app.command()
@@ -267,8 +265,7 @@ def notebook(
     """Execute a notebook headlessly."""
     from horizont.workflow.notebooks import run_notebook
 
-    page = run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))
-    print(page.relative_to(study_paths().root))
+    _print_pages([run_notebook(name, _pairs("--parameter", "NAME=VALUE", parameter))])
 
 
 @app.command()
@@ -488,6 +485,11 @@ def lab(jupyter: PassThrough = None) -> None:
     command = lab_command(study_paths(), jupyter or ())
     # Replaces this process, so that Ctrl-C goes to JupyterLab, which asks and ends its kernels.
     os.execv(command[0], command)
+
+
+def _print_pages(pages: Sequence[Path]) -> None:
+    for page in pages:
+        print(page.relative_to(study_paths().root))
 
 
 def _use_profile(paths: Paths, name: str, launcher: str = "") -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -122,10 +123,18 @@ def trace(function: Callable[[Any], Any], batch: Any, variables: Variables) -> G
         else:
             leaf = variables.leaf(outer, concrete.variables)
             operands.append(Constant(outer) if leaf is None else leaf)
+    operations, outputs = _inlined(graph, operands)
+    if not outputs:
+        raise TypeError("the model returns no tensor")
+    return Graph(_needed(operations, outputs[0]), own, outputs[0])
+
+
+def _inlined(graph: Any, arguments: list[Any]) -> tuple[list[Operation], list[Any]]:
+    """Return all operations of a function in order, called with arguments, and its results."""
     found: list[Operation] = []
 
-    def visit(inner: Any, arguments: list[Any]) -> list[Any]:
-        local = {each.name: value for each, value in zip(inner.inputs, arguments, strict=True)}
+    def visit(inner: Any, operands: list[Any]) -> list[Any]:
+        local = {each.name: value for each, value in zip(inner.inputs, operands, strict=True)}
         for node in inner.get_operations():
             if node.type in _SKIPPED:
                 continue
@@ -138,10 +147,22 @@ def trace(function: Callable[[Any], Any], batch: Any, variables: Variables) -> G
             local.update(zip((each.name for each in node.outputs), results, strict=False))
         return [local[each.name] for each in inner.outputs]
 
-    outputs = visit(graph, operands)
-    if not outputs:
-        raise TypeError("the model returns no tensor")
-    return Graph(_needed(found, outputs[0]), own, outputs[0])
+    outputs = visit(graph, arguments)
+    return found, outputs
+
+
+@cache
+def _body(graph: Any) -> tuple[list[Name], list[Operation], list[Any]]:
+    """Return the names of a function's arguments, its operations, and its results."""
+    names = [Name() for _ in graph.inputs]
+    return names, *_inlined(graph, list(names))
+
+
+def read(operand: Any, values: dict[Any, Any]) -> Any:
+    """Return the value of an operand; of a variable, which operations read, itself."""
+    if isinstance(operand, Leaf):
+        return operand
+    return operand.value if isinstance(operand, Constant) else values[operand]
 
 
 def _needed(operations: list[Operation], output: Any) -> list[Operation]:
@@ -197,19 +218,19 @@ class Interpreter:
         """Execute an operation, with other attributes than its own if some are changed."""
         return self._special.get(node.type, self._execute)(node, operands, changes or {})
 
-    def call(self, graph: Any, operands: list[Any]) -> list[Any]:
+    def evaluate(self, operation: Operation, values: dict[Any, Any]) -> None:
+        """Execute an operation with values of other results, and add those of its own."""
+        operands = [read(each, values) for each in operation.operands]
+        results = self.execute(operation.node, operands)
+        values.update(zip(operation.results, results, strict=False))
+
+    def _call(self, graph: Any, operands: list[Any]) -> list[Any]:
         """Execute a function."""
-        local = {each.name: value for each, value in zip(graph.inputs, operands, strict=True)}
-        for node in graph.get_operations():
-            if node.type in _SKIPPED:
-                continue
-            read = [local[each.name] for each in node.inputs]
-            if node.type in _CALLS:
-                results = self.call(_function(graph, node, "f"), read)
-            else:
-                results = self.execute(node, read)
-            local.update(zip((each.name for each in node.outputs), results, strict=False))
-        return [local[each.name] for each in graph.outputs]
+        names, operations, outputs = _body(graph)
+        values: dict[Any, Any] = dict(zip(names, operands, strict=True))
+        for operation in operations:
+            self.evaluate(operation, values)
+        return [read(each, values) for each in outputs]
 
     def _variable(self, _: Any, operands: list[Any], changes: dict[str, Any]) -> list[Any]:
         del changes
@@ -223,13 +244,13 @@ class Interpreter:
     def _branch(self, node: Any, operands: list[Any], changes: dict[str, Any]) -> list[Any]:
         del changes
         branch = "then_branch" if bool(operands[0]) else "else_branch"
-        return self.call(_function(node.graph, node, branch), operands[1:])
+        return self._call(_function(node.graph, node, branch), operands[1:])
 
     def _loop(self, node: Any, operands: list[Any], changes: dict[str, Any]) -> list[Any]:
         del changes
         condition, body = (_function(node.graph, node, each) for each in ("cond", "body"))
-        while bool(self.call(condition, operands)[0]):
-            operands = self.call(body, operands)
+        while bool(self._call(condition, operands)[0]):
+            operands = self._call(body, operands)
         return operands
 
     def _constant(self, node: Any, _: list[Any], changes: dict[str, Any]) -> list[Any]:

@@ -27,7 +27,7 @@ class _Finder:
 
     def __init__(self, reader: Reader) -> None:
         self.reader, self.norms = reader, NormFinder(reader)
-        self.found: list[Entry] = []
+        self.found: dict[str, Entry] = {}
         self._by_result: dict[Any, Entry] = {}
 
     def see(self, number: int, operation: Operation) -> None:
@@ -48,10 +48,7 @@ class _Finder:
 
     def _add(self, entry: Entry, operation: Operation) -> None:
         """Add a layer; one that is used again is where it is used first."""
-        first = next((each for each in self.found if each.name == entry.name), None)
-        if first is None:
-            self.found.append(entry)
-        self._by_result[operation.results[0]] = first or entry
+        self._by_result[operation.results[0]] = self.found.setdefault(entry.name, entry)
 
     def _layer(self, number: int, operation: Operation, place: int) -> None:
         known = self.reader.leaf(operation.operands[place])
@@ -132,7 +129,7 @@ def find_layers(graph: Graph, names: list[str], variables: list[Any]) -> list[En
     finder = _Finder(reader)
     for number, operation in enumerate(graph.operations):
         finder.see(number, operation)
-    used = {weight.number for entry in finder.found for weight in entry.weights.values()}
+    used = {weight.number for entry in finder.found.values() for weight in entry.weights.values()}
     read = {
         operand.number
         for operation in graph.operations
@@ -144,7 +141,7 @@ def find_layers(graph: Graph, names: list[str], variables: list[Any]) -> list[En
         for number, name in enumerate(names)
         if number in read - used and variables[number].dtype.is_floating
     ]
-    return sorted(finder.found, key=lambda entry: entry.end) + rest
+    return sorted(finder.found.values(), key=lambda entry: entry.end) + rest
 
 
 def _contracted(node: Any, place: int) -> int | None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from .keras_changes import Namespace
 from .tensor_layouts import channels_first, channels_last
 from .tf_entries import STATISTICS, Entry
-from .tf_graph import Constant, Graph, Interpreter, Leaf
+from .tf_graph import Graph, Interpreter, Leaf, read
 
 Arrays = dict[str, Any]
 
@@ -56,21 +56,22 @@ class Run:
         """Execute the operations one by one; record, change and feed what layers see."""
         values: dict[Any, Any] = {self.graph.input: batch}
         starts = {entry.start: entry for entry in self.entries if entry.input is not None}
+        changes = self._changed_attributes()
         ends = {entry.end: entry for entry in self.entries if entry.end >= 0}
 
         for number, operation in enumerate(self.graph.operations):
-            operands = [_read(each, values) for each in operation.operands]
+            operands = [read(each, values) for each in operation.operands]
             if (entry := starts.get(number)) is not None and entry.input is not None:
                 value = self._input(entry, operands[entry.input])
                 if entry.name in self._calibrated:
                     self._calibrate(entry, value, number, values)
-                    operands = [_read(each, values) for each in operation.operands]
+                    operands = [read(each, values) for each in operation.operands]
                 operands[entry.input] = value
-            results = self.interpreter.execute(operation.node, operands, self._changes(number))
+            results = self.interpreter.execute(operation.node, operands, changes.get(number))
             if (entry := ends.get(number)) is not None:
                 results = [self._output(entry, results[0]), *results[1:]]
             values.update(zip(operation.results, results, strict=False))
-        result = _read(self.graph.output, values)
+        result = read(self.graph.output, values)
         for repair in self.repairs:
             if repair["key"] == "result":
                 result = self.functions.repaired(Namespace, result, repair["value"], self._live)
@@ -85,28 +86,28 @@ class Run:
         changed: set[Any] = set(leaves)
         for operation in self.graph.operations[:number]:
             if not changed.isdisjoint(operation.operands):
-                operands = [_read(each, values) for each in operation.operands]
-                results = self.interpreter.execute(operation.node, operands)
-                values.update(zip(operation.results, results, strict=False))
+                self.interpreter.evaluate(operation, values)
                 changed.update(operation.results)
 
-    def _changes(self, number: int) -> dict[str, Any]:
-        """Return the attributes of an operation that repairs change."""
-        found: dict[str, Any] = {}
-        for entry in self.entries:
-            for repair in self.repairs:
-                if repair["layer"] != entry.name or repair["key"] in ("input", "result"):
-                    continue
-                key, value = repair["key"], repair["value"]
-                if key == "epsilon" and number == entry.epsilon:
-                    found["value"] = value
-                elif key == "epsilon" and entry.epsilon is None and number == entry.start:
-                    found["epsilon"] = value
-                elif key == "padding" and number == entry.start:
-                    pads = _in_order([0, 0], value, entry.is_last)
-                    found |= {"padding": "EXPLICIT", "explicit_paddings": [*chain(*pads)]}
-                elif key in _ATTRIBUTES and number == entry.start:
-                    found[_ATTRIBUTES[key]] = _in_order(1, value, entry.is_last)
+    def _changed_attributes(self) -> dict[int, dict[str, Any]]:
+        """Return the attributes that repairs change, by the number of the operation."""
+        by_name = {entry.name: entry for entry in self.entries}
+        found: dict[int, dict[str, Any]] = {}
+        for repair in self.repairs:
+            entry, key, value = by_name.get(repair["layer"]), repair["key"], repair["value"]
+            if entry is None:
+                continue
+            if key == "epsilon" and entry.epsilon is not None:
+                found.setdefault(entry.epsilon, {})["value"] = value
+                continue
+            own = found.setdefault(entry.start, {})
+            if key == "epsilon":
+                own["epsilon"] = value
+            elif key == "padding":
+                pads = _in_order([0, 0], value, entry.is_last)
+                own |= {"padding": "EXPLICIT", "explicit_paddings": [*chain(*pads)]}
+            elif key in _ATTRIBUTES:
+                own[_ATTRIBUTES[key]] = _in_order(1, value, entry.is_last)
         return found
 
     def _input(self, entry: Entry, value: Any) -> Any:
@@ -135,13 +136,6 @@ class Run:
             return value
         own = channels_last(other) if entry.is_last else other
         return tf.constant(own, value.dtype)
-
-
-def _read(operand: Any, values: dict[Any, Any]) -> Any:
-    """Return the value of an operand; of a variable, which operations read, itself."""
-    if isinstance(operand, Leaf):
-        return operand
-    return operand.value if isinstance(operand, Constant) else values[operand]
 
 
 def _in_order(edge: Any, space: list[Any], is_last: bool) -> list[Any]:
