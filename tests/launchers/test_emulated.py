@@ -205,10 +205,10 @@ def repeating(action: Callable[[], None]) -> Iterator[None]:
 
 BURN = """
 import time
-end = time.monotonic() + 0.6
-while time.monotonic() < end:
+start, used_before = time.monotonic(), time.process_time()
+while time.monotonic() < start + 0.6:
     pass
-print(time.process_time())
+print(time.process_time() - used_before, time.monotonic() - start)
 """
 
 
@@ -216,14 +216,12 @@ print(time.process_time())
 @pytest.mark.usefixtures("no_hosts_left")
 @pytest.mark.parametrize("cpus", [0.2, 0.05])
 def test_a_host_uses_no_more_than_its_cpu_quota(cpus: float, tmp_path: Path) -> None:
-    # An upper bound of the CPU time: a busy machine can only give less.
+    # An upper bound of the CPU time: a busy machine can only give less. The kernel gives up to a
+    # slice more than the quota.
     topology = EMULATED.model_copy(update={"cpus_per_host": cpus})
     with open_cluster(topology, tmp_path) as hosts, repeating(hosts.apply_cpu_quota):
-        used_s = float(output_of(hosts, "host-0", tmp_path, BURN))
-        other_s = float(
-            output_of(hosts, "host-1", tmp_path, "import time; print(time.process_time())")
-        )
-    assert used_s < other_s + 0.6 * cpus * 1.3
+        used_s, elapsed_s = map(float, output_of(hosts, "host-0", tmp_path, BURN).split())
+    assert used_s < 2 * cpus * elapsed_s
 
 
 @needs_hosts

@@ -60,7 +60,9 @@ class SideProcess:
         self.spec, self.folder, self.limits = spec, folder, limits
         self.name = f"side {spec.label} ({spec.text})"
         self.peak_bytes = 0
-        folder.mkdir(parents=True, exist_ok=True)
+        # What a killed process leaves among its temporary files goes with the folder.
+        temporary = folder / "temporary"
+        temporary.mkdir(parents=True, exist_ok=True)
         self.log = folder / "output.txt"
         self._mark = uuid.uuid4().hex
         requests, self._requests = os.pipe()
@@ -70,6 +72,7 @@ class SideProcess:
             "OMP_WAIT_POLICY": "PASSIVE",
             **os.environ,
             MARK: self._mark,
+            "TMPDIR": str(temporary),
             "PYTHONFAULTHANDLER": "1",
         }
         environment.pop("PYTHONSTARTUP", None)
