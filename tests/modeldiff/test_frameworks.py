@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -60,6 +61,22 @@ def check_times(report: Report) -> None:
 
 def whats(report: Report) -> list[str]:
     return [cause.candidate.what for cause in report.repairs]
+
+
+def check_lines_of_code(report: Report) -> None:
+    """Check that the code of each layer is the line of the model that creates it."""
+    created = {
+        "convolution": r"Conv2[dD]\(",
+        "batch norm": r"BatchNorm",
+        "dense": r"(Linear|Dense)\(",
+    }
+    for layer in report.layers:
+        for code in (layer.code, layer.partner_code):
+            path, _, line = code.rpartition(":")
+            text = Path(path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+            assert re.search(created[layer.kind], text), (layer, text)
+    (norm,) = (each for each in report.layers if each.kind == "batch norm")
+    assert f" ({norm.lines_of_code}); " in "\n".join(report.lines())
 
 
 @pytest.mark.framework("pytorch")
@@ -179,6 +196,7 @@ def test_an_accepted_difference_does_not_count() -> None:
 def test_what_frameworks_choose_otherwise_by_default(timed: Options) -> None:
     report = diff(f"{TORCH}:Images", f"{KERAS}:images", IMAGES, timed)
     check_times(report)
+    check_lines_of_code(report)
     assert set(whats(report)) == {
         "padding of a convolution",
         "epsilon of a norm",
@@ -277,6 +295,7 @@ def test_a_block_of_mxnet_is_compared_on_either_side(timed: Options) -> None:
     options = replace(timed, args_a="gelu=tanh")
     report = diff(f"{TORCH}:Images", f"{MXNET}:images", IMAGES, options)
     check_times(report)
+    check_lines_of_code(report)
     assert {str(cause.candidate) for cause in report.repairs} == {
         "momentum of running statistics: 0.1 against 0.100000024 in norm",
         "correction of the running variance: 1 against 0 in norm",

@@ -11,7 +11,7 @@ import pytest
 from horizont.modeldiff.sides import recorders
 
 PACKAGE = Path(__file__).parents[2] / "src" / "horizont" / "modeldiff"
-FOREIGN = [PACKAGE / "runner.py", PACKAGE / "functions.py", PACKAGE / "dump.py"]
+FOREIGN = [PACKAGE / f"{name}.py" for name in ("runner", "functions", "code_lines", "dump")]
 OWN = {
     "torch": {"torch"},
     "keras": {"keras", "tensorflow"},

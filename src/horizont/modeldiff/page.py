@@ -140,16 +140,11 @@ def _layers(report: Report, other: str) -> str:
                 _number(distance, bound),
                 _number(repaired, bound),
                 _number(bound),
-                _cell(" ".join(_place(code) for code in codes if code)),
+                _cell(pair.lines_of_code if pair else ""),
             ]
         )
     head = [report.changed, other, "kind", "distance", "with repairs", "rounding", "code"]
     return _table(head, rows)
-
-
-def _place(code: str) -> str:
-    """Return file and line without the folders."""
-    return code.rpartition("/")[2]
 
 
 def _alone(report: Report) -> str:

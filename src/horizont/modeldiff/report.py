@@ -72,6 +72,11 @@ class PairedLayer:
     code: str
     partner_code: str
 
+    @property
+    def lines_of_code(self) -> str:
+        """File and line of both, without the folders."""
+        return ", ".join(each.rpartition("/")[2] for each in (self.code, self.partner_code) if each)
+
 
 @dataclass(frozen=True, repr=False)
 class Report:
@@ -226,7 +231,12 @@ class Report:
         if not self.repairs:
             return []
         head = f"what repairs {self.changed}, and the first tensor that it repairs:"
-        found = [head, *(_cause(n, each) for n, each in enumerate(self.repairs[:shown], 1))]
+        code = {each.layer: each.lines_of_code for each in self.layers}
+        found = [head]
+        for number, each in enumerate(self.repairs[:shown], 1):
+            layer = next(iter(each.candidate.layers), "")
+            created = f" ({lines})" if (lines := code.get(layer)) else ""
+            found.append(f"  {number}. {each.candidate}{created}; {_effect(each)}")
         if len(self.repairs) > shown:
             found.append(f"  and {len(self.repairs) - shown} more")
         return found
@@ -304,10 +314,10 @@ def named_tensor(difference: Difference) -> str:
     return f"{difference.quantity}{role}{where}"
 
 
-def _cause(number: int, cause: Cause) -> str:
+def _effect(cause: Cause) -> str:
     first = cause.explained[0]
     change = f"{first.distance:.2g} without, {cause.repaired.distance:.2g} with it"
-    return f"  {number}. {cause.candidate}; {named_tensor(first)}: {change}"
+    return f"{named_tensor(first)}: {change}"
 
 
 def _unexplained(found: Sequence[Difference]) -> str:

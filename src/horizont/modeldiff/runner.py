@@ -11,7 +11,6 @@ import argparse
 import gc
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import sys
@@ -84,21 +83,13 @@ def load_target(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def code_of(layer: dict[str, Any]) -> str:
-    """Return file and line of the class of a layer; empty if they are not known."""
-    try:
-        cls = layer["class"]
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (KeyError, OSError, TypeError):
-        return ""
-
-
 class Runner:
     """The recorders of one model, one for each floating-point type."""
 
     def __init__(self, recorder: str, folder: str) -> None:
         here = os.path.dirname(os.path.abspath(__file__))
         self.functions = load_file(os.path.join(here, "functions.py"))
+        self.code_lines = load_file(os.path.join(here, "code_lines.py"))
         gc.disable()  # a framework is hundreds of thousands of objects, none of them garbage
         self.module = load_recorder(recorder)
         gc.enable()
@@ -123,13 +114,17 @@ class Runner:
         options = {"divisions": request["divisions"]} if divisible else {}
         if request.get("group"):
             options["group"] = request["group"]
-        recorder = self.module.Recorder(
-            self.target[0], self.target[1], batch, request["dtype"], self.functions, **options
-        )
+        with self.code_lines.recording_lines(getattr(self.module, "LAYER_CLASS", None)):
+            recorder = self.module.Recorder(
+                self.target[0], self.target[1], batch, request["dtype"], self.functions, **options
+            )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
         return {
-            "layers": [{**each, "class": "", "code": code_of(each)} for each in recorder.layers()],
+            "layers": [
+                {**each, "layer": "", "code": self.code_lines.code_of(each.get("layer"))}
+                for each in recorder.layers()
+            ],
             "versions": self.module.versions(),
             "divisible": divisible,
             "can_train": getattr(recorder, "can_train", True),

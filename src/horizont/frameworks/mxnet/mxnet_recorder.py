@@ -22,6 +22,9 @@ from . import mxnet_changes as changes
 from .mxnet_layers import Entry, entries_of, named_blocks, read_weights, write_weights
 from .mxnet_training import Loss, Optimizer
 
+#: The class of all layers.
+LAYER_CLASS = gluon.Block
+
 Arrays = dict[str, Any]
 
 
@@ -135,7 +138,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.block),
+                "layer": entry.block,
                 "roles": list(entry.parameters),
                 "settings": entry.settings(),
                 "fixed": changes.FIXED,

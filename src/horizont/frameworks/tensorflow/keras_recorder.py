@@ -72,6 +72,9 @@ def operators(execute: Callable[[], object]) -> list[tuple[str, int, float, floa
     return found
 
 
+#: The class of all layers.
+LAYER_CLASS = keras.layers.Layer
+
 #: Kinds of layers that can be recorded in parts.
 DIVISIBLE = ("attention", "other")
 
@@ -161,7 +164,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.layer),
+                "layer": entry.layer,
                 "roles": list(entry.read()),
                 "settings": entry.settings(self.shapes.get(entry.name)),
                 "fixed": changes.FIXED,

@@ -22,6 +22,9 @@ from .torch_script import script_of_layer, script_of_tensor
 from .torch_tensors import first_tensor
 from .torch_training import Loss, Optimizer
 
+#: The class of all layers.
+LAYER_CLASS = nn.Module
+
 #: Kinds of layers that can be recorded in parts.
 DIVISIBLE = ("dense", "attention")
 
@@ -122,7 +125,7 @@ class Recorder:
             {
                 "name": entry.name,
                 "kind": entry.kind,
-                "class": type(entry.module),
+                "layer": entry.module,
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
             }
