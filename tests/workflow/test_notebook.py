@@ -62,6 +62,35 @@ def test_a_failure_is_raised_and_saved(paths: Paths) -> None:
     assert "too large" in failure.value.path.read_text()
 
 
+#: The thread of the control channel is late; what is alive when outputs are no longer published?
+LATE_CONTROL = """
+def observe():
+    import sys, threading, time
+    from pathlib import Path
+    from ipykernel.kernelapp import IPKernelApp
+    app = IPKernelApp.instance()
+    flush, stop = sys.stdout.flush, app.iopub_thread.stop
+    def flush_late():
+        if threading.current_thread() is app.control_thread:
+            time.sleep(0.2)
+        flush()
+    def stop_and_write():
+        Path("control").write_text("alive" if app.control_thread.is_alive() else "ended")
+        stop()
+    sys.stdout.flush, app.iopub_thread.stop = flush_late, stop_and_write
+observe()
+"""
+
+
+def test_a_kernel_publishes_until_its_last_flush(paths: Paths) -> None:
+    source = paths.notebooks / "demo.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells.append(new_code_cell(LATE_CONTROL))
+    nbformat.write(notebook, source)
+    run_notebook("demo", {}, paths)
+    assert (paths.root / "control").read_text() == "ended"
+
+
 def test_unknown_names_are_refused(paths: Paths) -> None:
     with pytest.raises(UserError, match=r"numbr.*number"):
         run_notebook("demo", {"numbr": 3}, paths)

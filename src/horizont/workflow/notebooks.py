@@ -18,7 +18,7 @@ from horizont.workflow.progress import forwarded_progress
 INJECTED_TAG = "injected-parameters"
 
 #: Run first in each kernel.
-FIRST_LINE = "from horizont.monitoring.process_control import collect_rarely; collect_rarely()"
+FIRST_LINE = "from horizont.workflow.kernel import prepare_kernel; prepare_kernel()"
 
 #: Time for an interrupted kernel to end the processes of a run; it is interrupted again after
 #: half of it, and killed at the end. A run takes some seconds to end.
