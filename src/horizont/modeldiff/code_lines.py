@@ -30,14 +30,17 @@ def recording_lines(base: type | None) -> Iterator[None]:
     if base is None:
         yield
         return
-    framework = sys.modules[base.__module__.partition(".")[0]].__file__ or ""
+    package = sys.modules[base.__module__.partition(".")[0]].__file__ or ""
+    framework = os.path.dirname(package) + os.sep  # other packages may begin with its name
     create = base.__init__  # type: ignore[misc]
 
     @functools.wraps(create)
     def recorded(self: Any, *args: Any, **kwargs: Any) -> None:
-        vars(self).setdefault(_CREATED_AT, _calling_line(self, os.path.dirname(framework)))
+        vars(self).setdefault(_CREATED_AT, _calling_line(self, framework))
         create(self, *args, **kwargs)
 
+    # A framework may read it without following `wraps` to the original.
+    recorded.__signature__ = inspect.signature(create)  # type: ignore[attr-defined]
     base.__init__ = recorded  # type: ignore[misc]
     try:
         yield

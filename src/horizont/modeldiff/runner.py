@@ -120,11 +120,11 @@ class Runner:
             )
         self.recorders[request["dtype"]] = recorder
         np.savez(os.path.join(self.folder, request["out"]), **recorder.weights())
+        layers = recorder.layers()
+        for each in layers:
+            each["code"] = self.code_lines.code_of(each.pop("layer", None))
         return {
-            "layers": [
-                {**each, "layer": "", "code": self.code_lines.code_of(each.get("layer"))}
-                for each in recorder.layers()
-            ],
+            "layers": layers,
             "versions": self.module.versions(),
             "divisible": divisible,
             "can_train": getattr(recorder, "can_train", True),

@@ -92,8 +92,9 @@ class Reader:
 
     def see_view(self, operation: Operation) -> bool:
         """Whether an operation reads a variable or changes its type or axes alone."""
-        known = self.leaf(operation.operands[0])
-        if known is None or operation.kind not in (*_VIEWS, *_RESHAPES):
+        is_view = operation.kind in (*_VIEWS, *_RESHAPES)
+        known = self.leaf(operation.operands[0]) if is_view else None
+        if known is None:
             return False
         leaf, axes = known
         if operation.kind in _RESHAPES:
