@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -40,6 +41,9 @@ from horizont.workflow.progress import Progress
 from horizont.workflow.provenance import certificate_provenance
 
 VERIFY_TIMEOUT_S = 1800.0
+
+#: From so many CPUs on, the trainings of a framework are divided among more processes.
+MANY_CPUS = 8
 
 #: The trainings of each framework, in float64, which decides, and in float32, which is timed: the
 #: timed step, its reruns, which show rounding noise, and the other functions that are timed.
@@ -176,18 +180,20 @@ class EquivalenceChecker:
     ) -> Iterator[TraceJob]:
         """Group the trainings into processes: one for each number of threads.
 
-        On a GPU they are more, with fewer trainings each, because compiling takes most of the time.
+        On a GPU, where compiling takes most of the time, and on a machine with many CPUs they are
+        more, with fewer trainings each.
         """
         schedule = self.study.equivalence.schedule_for(self.workload)
         framework, variant, device = parse_trainer_name(trainer)
         timed_batches = self.study.timed_batches(self.workload)
         if not timed_batches:
             trace_runs = [run for run in trace_runs if run.path != "timed_batches"]
+        is_divided = device != "cpu" or len(os.sched_getaffinity(0)) >= MANY_CPUS
         groups: dict[tuple[int, str], list[TraceRun]] = {}
         for run in trace_runs:
             is_perturbed = run.perturbation == "thread_count"
             threads = PERTURBED_THREADS if is_perturbed else DEFAULT_THREADS
-            part = "" if device == "cpu" else f"-{run.dtype}-{run.path}"
+            part = f"-{run.dtype}-{run.path}" if is_divided else ""
             groups.setdefault((threads, part), []).append(run)
         for (threads, part), runs in groups.items():
             yield TraceJob(

@@ -101,9 +101,9 @@ def _compile(module: nn.Module) -> nn.Module:
     """Wrap a module so that its first batch of each size compiles it, forward and backward.
 
     On a CPU the compiler runs in this process, one kernel after the other: its own pool of
-    processes would compute besides the training. For a GPU it has as many as there are threads.
+    processes would compute besides the training. For a GPU the pool has its default size.
     """
-    is_on_gpu = next(module.parameters()).is_cuda
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(CACHE_FOLDER).absolute())
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(torch.get_num_threads() if is_on_gpu else 1)
+    if not next(module.parameters()).is_cuda:
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     return torch.compile(module, dynamic=False)
