@@ -159,6 +159,8 @@ class EquivalenceChecker:
                 for name, runs in trace_runs.items()
                 for job in self._trace_jobs(name, runs, Path(folder))
             ]
+            # Those on a GPU, which compile longest, start first.
+            jobs.sort(key=lambda job: job.device == "cpu")
             progress = Progress("training", len(jobs))
             progress.start(f"{self.workload} {purpose}")
             trainers = {job.folder: job.framework_variant for job in jobs}
