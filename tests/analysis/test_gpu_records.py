@@ -35,9 +35,9 @@ def records(paths: Paths) -> list[Record]:
 
 
 def test_a_timed_step_is_kernels_and_the_time_without_one(records: list[Record]) -> None:
-    """The profiler doubles the step of PyTorch here, which would hide what the GPU waits for."""
+    """The profiler makes the step longer, which would hide what the GPU waits for."""
     steps = profiler_overhead(records).set_index("system")
-    assert (steps["profiled_s"] > 1.9 * steps["timed_without_load_s"]).all()
+    assert (steps["profiled_s"] > 1.4 * steps["timed_without_load_s"]).all()
     classes = operator_classes(records)
     sums_s = classes.groupby("system")["self_s"].sum()
     assert sums_s.to_dict() == pytest.approx(steps["timed_s"].to_dict())

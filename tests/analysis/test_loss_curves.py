@@ -21,6 +21,15 @@ def test_other_weights_or_examples_show_in_the_first_step() -> None:
     assert reasons == {"b": "the losses of a run differ from all others in step 1"}
 
 
+def test_reduced_precision_may_change_the_first_loss_by_more() -> None:
+    other = CURVE.copy()
+    other[0] *= 1.01
+    curves = {"pytorch": [CURVE], "pytorch+tf32+cuda": [other], "jax+cuda": [CURVE]}
+    assert diverging_curves(curves, 0.05) == {}
+    other[0] *= 1.1
+    assert set(diverging_curves(curves, 0.05)) == {"pytorch+tf32+cuda"}
+
+
 def test_a_run_that_stops_training_is_found_where_rounding_permits() -> None:
     frozen = np.concatenate([CURVE[:30], np.full(60, CURVE[30])])
     curves = {"a": [CURVE], "b": [CURVE, frozen], "c": [CURVE]}

@@ -52,6 +52,8 @@ class Cell:
         By how much the winner is better, paired by block, with its 95 % interval; NaN if unknown.
     survivors, tested
         Of `SURVIVES`: the systems that complete the training, and the number of those tested.
+    excluded
+        The systems that do not compete, because they are not verified while others are.
     note
         Why there is no verdict, in two words.
     """
@@ -64,6 +66,7 @@ class Cell:
     verdict: Verdict | None = None
     survivors: tuple[str, ...] = ()
     tested: int = 0
+    excluded: tuple[str, ...] = ()
     note: str = ""
 
 
@@ -123,6 +126,7 @@ def _cell(
     """Compare the two best systems by a rate; unverified ones compete only among themselves."""
     verified = [record for record in records if comparability(record, certificate) == "verified"]
     competing = verified if len(by_system(verified)) > 1 else records
+    excluded = tuple(sorted(by_system(records).keys() - by_system(competing).keys()))
     rates = {record.folder: rate(record) for record in competing}
     medians = {
         system: median([rates[record.folder] for record in runs])
@@ -143,7 +147,8 @@ def _cell(
     if ratio < 1:
         a, b, ratio, low, high, lead = b, a, 1 / ratio, 1 / high, 1 / low, "B faster"
     verdict: Verdict = "clear" if outcome == lead else "not distinguishable"
-    return Cell(a, b, ratio, low, high, NOT_COMPARABLE if outcome == NOT_COMPARABLE else verdict)
+    outcome = NOT_COMPARABLE if outcome == NOT_COMPARABLE else verdict
+    return Cell(a, b, ratio, low, high, outcome, excluded=excluded)
 
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from horizont.analysis.runs import group_by, steps_of, trained, uses_shared_order
 from horizont.config.run import Run
-from horizont.config.system import GradientExchange
+from horizont.config.system import GradientExchange, float32_rounding
 from horizont.records.record import Record
 
 #: Relative difference of the first losses, which are computed from the same weights and examples.
 FIRST_STEP_BOUND = 1e-3
+
+#: The same of a trainer that rounds the inputs of its float32 products to fewer bits.
+REDUCED_PRECISION_FIRST_STEP_BOUND = 0.05
 
 #: Later losses are compared only if rounding changes them by less.
 _LARGEST_USEFUL_BOUND = 0.5
@@ -65,22 +68,37 @@ def diverging_curves(curves: Mapping[str, Sequence[Curve]], later_bound: float) 
         if not all(np.isfinite(curve).all() for curve in own):
             reasons[name] = "a loss of a run is not finite"
             continue
-        others = [curve for other, each in curves.items() if other != name for curve in each]
-        finite = [curve for curve in others if np.isfinite(curve).all()]
+        others = [
+            (curve, _first_step_bound(name, other))
+            for other, each in curves.items()
+            if other != name
+            for curve in each
+            if np.isfinite(curve).all()
+        ]
         for curve in own:
-            steps = [_first_difference(curve, other, later_bound) for other in finite]
+            steps = [
+                _first_difference(curve, other, first_bound, later_bound)
+                for other, first_bound in others
+            ]
             if steps and None not in steps:
                 step = max(step for step in steps if step is not None)
                 reasons[name] = f"the losses of a run differ from all others in step {step}"
     return reasons
 
 
-def _first_difference(one: Curve, other: Curve, later_bound: float) -> int | None:
+def _first_step_bound(*trainers: str) -> float:
+    is_reduced = any(float32_rounding(trainer) > 1 for trainer in trainers)
+    return REDUCED_PRECISION_FIRST_STEP_BOUND if is_reduced else FIRST_STEP_BOUND
+
+
+def _first_difference(
+    one: Curve, other: Curve, first_bound: float, later_bound: float
+) -> int | None:
     """Return the first step, from 1, in which two curves differ; None without any."""
     common = min(len(one), len(other))
     one, other = one[:common], other[:common]
     scale = np.maximum(np.maximum(np.abs(one), np.abs(other)), np.finfo(np.float64).tiny)
     bounds = np.full(common, later_bound if later_bound < _LARGEST_USEFUL_BOUND else np.inf)
-    bounds[:1] = FIRST_STEP_BOUND
+    bounds[:1] = first_bound
     exceeds = np.abs(one - other) / scale > bounds
     return int(exceeds.argmax()) + 1 if exceeds.any() else None

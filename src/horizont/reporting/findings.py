@@ -46,7 +46,11 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
     """Name the fastest system and its lead, and the cause if the lead is clear."""
     group = largest_comparable_group(trained(records))
     cell = leader(group, certificate)
-    text = _lead(cell, labels.short_labels([*by_system(group)]))
+    names = labels.short_labels([*by_system(group)])
+    text = _lead(cell, names)
+    if cell.excluded:
+        excluded = " and ".join(names[system] for system in cell.excluded)
+        text += f" Without a valid certificate and not compared: {excluded}."
     if cell.verdict == "clear":
         answer = Answer(records[0].run.workload_name, {}, cause_of(group, cell))
         text += f" {cause_sentence(answer)}"
