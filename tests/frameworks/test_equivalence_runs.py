@@ -73,6 +73,23 @@ def test_a_variant_has_its_own_certificate(study_root: Paths) -> None:
     assert status["pytorch+channels_last"] == "not comparable: no certificate for this variant"
 
 
+def test_trainings_in_more_processes_are_the_same(
+    study_root: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine with many CPUs, where each precision has a process of its own."""
+    checker = checker_for("lenet5-cifar10", study_root)
+    runs = [run for run in TRACE_RUNS if (run.path, run.perturbation) == ("plain", "none")]
+    together = checker.train({"pytorch": runs}, "together")
+    monkeypatch.setattr("horizont.workflow.verify.MANY_CPUS", 1)
+    divided = checker.train({"pytorch": runs}, "divided")
+    assert list(divided["pytorch"]) == list(together["pytorch"]) == runs
+    for run in runs:
+        tensors = together["pytorch"][run]
+        for name, other in divided["pytorch"][run].items():
+            assert other.dtype == tensors[name].dtype
+            assert (other == tensors[name]).all(), name
+
+
 def test_every_kind_of_network_is_compared_somewhere() -> None:
     assert set(NETWORKS) >= {*WHOLE, "lenet", "lenet5", "lstm"}
 
