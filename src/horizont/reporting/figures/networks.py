@@ -81,7 +81,7 @@ def _comparison_plot(study: Study, times: pd.DataFrame) -> Figure:
     for axes, experiment in zip(panels, experiments, strict=True):
         _plot_panel(axes, times[times["experiment"] == experiment], order)
         axes.set_title(study.experiment_title(experiment))
-        axes.set_xlabel("time per example / that of the fastest")
+    plot.supxlabel("time per example / that of the fastest", fontsize=9.5)
     panels[0].set_yticks(range(len(order)), labels=map(labels.workload_label_from_name, order))
     panels[0].set_ylim(len(order) - 0.5, -0.5)
     style.legend_above(plot, list(map(system_legend_line, systems)), _LEGEND_COLUMNS)
