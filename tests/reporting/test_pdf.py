@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from horizont.errors import UserError
-from horizont.reporting.pdf import _prepare, breakable, build_pdf
+from horizont.reporting.pdf import _prepare, breakable, build_pdf, column_widths
 
 TEMPLATE = Path(__file__).parents[2] / "docs" / "book" / "template.typ"
 
@@ -73,6 +74,27 @@ def test_tables_are_aligned_and_lose_empty_columns(prepared: str) -> None:
     assert "<caption><strong>Table 1.</strong> Fast." in prepared
     assert '<th colspan="2"><strong>group</strong></th>' in prepared
     assert '<td style="text-align: right">1.5</td>' in prepared
+
+
+def test_columns_that_do_not_fit_share_the_line() -> None:
+    columns = [["system", "PyTorch (one process)"], ["runs", "3 of 3"], ["note", "a note"]]
+    assert column_widths(columns, 7.5) == []
+    columns[-1].append(30 * "a long note ")
+    system, runs, note = column_widths(columns, 7.5)
+    assert runs < system < note
+    assert system + runs + note == pytest.approx(459)
+    assert runs > 0.5 * 7.5 * len("3 of 3"), "a short column has no line break"
+    unbreakable = column_widths([["a_name_that_cannot_break"]] * 9, 7.5)
+    assert sum(unbreakable) == pytest.approx(459)
+
+
+def test_a_table_that_does_not_fit_has_widths(tmp_path: Path) -> None:
+    page = PAGE.replace("<td>c</td>", f"<td>{60 * 'long name '}</td>")
+    assert "<colgroup>" not in _prepare(PAGE, tmp_path)
+    prepared = _prepare(page, tmp_path)
+    assert re.search(r"</caption><colgroup><col style=.width: \d+\.\d%./>", prepared)
+    (tmp_path / "page.html").write_text(page)
+    build_pdf(tmp_path / "page.html", TEMPLATE, tmp_path / "page.pdf")
 
 
 def test_lists_and_long_tables_are_left_to_the_site(prepared: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,19 @@ _MOST_CELLS = 400
 #: Tables with more columns than this are set in smaller type.
 _WIDE_TABLE = 6
 
-#: Attributes that Pandoc hands to Typst as settings of text.
-_SMALL = {"data-typst:text:size": "7.5pt"}
+#: Sizes of text in tables, and the attribute that Pandoc hands to Typst for the smaller one.
+_TABLE_PT, _WIDE_TABLE_PT = 8.5, 7.5
+_SMALL = {"data-typst:text:size": f"{_WIDE_TABLE_PT}pt"}
+
+#: Width of a page without its margins, of the insets of a column, and of a typical character
+#: relative to the size of its text.
+_LINE_PT, _INSETS_PT, _CHARACTER_EM = 459.0, 6.0, 0.5
 
 #: Symbols that Pandoc calls as an earlier version of Typst did.
 _OLD_SYMBOLS = re.compile(r"\b(dot|plus|minus|times)\.circle\b")
 
 _SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_WORD_ENDS = re.compile(r"[\s\u200b]+")
 _NUMBER = re.compile(r"^[-−+]?[\d.,]+([eE]-?\d+)?\s?%?$")
 
 
@@ -165,8 +171,52 @@ def _set_table(table: Any) -> None:
         cell.string.wrap(_new("strong"))
     for text in table.find_all(string=True):
         text.replace_with(breakable(str(text)))
-    if width > _WIDE_TABLE:
+    is_wide = width > _WIDE_TABLE
+    if is_wide:
         table.attrs |= _SMALL
+    columns = zip(*(row.find_all(["td", "th"]) for row in rows), strict=True)
+    texts = [[cell.get_text().strip() for cell in column] for column in columns]
+    _set_widths(table, column_widths(texts, _WIDE_TABLE_PT if is_wide else _TABLE_PT))
+
+
+def _set_widths(table: Any, widths_pt: Sequence[float]) -> None:
+    if widths_pt:
+        group = _new("colgroup")
+        for width_pt in widths_pt:
+            group.append(_new("col", style=f"width: {100 * width_pt / _LINE_PT:.1f}%"))
+        table.insert(1 if table.caption else 0, group)
+
+
+def column_widths(columns: Sequence[Sequence[str]], text_pt: float) -> list[float]:
+    """Return the widths of the columns of a table in points; none if no line must break.
+
+    Typst divides the space equally among the columns that do not fit, so that a long note beside
+    short names would be set word by word. Here a column that is longer has more lines and is wider:
+    by the root of its length, up to that length, and not narrower than its longest word.
+    """
+    longest = [_width_pt(max(texts, key=len), text_pt) for texts in columns]
+    words = [
+        _width_pt(max(_WORD_ENDS.split("\n".join(texts)), key=len), text_pt) for texts in columns
+    ]
+    if sum(longest) <= _LINE_PT:
+        return []
+
+    def widths(scale: float) -> list[float]:
+        return [
+            min(whole, max(word, scale * whole**0.5))
+            for whole, word in zip(longest, words, strict=True)
+        ]
+
+    low, high = 0.0, _LINE_PT
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(widths(middle)) <= _LINE_PT else (low, middle)
+    found = widths(low)
+    return [width * _LINE_PT / sum(found) for width in found]
+
+
+def _width_pt(text: str, text_pt: float) -> float:
+    return _INSETS_PT + _CHARACTER_EM * text_pt * len(text)
 
 
 def breakable(text: str) -> str:
