@@ -83,8 +83,8 @@ def test_convolutions_have_the_shapes_of_their_inputs(profiled: Record) -> None:
     assert any(images in shapes for shapes in found["shapes"])
     assert (found["shapes"] != "").all()
     backward = table[table["operator_class"] == "convolution backward"]
-    costliest = backward.sort_values("self_s", ascending=False).iloc[0]
-    assert costliest["shapes"]
+    shapes = backward.loc[backward["shapes"] != "", "shapes"]
+    assert shapes.nunique() >= 2, "one for each convolution"
 
 
 @pytest.mark.framework
