@@ -32,7 +32,7 @@ _SMALL = {"data-typst:text:size": f"{_WIDE_TABLE_PT}pt"}
 
 #: Width of a page without its margins, of the insets of a column, and of a typical character
 #: relative to the size of its text.
-_LINE_PT, _INSETS_PT, _CHARACTER_EM = 459.0, 6.0, 0.5
+_LINE_PT, _INSETS_PT, _CHARACTER_EM = 459.0, 6.0, 0.56
 
 #: Symbols that Pandoc calls as an earlier version of Typst did.
 _OLD_SYMBOLS = re.compile(r"\b(dot|plus|minus|times)\.circle\b")
