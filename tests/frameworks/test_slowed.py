@@ -92,9 +92,9 @@ def test_the_drilldown_names_the_slowed_operator(runs: Runs) -> None:
     table = drill.table().set_index("part")
     assert table.loc[["local", "forward", "pooling"], "fraction"].min() > 0.5
     compared = verdicts.pairwise_verdicts(records, CERTIFICATES)
-    # On a busy machine three blocks may not settle it; the sentence is tested, not the verdict.
-    settled = compared.assign(outcome="B faster")
-    (sentence,) = explain_verdicts(settled, [drill]).items
+    # On a busy machine three blocks may be undecided; the sentence is tested, not the verdict.
+    decided = compared.assign(outcome="B faster")
+    (sentence,) = explain_verdicts(decided, [drill]).items
     assert "MXNet is" in sentence.text
     assert f" in the operator {OPERATOR}, which MXNet does not have." in sentence.text
     assert {record.folder.name for record in records} == {
