@@ -91,6 +91,15 @@ def test_an_experiment_is_packed_and_restored(
     assert "does not exist yet" in capsys.readouterr().err
 
 
+def test_a_pack_has_the_status_of_its_own_systems_alone(measured: Paths) -> None:
+    """A certificate without the others says nothing against their runs in other packs."""
+    assert main(["pack", "local"]) == 0
+    pack = Pack(measured.pack("local"))
+    trainers = {record.run.trainer_name for record in pack.records()}
+    assert pack.manifest.certificates[WORKLOAD].keys() == trainers
+    assert "jax" not in trainers
+
+
 def test_a_changed_pack_restores_nothing(
     measured: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,8 +147,9 @@ def _cell(
     if ratio < 1:
         a, b, ratio, low, high, lead = b, a, 1 / ratio, 1 / high, 1 / low, "B faster"
     verdict: Verdict = "clear" if outcome == lead else "not distinguishable"
-    outcome = NOT_COMPARABLE if outcome == NOT_COMPARABLE else verdict
-    return Cell(a, b, ratio, low, high, outcome, excluded=excluded)
+    if outcome == NOT_COMPARABLE:
+        verdict = NOT_COMPARABLE
+    return Cell(a, b, ratio, low, high, verdict, excluded=excluded)
 
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:

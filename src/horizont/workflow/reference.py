@@ -76,14 +76,29 @@ class _Part:
 
 
 def _measured_part(study: Study, name: str, workloads: Sequence[str], paths: Paths) -> _Part:
-    """Open the records of the study."""
+    """Open the records of the study, and the status of the frameworks and variants in them."""
+    records: dict[str, Sequence[Record]] = {
+        workload: _newest_records(study, name, workload, paths) for workload in workloads
+    }
+    # Others may not be in the certificate, which is no reason against them in other packs.
+    trainers = {
+        workload: {record.run.trainer_name for record in found}
+        for workload, found in records.items()
+    }
     return _Part(
-        {workload: _newest_records(study, name, workload, paths) for workload in workloads},
+        records,
         {
             dataset: read_description(paths.prepared(dataset)).model_dump(mode="json")
             for dataset in sorted({study.workload(workload).dataset for workload in workloads})
         },
-        {workload: certificate_status(workload, paths) for workload in workloads},
+        {
+            workload: {
+                trainer: status
+                for trainer, status in certificate_status(workload, paths).items()
+                if trainer in trainers[workload]
+            }
+            for workload in workloads
+        },
     )
 
 
