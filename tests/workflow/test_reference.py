@@ -344,6 +344,10 @@ def test_certificates_are_packed_and_checked(measured: Paths) -> None:
     content = packed.read_bytes()
     assert main(["pack", "local"]) == 0
     assert packed.read_bytes() == content
+    narrower = certificate.model_copy(update={"frameworks": ("tensorflow",)})
+    write_certificate(measured.certificate(WORKLOAD), narrower)
+    assert main(["pack", "local"]) == 0
+    assert reference_certificates(measured) == [certificate]
     assert WORKLOAD not in certificate_table([certificate]).html()
     assert "LeNet-5 on CIFAR-10" in certificate_table([certificate]).html()
     assert "LeNet-5 on CIFAR-10" in margin_figure([certificate]).svg()

@@ -17,7 +17,11 @@ from horizont.analysis.reproduction import Results
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import DatasetDescription, read_description
-from horizont.equivalence.certificate import EquivalenceCertificate, parse_certificate
+from horizont.equivalence.certificate import (
+    EquivalenceCertificate,
+    parse_certificate,
+    read_certificate,
+)
 from horizont.errors import UserError
 from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
 from horizont.records.packed_record import Pack
@@ -57,7 +61,7 @@ def pack_experiment(name: str, paths: Paths, workloads: Sequence[str] = ()) -> s
     for workload in measured.records:
         certificate = paths.certificate(workload)
         packed = paths.reference_certificate(workload, device)
-        if certificate.exists():
+        if certificate.exists() and not _covers_more(packed, certificate):
             packed.parent.mkdir(exist_ok=True)
             packed.write_bytes(gzip.compress(certificate.read_bytes(), mtime=0))  # reproducible
     counts = Counter(record.result.status for record in records)
@@ -142,14 +146,26 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
 def reference_certificates(paths: Paths | None = None) -> list[EquivalenceCertificate]:
     """Open the certificates of the reference, in the order of their workloads."""
     paths = paths or study_paths()
-    certificates = []
-    for packed in sorted(paths.reference_certificate("*").parent.glob("*.json.gz")):
-        try:
-            values = json.loads(gzip.decompress(packed.read_bytes()))
-        except (OSError, EOFError, zlib.error, ValueError) as error:
-            raise UserError(str(packed), str(error), "an intact certificate") from None
-        certificates.append(parse_certificate(values, packed))
-    return certificates
+    packed = sorted(paths.reference_certificate("*").parent.glob("*.json.gz"))
+    return [_read_packed_certificate(file) for file in packed]
+
+
+def _read_packed_certificate(file: Path) -> EquivalenceCertificate:
+    """Read a certificate of the reference; refuse a damaged one."""
+    try:
+        values = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise UserError(str(file), str(error), "an intact certificate") from None
+    return parse_certificate(values, file)
+
+
+def _covers_more(packed: Path, certificate: Path) -> bool:
+    """Whether a packed certificate has all systems of one to be packed, and others."""
+    try:
+        before, now = _read_packed_certificate(packed), read_certificate(certificate)
+    except UserError:  # none was packed, or of another format
+        return False
+    return {*before.frameworks, *before.variants} > {*now.frameworks, *now.variants}
 
 
 def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) -> list[Record]:
