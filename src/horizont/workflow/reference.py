@@ -84,25 +84,19 @@ def _measured_part(study: Study, name: str, workloads: Sequence[str], paths: Pat
     records: dict[str, Sequence[Record]] = {
         workload: _newest_records(study, name, workload, paths) for workload in workloads
     }
-    # Others may not be in the certificate, which is no reason against them in other packs.
-    trainers = {
-        workload: {record.run.trainer_name for record in found}
-        for workload, found in records.items()
-    }
+    certificates = {}
+    for workload, found in records.items():
+        # Others may not be in the certificate, which is no reason against them in other packs.
+        trainers = {record.run.trainer_name for record in found}
+        status = certificate_status(workload, paths)
+        certificates[workload] = {name: status[name] for name in status if name in trainers}
     return _Part(
         records,
         {
             dataset: read_description(paths.prepared(dataset)).model_dump(mode="json")
             for dataset in sorted({study.workload(workload).dataset for workload in workloads})
         },
-        {
-            workload: {
-                trainer: status
-                for trainer, status in certificate_status(workload, paths).items()
-                if trainer in trainers[workload]
-            }
-            for workload in workloads
-        },
+        certificates,
     )
 
 
