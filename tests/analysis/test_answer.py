@@ -8,6 +8,7 @@ from math import exp, log
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy
 from bs4 import BeautifulSoup
@@ -26,7 +27,7 @@ from horizont.analysis.answer import (
     answers,
 )
 from horizont.analysis.learning import losses, smoothed
-from horizont.records.record import Record
+from horizont.records.record import Record, read_record
 from horizont.reporting.answer import (
     answer_cells,
     answer_table,
@@ -92,7 +93,7 @@ def test_of_time_and_memory_less_is_better(records: list[Record], answer: Answer
     # Every worker and server of these records ends with the same memory, and so has every system
     # with as many processes: all-reduce has the fewest.
     assert answer.cells[MEMORY].winner.endswith("allreduce")
-    assert (answer.cells[MEMORY].ratio, answer.cells[MEMORY].verdict) == (1, "not distinguishable")
+    assert (answer.cells[MEMORY].ratio, answer.cells[MEMORY].verdict) == (1, "equal")
 
 
 def test_the_winner_is_ahead_inside_the_blocks(answer: Answer) -> None:
@@ -166,8 +167,43 @@ def test_the_cause_is_that_of_several_workers(answer: Answer) -> None:
     sentence = cause_sentence(answer)
     assert sentence.startswith("With several workers, a step of TensorFlow takes ")
     assert re.search(r"[\d.]+ ms \([\d.]+ to [\d.]+ ms\) longer than of PyTorch;", sentence)
-    no_lead = dataclasses.replace(answer, cause=None)
+    cells = {SEVERAL: dataclasses.replace(cell, verdict="equal")}
+    no_lead = dataclasses.replace(answer, cells=cells, cause=None)
     assert "none to explain" in cause_sentence(no_lead)
+
+
+def test_a_known_cause_of_one_process_precedes_an_unknown_one(tmp_path: Path) -> None:
+    several = make_records(tmp_path / "several")
+    for run in several:  # without instrumented steps, there is no cause
+        file = run.folder / "steps.parquet"
+        steps = pd.read_parquet(file)
+        steps[steps["kind"] == "timed"].to_parquet(file)
+    several = [read_record(run.folder) for run in several]
+    (answer,) = answers(several, VERIFIED)
+    assert "why is unknown" in cause_sentence(answer)
+    (answer,) = answers([*several, *make_records(tmp_path / "one", "local")], VERIFIED)
+    assert answer.cells[SEVERAL].verdict == answer.cells[ONE].verdict == "clear"
+    assert cause_sentence(answer).startswith("As one process, ")
+
+
+def test_workers_of_sweeps_are_named_where_there_are_no_others(records: list[Record]) -> None:
+    one = [run for run in records if run.run.system.is_local]
+    (answer,) = answers(one, VERIFIED, swept={WORKLOAD})
+    assert answer.cells[SEVERAL].note == "in sweeps only"
+    (answer,) = answers(records, VERIFIED, swept={WORKLOAD})
+    assert answer.cells[SEVERAL].verdict
+
+
+def test_a_cause_larger_than_the_difference_gains_elsewhere(answer: Answer) -> None:
+    cause = answer.cause
+    assert cause is not None
+    assert cause.step is not None
+    *path, last = cause.path
+    larger = dataclasses.replace(last, difference_s=1.26 * cause.step.difference_s)
+    answer = dataclasses.replace(answer, cause=dataclasses.replace(cause, path=(*path, larger)))
+    sentence = cause_sentence(answer)
+    assert "; all of it in " in sentence
+    assert sentence.endswith("(126%, and −26% elsewhere).")
 
 
 def test_the_table_has_a_cell_by_column_with_its_verdict_in_words(answer: Answer) -> None:
@@ -187,7 +223,7 @@ def test_the_terminal_has_a_line_for_each_workload(answer: Answer) -> None:
     assert cells[ONE] == f"● {answer.cells[ONE].ratio:.2f} PyTorch"
     assert cells[SEVERAL].endswith(" PyTorch AR")
     assert cells["survives"] == "not run"
-    assert legend([answer]) == "● clear, ○ not distinguishable"
+    assert legend([answer]) == "● clear, = equal within 10%"
 
 
 def test_the_figure_has_the_leads_of_the_table(answer: Answer, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import Literal
 
@@ -37,7 +37,15 @@ ONE, SEVERAL, LOSS, MEMORY, SURVIVES = COLUMNS = (
     "survives a lost worker",
 )
 
-Verdict = Literal["clear", "not distinguishable", "not comparable"]
+NOT_RUN = "not run"
+
+#: Of a cell: the lead is clear, or it is within `MARGIN` and that is shown, or neither is.
+Verdict = Literal["clear", "equal", "not settled", "not comparable"]
+_VERDICTS: Mapping[str, Verdict] = {
+    "equal": "equal",
+    "not settled": "not settled",
+    NOT_COMPARABLE: "not comparable",
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Answer:
-    """The row of a workload: its cells by column, and the cause of its first clear lead, if any."""
+    """The row of a workload: its cells by column, and the cause of a clear lead, if any.
+
+    That of several workers comes first, if its cause is known.
+    """
 
     workload: str
     cells: Mapping[str, Cell]
@@ -80,19 +91,28 @@ class Answer:
 
 
 def answers(
-    records: Sequence[Record], certificates: Mapping[str, CertificateStatus]
+    records: Sequence[Record],
+    certificates: Mapping[str, CertificateStatus],
+    swept: Collection[str] = (),
 ) -> list[Answer]:
     """Find the best systems of each workload that has records, in their order.
 
     The systems compete in their default variants. One process has whole CPUs, or else the quota of
     an emulated host. Several workers are those on emulated hosts, or else the processes of this
-    machine. The records are of experiments that train with fixed settings or inject faults, not of
-    sweeps; the certificates are by workload.
+    machine. The records are of experiments that train with fixed settings or inject faults; the
+    certificates are by workload. Several workers of the workloads in `swept` were measured in
+    sweeps, which have no single setting to compare.
     """
     records = [record for record in records if record.run.system.variant == DEFAULT]
-    return [
+    found = [
         _answer(workload, own, certificates.get(workload, NO_CERTIFICATE_GIVEN))
         for workload, own in group_by(records, lambda record: record.run.workload_name).items()
+    ]
+    return [
+        replace(answer, cells={**answer.cells, SEVERAL: Cell(note="in sweeps only")})
+        if answer.workload in swept and answer.cells[SEVERAL].note == NOT_RUN
+        else answer
+        for answer in found
     ]
 
 
@@ -109,10 +129,13 @@ def _answer(workload: str, records: list[Record], certificate: CertificateStatus
         MEMORY: _cell(several or one, certificate, lambda record: 1 / peak_memory_mib(record)),
         SURVIVES: _survival([record for record in records if kills_worker(record.run)]),
     }
-    for column, group in ((SEVERAL, several), (ONE, one)):
-        if cells[column].verdict == "clear":
-            return Answer(workload, cells, cause_of(group, cells[column]))
-    return Answer(workload, cells)
+    causes = [
+        cause_of(group, cells[column])
+        for column, group in ((SEVERAL, several), (ONE, one))
+        if cells[column].verdict == "clear"
+    ]
+    explained = (cause for cause in causes if cause.path)
+    return Answer(workload, cells, next(explained, causes[0] if causes else None))
 
 
 def leader(records: Sequence[Record], certificate: CertificateStatus) -> Cell:
@@ -137,18 +160,15 @@ def _cell(
     if len(ranking) < 2:
         if len(medians) == 1 and ranking:
             return Cell(ranking[0], note="one system")
-        return Cell(note="not measured" if records else "not run")
+        return Cell(note="not measured" if records else NOT_RUN)
     best = [record for record in competing if record.run.system.name in ranking[:2]]
     table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
     a, b, outcome, ratio, low, high = table[
         ["a", "b", "outcome", "ratio_95", "low_95", "high_95"]
     ].iloc[0]
-    lead = "A faster"
     if ratio < 1:
-        a, b, ratio, low, high, lead = b, a, 1 / ratio, 1 / high, 1 / low, "B faster"
-    verdict: Verdict = "clear" if outcome == lead else "not distinguishable"
-    if outcome == NOT_COMPARABLE:
-        verdict = NOT_COMPARABLE
+        a, b, ratio, low, high = b, a, 1 / ratio, 1 / high, 1 / low
+    verdict = _VERDICTS.get(outcome, "clear")
     return Cell(a, b, ratio, low, high, verdict, excluded=excluded)
 
 
@@ -162,7 +182,7 @@ def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float
 def _survival(killed: Sequence[Record]) -> Cell:
     continues = continued(fault_outcomes(killed))
     if continues.empty:
-        return Cell(note="not run")
+        return Cell(note=NOT_RUN)
     survived = continues.groupby(level=0, sort=False).all()
     return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
 

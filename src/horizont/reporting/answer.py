@@ -9,14 +9,20 @@ from math import copysign, isnan
 
 import pandas as pd
 
-from horizont.analysis.answer import COLUMNS, SURVIVES, Answer, Cell, Verdict
+from horizont.analysis.answer import COLUMNS, ONE, SEVERAL, SURVIVES, Answer, Cell, Verdict
 from horizont.reporting import labels
 from horizont.reporting.output import TABLE_MIME, Bundle, Message
 from horizont.reporting.registry import table
 from horizont.reporting.tables import format_ms, format_number
+from horizont.statistics.comparison import MARGIN
 
-#: Marks of the verdicts, which differ in shape.
-MARKS: dict[Verdict, str] = {"clear": "●", "not distinguishable": "○", "not comparable": "×"}
+#: Verdicts as shown, each with a mark of its own shape.
+_VERDICT_TEXTS: dict[Verdict, str] = {
+    "clear": "● clear",
+    "equal": f"= equal within {MARGIN:.0%}",
+    "not settled": "○ not settled",
+    "not comparable": "× not comparable",
+}
 
 #: Architectures within a cell; systems are synchronous if not async.
 _SHORT_ARCHITECTURES = {
@@ -81,8 +87,8 @@ def cause_sentence(answer: Answer) -> str:
     """Return in one sentence why the winner leads: of several workers, or else of one process."""
     drilldown = answer.cause
     if drilldown is None or drilldown.timed is None:
-        verdicts = {cell.verdict for cell in answer.cells.values()}
-        if "not distinguishable" in verdicts:
+        verdicts = {answer.cells[name].verdict for name in (ONE, SEVERAL) if name in answer.cells}
+        if verdicts & {"equal", "not settled"}:
             return "No lead in speed is clear, so there is none to explain."
         return "No systems were compared by speed."
     pair, timed = drilldown.pair, drilldown.timed
@@ -99,14 +105,18 @@ def cause_sentence(answer: Answer) -> str:
         return f"{longer}; why is unknown: {drilldown.stop_reason}."
     # An operator that only one system has is no difference between operators.
     *_, cause = (part for part in drilldown.path if not isnan(part.a_s + part.b_s))
-    fraction = f"{cause.difference_s / drilldown.step.difference_s:.0%}"
-    return f"{longer}; {fraction} of it {labels.cause_label(cause.level, cause.part)}."
+    fraction = cause.difference_s / drilldown.step.difference_s
+    location = labels.cause_label(cause.level, cause.part)
+    if fraction > 1:
+        elsewhere = format_number(1 - fraction, ".0%")
+        return f"{longer}; all of it {location} ({fraction:.0%}, and {elsewhere} elsewhere)."
+    return f"{longer}; {fraction:.0%} of it {location}."
 
 
 def legend(answers: Sequence[Answer]) -> str:
     """Return the meaning of the marks that occur."""
     used = {cell.verdict for answer in answers for cell in answer.cells.values()}
-    return ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in used)
+    return ", ".join(text for verdict, text in _VERDICT_TEXTS.items() if verdict in used)
 
 
 def short_system_label(system: str) -> str:
@@ -125,7 +135,11 @@ def _line(cell: Cell) -> str:
     """Format a cell on one line; survivors are only counted."""
     if cell.tested:
         return _survivors(cell)
-    lead = f"{MARKS[cell.verdict]} {format_number(cell.ratio, '.2f')}" if cell.verdict else ""
+    lead = (
+        f"{_VERDICT_TEXTS[cell.verdict][0]} {format_number(cell.ratio, '.2f')}"
+        if cell.verdict
+        else ""
+    )
     if not cell.winner:
         return cell.note
     winner = short_system_label(cell.winner).replace(_SHORT_ARCHITECTURES["allreduce"], "AR")
@@ -156,6 +170,6 @@ def _html_lines(cell: Cell) -> Iterator[str]:
             yield f"{cell.ratio:.2f}{interval}"
         yield f"next: {html.escape(short_system_label(cell.runner_up))}"
         kind = cell.verdict.replace(" ", "-")
-        yield f'<span class="hz-{kind}">{MARKS[cell.verdict]} {cell.verdict}</span>'
+        yield f'<span class="hz-{kind}">{_VERDICT_TEXTS[cell.verdict]}</span>'
     else:
         yield f'<span class="hz-muted">{html.escape(cell.note)}</span>'

@@ -22,6 +22,7 @@ from horizont.records.record import Record
 from horizont.reporting import labels
 from horizont.reporting.answer import cause_sentence
 from horizont.reporting.tables import format_number, rate_format
+from horizont.statistics.comparison import MARGIN
 from horizont.wording import counted
 
 NOTHING = "No run has succeeded."
@@ -68,7 +69,10 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
         factor += f" ({cell.low:.2f} to {cell.high:.2f})"
     if cell.verdict == "clear":
         return f"{first} trains fastest, by a factor of {factor} before {second}."
-    if cell.verdict == "not distinguishable":
+    if cell.verdict == "equal":
+        both = f"{first} and {second} are equally fast, within {MARGIN:.0%}"
+        return f"No system is the fastest: {both} (a factor of {factor})."
+    if cell.verdict == "not settled":
         lead = f"{first} is ahead of {second} by a factor of {factor}"
         return f"No system is clearly the fastest: {lead}."
     return (

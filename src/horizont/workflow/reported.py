@@ -8,7 +8,7 @@ from typing import Any
 
 from horizont.analysis.answer import Answer, answers
 from horizont.analysis.reproduction import Results
-from horizont.analysis.runs import by_workload
+from horizont.analysis.runs import by_workload, group_by
 from horizont.config.study import Study, read_study
 from horizont.data.prepared import read_description
 from horizont.monitoring.environment import describe_environment
@@ -47,12 +47,16 @@ class ReportedStudy:
 
     def answers(self) -> list[Answer]:
         """Find the best systems of each workload, in the experiments without a sweep."""
-        fixed = [
-            record
-            for record in self.records
-            if self.study.experiment(record.run.experiment).kind in ("training", "faults")
-        ]
-        return answers(fixed, self.results.certificates)
+        groups = group_by(
+            self.records, lambda record: self.study.experiment(record.run.experiment).kind
+        )
+        fixed = [record for kind in ("training", "faults") for record in groups.get(kind, [])]
+        swept = {
+            record.run.workload_name
+            for record in groups.get("sweep", [])
+            if not record.run.system.is_local
+        }
+        return answers(fixed, self.results.certificates, swept)
 
     def nearest_records(self) -> dict[str, list[Record]]:
         """Select, by workload, the experiment that is most similar to the published set-ups."""

@@ -55,7 +55,7 @@ def _leads(answers: Sequence[Answer]) -> pd.DataFrame:
          cell.verdict)
         for answer in answers
         for setting in (ONE, SEVERAL)
-        if (cell := answer.cells[setting]).verdict in {"clear", "not distinguishable"}
+        if (cell := answer.cells[setting]).verdict not in {None, "not comparable"}
     ]  # fmt: skip
     columns = ["workload", "setting", "system", "next", "ratio", "low", "high", "verdict"]
     leads = pd.DataFrame(rows, columns=columns)
