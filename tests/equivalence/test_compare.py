@@ -210,6 +210,10 @@ def test_a_chaotic_training_is_no_evidence() -> None:
 def test_an_outdated_certificate_is_not_valid() -> None:
     result = certificate(trace(), trace())
     assert "another network" in result.status_for("a", {"network": "2"})
+    several = {"network": "1", "optimizer": "1", "a version": "1"}
+    changed = result.model_copy(update={"provenance": several})
+    status = changed.status_for("a", {"network": "2", "optimizer": "2", "a version": "1"})
+    assert status == "not comparable: the certificate is of another network and optimizer"
     assert "no certificate for this framework" in result.status_for("c", {"network": "1"})
     broken = certificate(trace(), trace(**{"logits__0__logits": np.zeros((2, 3))}))
     assert "divergence" in broken.status_for("a", {"network": "1"})

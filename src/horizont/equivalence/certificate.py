@@ -193,10 +193,10 @@ class EquivalenceCertificate(ConfigModel):
 
     def _outdated(self, provenance: dict[str, str]) -> str:
         """Return what has changed since; a run depends on less than a certificate."""
-        for name, value in self.provenance.items():
-            if provenance.get(name, value) != value:
-                return f"the certificate is of another {name}"
-        return ""
+        changed = [
+            name for name, value in self.provenance.items() if provenance.get(name, value) != value
+        ]
+        return f"the certificate is of another {' and '.join(changed)}" if changed else ""
 
 
 def first_failed(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:
