@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.analysis.record_maker import make_records
+from tests.analysis.test_faults_table import process, report
+from tests.analysis.test_faults_table import record as fault_record
 
 from horizont.analysis.advice import Question, recommend
 from horizont.config.topology import Topology
 from horizont.errors import UserError
 from horizont.records.files import write_table
 from horizont.records.record import Record, read_record
-from horizont.reporting.verdicts import recommendation_sentence, recommendation_table
+from horizont.reporting.verdicts import (
+    recommendation_rows,
+    recommendation_sentence,
+    recommendation_table,
+)
+from horizont.workflow.results import open_console, print_table
 
 WORKLOAD = "lenet5-cifar10"
 
@@ -131,3 +140,37 @@ def test_the_network_nearest_in_size_stands_in(records: list[Record]) -> None:
 def test_an_invalid_question_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):
         Question(**wrong)  # type: ignore[arg-type]
+
+
+def killed(folder: Path, system: str, end_reason: str, steps: int, **failure: Any) -> Record:
+    """Write the record of a run whose second worker is killed."""
+    fault = {"kind": "kill", "target": "worker", "rank": 1}
+    outcome = process("worker-0", "failed" if failure else "running", steps, **failure)
+    return fault_record(folder, system, fault, report("worker-1", end_reason, outcome))
+
+
+def test_systems_are_ranked_by_their_outcomes_after_the_loss_of_a_worker(tmp_path: Path) -> None:
+    closed = {"ended_after_s": 2.0, "error_after_s": 1.0, "error": "RuntimeError: [/tcp.cc:5] end"}
+    ring, servers = "pytorch/sync/allreduce", "mxnet/async/parameter_server"
+    records = [
+        killed(tmp_path / "a", ring, "all_exited", 3, **closed),
+        killed(tmp_path / "b", ring, "stalled", 5),
+        killed(tmp_path / "c", servers, "completed", 7),
+    ]
+    question = Question("lenet5", workers=2, objective="fault tolerance")
+    recommendation = recommend(records, question, {})
+    ranking = recommendation.ranking
+    assert list(ranking["system"]) == [servers, ring]
+    assert list(ranking["value"]) == [7, 4]
+    assert list(ranking["runs"]) == [1, 2]
+    assert ranking["versus_best"][1] == "aborts in 1 of 2, hangs in 1 of 2"
+    first, second = recommendation_rows(recommend(records[:1] + records[2:], question, {}))
+    assert list(first) == ["system", "steps completed", "outcome", "explanation", "runs"]
+    assert (first["steps completed"], second["outcome"]) == ("7", "aborts")
+    assert second["explanation"] == closed["error"]
+
+
+def test_brackets_of_an_error_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = pd.DataFrame({"explanation": ["RuntimeError: [/tcp.cc:5] closed"]})
+    print_table(open_console(), cells)
+    assert "RuntimeError: [/tcp.cc:5] closed" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import mode
 from typing import Literal, get_args
 
@@ -77,19 +77,23 @@ class Recommendation:
     ----------
     ranking
         The best first: ``system``, ``value`` with ``low`` and ``high``, ``versus_best`` (the
-        verdict against the best), ``explanation``, ``runs``. Empty if no records apply.
+        verdict against the best, or the outcome of faults), ``explanation``, ``runs``. Empty if no
+        records apply.
     unit
         Of the values.
     basis
         The runs it is based on, in a sentence.
     caveats
         The limits of the answer, in sentences.
+    comparison
+        What ``versus_best`` shows.
     """
 
     ranking: pd.DataFrame
     unit: str
     basis: str
     caveats: tuple[str, ...] = ()
+    comparison: str = "versus the best"
 
 
 def recommend(
@@ -250,24 +254,36 @@ def _explanations(records: list[Record], systems: list[str]) -> list[str]:
 
 
 def _rank_by_fault_tolerance(records: Sequence[Record]) -> Recommendation:
-    """Rank the systems by the outcome of a training in which a worker is killed."""
+    """Rank the systems by the outcomes of trainings in which a worker is killed."""
     killed = [record for record in records if kills_worker(record.run)]
-    if not killed:
+    outcomes = fault_outcomes(killed)
+    if "outcome" not in outcomes:  # no runs, or none with a report
         return _no_recommendation("no run in which a worker was killed; use the profile faults")
-    table = fault_outcomes(killed)
-    table["outcome"] = pd.Categorical(table["outcome"], OUTCOMES)
-    table = table.sort_values(["outcome", "detected_after_s"], kind="stable", ignore_index=True)
-    ranking = pd.DataFrame(
+    outcomes["outcome"] = pd.Categorical(outcomes["outcome"], OUTCOMES, ordered=True)
+    outcomes = outcomes.dropna(subset="outcome")
+    rows = [
         {
-            "system": table["system"],
-            "value": table["steps"].astype(float),
+            "system": system,
+            "value": runs["steps"].median(),
             "low": nan,
             "high": nan,
-            "versus_best": table["outcome"].astype(str),
-            "explanation": table["first_error"],
-            "runs": 1,
+            "versus_best": _outcome_counts(runs["outcome"]),
+            "explanation": runs.sort_values("outcome")["first_error"].iloc[-1],
+            "runs": len(runs),
+            "order": (runs["outcome"].cat.codes.mean(), runs["detected_after_s"].median()),
         }
-    )
-    basis = f"{len(killed)} runs in which a worker was killed during training"
+        for system, runs in outcomes.groupby("system", sort=False)
+    ]
+    ranking = pd.DataFrame(sorted(rows, key=itemgetter("order"))).drop(columns="order")
+    basis = f"{counted(len(outcomes), 'run')} in which a worker was killed during training"
     caveats = ("No recovery is configured: the outcome is the framework's default behaviour.",)
-    return Recommendation(ranking, "steps completed", basis, caveats)
+    return Recommendation(ranking, "steps completed", basis, caveats, "outcome")
+
+
+def _outcome_counts(outcomes: pd.Series) -> str:
+    """Return the outcome of several runs: `hangs in 2 of 3, aborts in 1 of 3`."""
+    counts = outcomes.value_counts(sort=False)
+    counts = counts[counts > 0]
+    if len(counts) == 1:
+        return str(counts.index[0])
+    return ", ".join(f"{name} in {count} of {len(outcomes)}" for name, count in counts.items())

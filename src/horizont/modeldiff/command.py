@@ -58,7 +58,7 @@ def compare_and_print(
         accept=tuple(accept), ddp=ddp, script=script, limits=limits,
         time=time or trace is not None,
     )  # fmt: skip
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     terminal = Console(stderr=True)
     hidden = not terminal.is_terminal
     with Progress(*columns, console=terminal, transient=True, disable=hidden) as shown:

@@ -113,18 +113,20 @@ def recommendation_table(recommendation: Recommendation) -> TableOutput | Messag
 
 
 def recommendation_rows(recommendation: Recommendation) -> list[dict[str, str]]:
-    """Format the ranked systems, the best first."""
-    return [
+    """Format the ranked systems, the best first, without columns that are empty."""
+    rows = [
         {
             "system": labels.system_label(str(row["system"])),
             recommendation.unit: _format_value(row["value"]),
             "interval": _format_interval(row),
-            "versus the best": str(row["versus_best"]),
+            recommendation.comparison: str(row["versus_best"]),
             "explanation": shorten(row["explanation"]),
             "runs": f"{row['runs']:.0f}",
         }
         for row in recommendation.ranking.to_dict("records")
     ]
+    shown = {name for row in rows for name, text in row.items() if text not in ("", "–")}
+    return [{name: text for name, text in row.items() if name in shown} for row in rows]
 
 
 @table("recommendation_sentence")
@@ -149,7 +151,7 @@ def recommendation_tables(recommendations: Mapping[str, Recommendation]) -> Stac
 
 
 def _format_value(value: float) -> str:
-    return format_number(value, ",.0f" if value >= 100 else ".2f")
+    return format_number(value, ",.0f" if value >= 100 or value == int(value) else ".2f")
 
 
 def _format_interval(row: Mapping[Any, Any]) -> str:

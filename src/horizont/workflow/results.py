@@ -45,8 +45,12 @@ TABLE_FRAME_LINES = 4
 
 
 def open_console() -> Console:
-    """Open standard output for tables, with a fixed width where it is not a terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=DEFAULT_CONSOLE_WIDTH)
+    """Open standard output for tables, with a fixed width where it is not a terminal.
+
+    Texts are printed as they are: errors of frameworks contain brackets.
+    """
+    width = None if sys.stdout.isatty() else DEFAULT_CONSOLE_WIDTH
+    return Console(width=width, markup=False)
 
 
 def print_table(

@@ -90,7 +90,7 @@ def watch_study(
     """
     if not interval_s > 0:
         raise UserError("--interval", interval_s, "seconds above 0")
-    console = console or Console()
+    console = console or Console(markup=False)
     if once or not console.is_terminal:
         console.print(_render(records, pattern))
         return
