@@ -375,6 +375,12 @@ def test_tables_show_failures_and_dashes(records):
     assert "not comparable" in format_table(run_table(records)).html()
 
 
+def test_phases_that_no_system_has_are_no_columns(tmp_path):
+    one_process = phase_table(make_records(tmp_path, "local")).cells
+    assert "backward" in one_process
+    assert not {"communication", "waiting"} & set(one_process)
+
+
 @pytest.mark.parametrize("name", ["lenet5", "resnet18", "inception"])
 def test_a_network_is_plotted_with_its_arcs(name):
     network = build_network(name, (3, 32, 32), 10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -13,6 +13,7 @@ from horizont.analysis.runs import CertificateStatus, group_by, resources_label,
 from horizont.analysis.verdicts import comparison_key, pairwise_verdicts
 from horizont.errors import UserError
 from horizont.records.record import Record
+from horizont.wording import counted
 
 #: The outcomes, in the order in which they are counted. ``other``: the interval neither lies within
 #: 10% of the expected value nor excludes it.
@@ -84,16 +85,16 @@ def changed_verdicts(reference: Results, own: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["subject", "expected", "obtained"])
 
 
-def _changed_pairs(reference: Results, own: Results) -> list[tuple[str, str, str]]:
+def _changed_pairs(reference: Results, own: Results) -> Iterator[tuple[str, str, str]]:
     expected, obtained = _pair_outcomes(reference), _pair_outcomes(own)
-    return [
-        (f"{key[0]}, {key[1]}, {key[2]} workers: {a} and {b}", outcome, obtained[key, a, b])
-        for (key, a, b), outcome in expected.items()
-        if obtained.get((key, a, b), outcome) != outcome
-    ]
+    for (key, a, b), outcome in expected.items():
+        if (other := obtained.get((key, a, b), outcome)) != outcome:
+            winners = {"A faster": f"{a} faster", "B faster": f"{b} faster"}
+            subject = f"{key[0]}, {key[1]}, {counted(key[2], 'worker')}: {a} and {b}"
+            yield subject, winners.get(outcome, outcome), winners.get(other, other)
 
 
-_PairKey = tuple[tuple[object, ...], str, str]
+_PairKey = tuple[tuple[str, str, int, str, int], str, str]
 
 
 def _pair_outcomes(results: Results) -> dict[_PairKey, str]:

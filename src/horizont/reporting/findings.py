@@ -9,7 +9,7 @@ from math import isnan
 import pandas as pd
 
 from horizont.analysis.advice import largest_comparable_group
-from horizont.analysis.answer import Answer, Cell, cause_of, leader
+from horizont.analysis.answer import Answer, Cell, Verdict, cause_of, leader
 from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
@@ -71,7 +71,7 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
         return f"{first} trains fastest, by a factor of {factor} before {second}."
     if cell.verdict == "equal":
         both = f"{first} and {second} are equally fast, within {MARGIN:.0%}"
-        return f"No system is the fastest: {both} (a factor of {factor})."
+        return f"No system is the fastest: {both}, with a ratio of {factor}."
     if cell.verdict == "not settled":
         lead = f"{first} is ahead of {second} by a factor of {factor}"
         return f"No system is clearly the fastest: {lead}."
@@ -88,14 +88,21 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
         return _range_of_one_system(points)
     cells = [leader(own, certificate) for own in points.values() if len(by_system(own)) > 1]
     clear = Counter(cell.winner for cell in cells if cell.verdict == "clear")
-    count = f"{len(cells)} settings"
+    verdicts = Counter(cell.verdict for cell in cells)
+    texts: dict[Verdict, str] = {
+        "equal": f"the two fastest are equal within {MARGIN:.0%}",
+        "not settled": "it is not settled",
+        "not comparable": "the fastest have no valid certificate",
+    }
+    rest = [
+        f"at {verdicts[verdict]} {text}" for verdict, text in texts.items() if verdicts[verdict]
+    ]
     if not clear:
-        return f"At none of {count} is a system clearly faster than the next."
+        none = f"At none of {len(cells)} settings is a system clearly faster than the next"
+        return f"{none}: {', '.join(rest)}."
     names = labels.short_labels([*by_system(records)])
     found = ", ".join(f"{names[name]} at {number}" for name, number in clear.most_common())
-    rest = len(cells) - sum(clear.values())
-    more = f"; at {rest} none is" if rest else ""
-    return f"Of {count}, the fastest is clearly {found}{more}."
+    return f"Of {len(cells)} settings, the fastest is clearly {'; '.join([found, *rest])}."
 
 
 def _range_of_one_system(points: Mapping[str, Sequence[Record]]) -> str:

@@ -127,9 +127,13 @@ class TableOutput:
         return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     def _repr_mimebundle_(self, **_: Any) -> Bundle:
+        texts = self.cells
+        if self.groups:
+            headings = pd.Series(dict(self.groups)).reindex(range(len(texts))).fillna("")
+            texts = pd.concat([headings.rename(""), texts], axis="columns")
         bundle: Bundle = {
             "text/html": f'<div class="hz-table">{self.html()}</div>',
-            "text/plain": self.cells.to_string(index=False, header=self.header),
+            "text/plain": texts.to_string(index=False, header=self.header),
         }
         if self.header:
             title = {"title": self.title} if self.title else {}

@@ -81,8 +81,8 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "final_loss": ("final loss", "{:.3f}"),
     "test_accuracy": ("test accuracy", "{:.1%}"),
     "test_perplexity": ("test perplexity", "{:,.0f}"),
-    "low": ("from", "{:,.1f}"),
-    "high": ("to", "{:,.1f}"),
+    "low": ("from", "{:,.2f}"),
+    "high": ("to", "{:,.2f}"),
     "level": ("level", lambda level: f"{level:.0%}" if level else "–"),
     "ok": ("runs", "{:.0f}"),
     "planned": ("planned", "{:.0f}"),
@@ -118,7 +118,7 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
     "single_process_s": ("one process, ms", _milliseconds),
     "subtraction_estimate_s": ("by subtraction, ms", _milliseconds),
     "overlap_s": ("overlap with backward, ms", _milliseconds),
-    "batches_per_s": ("batches/s", "{:,.1f}"),
+    "batches_per_s": ("batches/s", "{:,.2f}"),
     "speedup": ("speedup", "{:.2f}"),
     "speedup_low": ("from", "{:.2f}"),
     "speedup_high": ("to", "{:.2f}"),
@@ -148,22 +148,29 @@ _NUMBER_COLUMNS: dict[str, tuple[str, CellFormat]] = {
 }
 
 
-def format_table(frame: pd.DataFrame, columns: Sequence[str] = ()) -> TableOutput:
-    """Format a data frame of `horizont.analysis`: all or some columns that have any value."""
-    present = [
-        column
-        for column in columns or frame.columns
-        if not len(frame) or frame[column].notna().any()
-    ]
+def format_table(
+    frame: pd.DataFrame, columns: Sequence[str] = (), group_by: str | None = None
+) -> TableOutput:
+    """Format a data frame of `horizont.analysis`: all or some columns that have any value.
+
+    A column to group by becomes headings between the rows.
+    """
     known = _TEXT_COLUMNS | _NUMBER_COLUMNS
-    cells, headings = {}, []
-    for number, column in enumerate(present):
+    cells: dict[int, list[str]] = {}
+    headings: list[str] = []
+    text: set[str] = set()
+    for column in columns or frame.columns:
         heading, form = known.get(column, (column, "{}"))
-        cells[number] = [_format_cell(value, form) for value in frame[column]]
+        formatted = [_format_cell(value, form) for value in frame[column]]
+        if len(frame) and set(formatted) <= {"", "–"}:
+            continue
+        cells[len(headings)] = formatted
         headings.append(heading)
-    text = {known[column][0] for column in present if column in _TEXT_COLUMNS}
+        if column in _TEXT_COLUMNS:
+            text.add(heading)
     # Headings such as `from` may occur twice.
-    return TableOutput(pd.DataFrame(cells).set_axis(headings, axis="columns"), frozenset(text))
+    table = pd.DataFrame(cells).set_axis(headings, axis="columns")
+    return _grouped(table, frozenset(text), group_by and known[group_by][0])
 
 
 def _format_cell(value: object, form: CellFormat) -> str:
@@ -185,13 +192,20 @@ def text_table(
     the page.
     """
     frame = pd.DataFrame(rows)
-    groups = {}
-    if group_by is not None and len(frame):
-        names = list(frame[group_by])
-        groups = {row: name for row, name in enumerate(names) if row == 0 or name != names[row - 1]}
-        frame = frame.drop(columns=group_by)
     text = frozenset(set(frame.columns) - set(numbers))
-    return TableOutput(frame, text, groups=groups, measured=measured)
+    return _grouped(frame, text, group_by, measured=measured)
+
+
+def _grouped(
+    cells: pd.DataFrame, text: frozenset[str], group_by: str | None, *, measured: bool = True
+) -> TableOutput:
+    """Build a table in which each run of equal values of a column has one heading."""
+    groups = {}
+    if group_by is not None and len(cells):
+        names = list(cells[group_by])
+        groups = {row: name for row, name in enumerate(names) if row == 0 or name != names[row - 1]}
+        cells = cells.drop(columns=group_by)
+    return TableOutput(cells, text - {group_by}, groups=groups, measured=measured)
 
 
 def format_wide(wide: pd.DataFrame, heading: str) -> TableOutput:

@@ -79,7 +79,7 @@ def traffic_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of the traffic of each host, measured and relative to theory."""
     rate = ["rate_mbit"] if _varies_in_links(records) else []
     columns = ["sent_bytes", "sent_ratio", "received_bytes", "received_ratio"]
-    return format_table(traffic(records), ["system", *rate, "host", *columns])
+    return format_table(traffic(records), ["system", *rate, "host", *columns], "system")
 
 
 @table(
@@ -154,7 +154,9 @@ def link_figure(records: Sequence[Record]) -> Drawing:
 def link_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of step, transfer and waiting by link rate."""
     columns = ["system", "rate_mbit", "step_s", "communication_s", "waiting_s", "wire_s"]
-    return format_table(link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"])
+    return format_table(
+        link_utilisation(records), [*columns, "step_ratio", "busiest_ratio"], "system"
+    )
 
 
 @figure(

@@ -90,8 +90,9 @@ def phase_figure(records: Sequence[Record]) -> Drawing:
 
 @table("phase_table", title="Phases of a step")
 def phase_table(records: Sequence[Record]) -> TableOutput:
-    """Build a table of mean milliseconds, one row per system and one column per phase."""
+    """Build a table of mean milliseconds, one row per system and one column per measured phase."""
     wide = phases(records).set_index(["system", "phase"])["mean_s"].unstack(sort=False) * 1e3
+    wide = wide.dropna(axis="columns", how="all")
     wide["step"] = wide.sum(axis="columns", min_count=1)
     return format_wide(wide.rename(index=labels.system_label), "milliseconds")
 

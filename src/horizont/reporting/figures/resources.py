@@ -81,7 +81,7 @@ def resource_table(records: Sequence[Record]) -> TableOutput:
         resources.resource_totals(record).assign(system=record.run.system.name)
         for record in first_successful_runs(records)
     ]
-    return format_table(concat_tables(totals, columns), columns)
+    return format_table(concat_tables(totals, columns), columns, "system")
 
 
 def first_successful_runs(records: Sequence[Record]) -> list[Record]:

@@ -103,7 +103,7 @@ def scaling_table(records: Sequence[Record]) -> TableOutput:
     """Build the table of throughput, speedup and efficiency by number of workers."""
     columns = ["system", "servers", "batch", "workers", "batches_per_s", "low", "high", "speedup"]
     columns += ["speedup_low", "speedup_high", "efficiency", "oversubscribed"]
-    return format_table(scaling(records), columns)
+    return format_table(scaling(records), columns, group_by="system")
 
 
 @table(
