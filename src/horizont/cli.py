@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ WRONG_USE = 3
 
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
+
+#: Errors of a pipe that was closed, and of a disk that is full or cannot be written.
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 app = typer.Typer(
     name="horizont",
@@ -67,7 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = "interrupted; finished runs are preserved, the same command resumes"
         print(f"\n{message}", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT:
+            raise
+        if error.errno != errno.EPIPE:
+            place = error.filename or "the output"
+            print(f"error: {place}: {error.strerror}", file=sys.stderr)
         return FAILED
 
 

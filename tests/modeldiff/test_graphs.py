@@ -17,6 +17,7 @@ from horizont.errors import UserError
 from horizont.modeldiff import Options, Report, diff, functions, runner, timing
 from horizont.modeldiff.divisions import find_divisions
 from horizont.modeldiff.functions import exact
+from horizont.modeldiff.onnx.arrays import NumPyNamespace
 from horizont.modeldiff.recording import Layer
 from horizont.modeldiff.report import NOT_THE_SAME, SAME, UNKNOWN
 from horizont.modeldiff.sides import recorders
@@ -114,7 +115,7 @@ def test_statistics_of_a_batch_are_recorded_in_training() -> None:
 def test_operators_that_onnx_defines_by_others_are_exact(kind: str, function: str) -> None:
     graph, x = Writer(), np.linspace(-4, 4, 200)[None]
     one = record(graph.model(graph.node(kind, "x"), ("x", TensorProto.FLOAT, x.shape)), x)
-    expected = functions.FUNCTIONS[function](functions.NumPyNamespace, x)
+    expected = functions.FUNCTIONS[function](NumPyNamespace, x)
     assert np.allclose(run(one)["result"], expected, rtol=1e-14, atol=1e-15)
 
 

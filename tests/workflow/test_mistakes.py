@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (LOCAL, None, "experiments.local: None .*a mapping of settings"),
     # Values out of range.
     ("seed", -1, "seed: -1 .*at least 0"),
+    ("seed", 10**20, "seed: 10+ .*at most 2147483647"),
     (f"{LENET}.optimizer.learning_rate", 0, "learning_rate: 0 .*more than 0"),
     (f"{LENET}.optimizer.momentum", 1, "momentum: 1 .*less than 1"),
     (f"{LENET}.upscale", 9, "upscale: 9 .*at most 8"),
@@ -87,7 +90,8 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (f"{LOCAL}.overrides", {"lenet": {"blocks": 2}}, "'lenet' .*lenet5-cifar10"),
     ("equivalence.at_steps", [3, 1], "ascending"),
     ("datasets", ["ptb"], "'cifar10' .*datasets: ptb"),
-    ("datasets", ["cifar10", "ptb"], "datasets: 'ptb' .*needs: cifar10"),
+    ("datasets", ["cifar10", "ptb"], "datasets: 'ptb' .*equivalence.workloads: cifar10"),
+    ("datasets", ["cifar10", "cifar10"], "datasets: 'cifar10' .*every name once"),
     (f"{LENET}.dataset", "ptb", "lenet5-cifar10.dataset: 'ptb' .*datasets: cifar10"),
     ("data.mirror", "no/such/folder", "data.mirror: 'no/such/folder' .*an existing folder"),
     (
@@ -160,9 +164,10 @@ FILES: dict[str, tuple[Callable[[Paths], object], str]] = {
     "key twice": (with_a_key_twice, "line .*'seed' .*once"),
     "empty": (written(b""), "a mapping of settings"),
     "list": (written(b"- 1"), "a mapping of settings"),
-    "not YAML": (written(b"a: [1"), "valid YAML"),
-    "tabs": (written(b"a:\n\tb: 1"), "valid YAML"),
-    "binary": (written(b"\xff\xfe\x00"), "params.yaml"),
+    "not YAML": (written(b"a: [1"), "line 1: .*valid YAML: expected ',' or ']'"),
+    "tabs": (written(b"a:\n\tb: 1"), "params.yaml, line 2: 'b: 1' .*valid YAML: found character"),
+    "binary": (written(b"a: 1\n\xff\xfe\x00"), "params.yaml, line 2: 'byte 0xff' .*UTF-8"),
+    "nested": (written(b"a: " + b"[" * 3000), "so many levels"),
     "folder": (as_a_folder, "a readable file"),
     "missing file": (lambda paths: paths.params.unlink(), "a file that exists"),
 }
@@ -199,7 +204,12 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["chaos", "--launcher", "locl"], "'locl' .*did you mean 'local'"),
     (["doctor", "--seconds", "-1"], "--seconds: -1.0"),
     (["recommend", "--network", "lenet55"], "--network: 'lenet55' .*did you mean 'lenet5'"),
-    (["recommend", "--weights", "-5"], "network: '' .*a number of weights"),
+    (["recommend", "--weights", "-5"], "--weights: -5.0 .*a number above 0"),
+    (["recommend", "--workers", "2"], "--network: '' .*a number of weights"),
+    (["recommend", "--network", "lenet5", "--workers", "0"], "--workers: 0 .*at least 1"),
+    (["reproduce", "nothing"], "experiment: 'nothing'"),
+    (["watch", "nothing"], "run: 'nothing' .*the path of a run"),
+    (["unpack", "local", "params.yaml"], "local"),
     (["watch", "--records", "no-records", "--once"], "--records: 'no-records' .*that exists"),
     (["monitor", "--hz", "0", "--", "true"], "--hz: 0.0"),
 ]
@@ -222,6 +232,48 @@ def test_a_read_only_folder_is_one_sentence(
         assert "a writable folder with free space" in refused("config", "use", "quick")
     finally:
         study_folder.root.chmod(0o755)
+
+
+def renamed(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("change", "pattern"),
+    [
+        (renamed("lenet5-cifar10", "../../x"), "workloads: '../../x' .*letters, digits"),
+        (renamed("lenet5-cifar10", "x" * 65), "workloads: .*at most 64"),
+        (renamed("  local:", "  größe:"), "experiments: 'größe' .*lower-case letters"),
+        (renamed("  local:", "  replay:"), "experiments: 'replay' .*no folder of the project"),
+    ],
+)
+def test_a_name_that_is_no_folder_is_one_sentence(
+    study_folder: Paths, refused: Callable[..., str], change: Callable[[str], str], pattern: str
+) -> None:
+    text = study_folder.params.read_text(encoding="utf-8")
+    assert change(text) != text
+    study_folder.params.write_text(change(text), encoding="utf-8")
+    line = refused("config", "check")
+    assert re.search(pattern, line), line
+
+
+def test_values_of_a_sweep_are_different(study_folder: Paths, refused: Callable[..., str]) -> None:
+    change_setting(study_folder, f"{LOCAL}.sweep", {"threads": [1, 2, 1]})
+    assert re.search("sweep.threads: 1 .*every value once", refused("config", "check"))
+
+
+def test_a_full_disk_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    command = f"'{Path(sys.executable).parent}/horizont' config list > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: the output: No space left on device\n")
+
+
+def test_comments_are_edits_too(study_folder: Paths) -> None:
+    assert main(["config", "use", "tiny"]) == 0
+    text = study_folder.params.read_text() + "# measured on the new machine\n"
+    study_folder.params.write_text(text)
+    assert main(["config", "use", "quick"]) == 0
+    assert study_folder.params.with_name("params.edited.yaml").read_text() == text
 
 
 def test_edited_settings_are_copied_before_a_profile_replaces_them(

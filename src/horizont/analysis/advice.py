@@ -60,6 +60,8 @@ class Question:
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise UserError("objective", self.objective, OBJECTIVES)
+        if self.weights <= 0:
+            raise UserError("weights", self.weights, "a number above 0")
         if bool(self.network) == (self.weights > 0):
             raise UserError("network", self.network, "either a name or a number of weights")
         if self.rate_mbit is not None and not self.rate_mbit > 0:

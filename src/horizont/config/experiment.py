@@ -267,6 +267,8 @@ def expand_sweep(sweep: Sweep) -> list[dict[str, Any]]:
             raise UserError("sweep", name, SWEEPABLE)
         if not values:
             raise UserError(f"sweep.{name}", [], "at least one value")
+        if twice := [value for number, value in enumerate(values) if value in values[:number]]:
+            raise UserError(f"sweep.{name}", twice[0], "every value once")
     if set(BATCH_FIELDS) <= set(sweep):
         raise UserError("sweep", list(BATCH_FIELDS), "one of them: the other follows")
     points = [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, product
 from pathlib import Path
@@ -18,6 +19,15 @@ from horizont.config.system import System, parse_system
 from horizont.config.workload import Workload
 from horizont.errors import UserError
 from horizont.wording import suggestion
+
+#: A name is part of the names of files and folders.
+_LONGEST_NAME = 64
+
+#: Folders beside those of the experiments.
+_RESERVED = ("reference", "replay")
+
+#: With the number of a block added, generators of all frameworks take it.
+_LARGEST_SEED = 2**31 - 1
 
 
 class ComparisonSchedule(ConfigModel):
@@ -91,7 +101,7 @@ class Study(ConfigModel):
     }
 
     profile: str
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, le=_LARGEST_SEED)
     data: DataConfig
     datasets: tuple[str, ...] = Field(min_length=1)
     workloads: dict[str, Workload]
@@ -110,13 +120,20 @@ class Study(ConfigModel):
         if self.anchor and self.anchor.workload not in verified:
             raise UserError("anchor.workload", self.anchor.workload, verified)
         self._check_datasets()
+        for name in self.workloads:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > _LONGEST_NAME:
+                allowed = "of letters, digits, dots, hyphens and underscores"
+                raise UserError("workloads", name, f"names {allowed}, at most {_LONGEST_NAME}")
         for name, experiment in self.experiments.items():
-            if not name.replace("_", "").isalnum() or not name.islower():
-                allowed = "names of lower-case letters, digits and underscores"
-                raise UserError("experiments", name, allowed)
+            if not re.fullmatch("[a-z0-9_]+", name) or len(name) > _LONGEST_NAME:
+                allowed = "of lower-case letters, digits and underscores"
+                raise UserError("experiments", name, f"names {allowed}, at most {_LONGEST_NAME}")
+            if name in _RESERVED:
+                raise UserError("experiments", name, "a name that no folder of the project has")
             for workload in experiment.workloads:
                 if workload not in verified:
-                    allowed = f"those of equivalence.workloads: {', '.join(verified)}"
+                    known = f"{', '.join(verified)}{suggestion(workload, verified)}"
+                    allowed = f"those of equivalence.workloads: {known}"
                     raise UserError(f"experiments.{name}.workloads", workload, allowed)
         return self
 
@@ -129,9 +146,11 @@ class Study(ConfigModel):
                 allowed = f"a name of the list datasets: {', '.join(self.datasets)}{known}"
                 raise UserError(f"workloads.{name}.dataset", dataset, allowed)
         for dataset in self.datasets:
-            if dataset not in needed or self.datasets.count(dataset) > 1:
-                allowed = f"once each that a workload to verify needs: {', '.join(needed)}"
+            if dataset not in needed:
+                allowed = f"those of equivalence.workloads: {', '.join(needed)}"
                 raise UserError("datasets", dataset, allowed)
+            if self.datasets.count(dataset) > 1:
+                raise UserError("datasets", dataset, "every name once")
 
     def workload(self, name: str) -> Workload:
         """Return a workload by its name; refuse a name that the study does not have."""
@@ -233,16 +252,35 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _syntax_error(path: Path, error: yaml.YAMLError) -> UserError:
+    """Return where a file is no YAML, with the text of that line, and why."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        return UserError(str(path), " ".join(str(error).split()), "valid YAML")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    line = lines[mark.line].strip() if mark.line < len(lines) else "the end of the file"
+    why = getattr(error, "problem", None) or getattr(error, "context", "")
+    return UserError(f"{path}, line {mark.line + 1}", line, f"valid YAML: {why}")
+
+
 def read_study(path: Path) -> Study:
     """Read a study; refuse a missing file, no YAML, and a wrong or impossible setting."""
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except FileNotFoundError:
         raise UserError("settings file", str(path), "a file that exists") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UserError("settings file", str(path), f"a readable file: {error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(
+            f"{path}, line {line}", f"byte 0x{error.object[error.start]:02x}", "text in UTF-8"
+        ) from None
     except yaml.YAMLError as error:
-        raise UserError(str(path), " ".join(str(error).split()), "valid YAML") from None
+        raise _syntax_error(path, error) from None
+    except RecursionError:
+        raise UserError(str(path), "so many levels", "a mapping of settings") from None
     if not isinstance(values, dict):
-        raise UserError(str(path), type(values).__name__, "a mapping of settings")
+        given = "an empty file" if values is None else type(values).__name__
+        raise UserError(str(path), given, "a mapping of settings")
     return parse_config(Study, values)

@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from horizont.errors import UserError
-from horizont.modeldiff.comparison import Comparison, repairs_of
-from horizont.modeldiff.distances import Difference, gradient_factor
+from horizont.modeldiff.comparison import Comparison
+from horizont.modeldiff.distances import FACTOR_BOUND, Difference, gradient_factor, mute_reason
 from horizont.modeldiff.distributed import check_processes
+from horizont.modeldiff.evaluations import SINGLE_PRECISION, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
+from horizont.modeldiff.left_out import left_out
 from horizont.modeldiff.losses import compare_losses
 from horizont.modeldiff.opening import open_both, open_in_parts, pair_sides, start_side
 from horizont.modeldiff.optimizers import compare_optimizers
@@ -24,7 +26,7 @@ from horizont.modeldiff.pairing import write_pairs
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed, working_folder
 from horizont.modeldiff.recorded_files import DumpSide
 from horizont.modeldiff.recording import Array, Repair, Side
-from horizont.modeldiff.repairs import UNKNOWN, Candidate
+from horizont.modeldiff.repairs import UNKNOWN, Candidate, repairs_of
 from horizont.modeldiff.report import (
     IN_SINGLE_PRECISION,
     SAME,
@@ -33,13 +35,10 @@ from horizont.modeldiff.report import (
     Report,
 )
 from horizont.modeldiff.script import write_script
-from horizont.modeldiff.search import Explanation, explain
+from horizont.modeldiff.search import Explanation, explain, fitting
 from horizont.modeldiff.sides import parse_side
 from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
-
-#: Distances up to it in float64 may be the rounding of a layer that computes in float32.
-SINGLE_PRECISION = 1e-6
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
 
@@ -223,15 +222,11 @@ def _explained(
     progress("comparing the models as they are")
     a, b = comparison.a, comparison.b
     plain = comparison.evaluate()
-    shapes = [each["result"].shape for each in (comparison.plain_a, comparison.evaluation_b)]
-    if shapes[0] != shapes[1]:
-        text = " and ".join("x".join(map(str, shape)) for shape in shapes)
-        return replace(report, unknown=f"the results have different shapes, {text}")
+    if reason := _why_incomparable(comparison):
+        return replace(report, unknown=reason)
     every = comparison.candidates(comparison.run_fed())
-    candidates = [each for each in every if each.repairs]
-
+    candidates = fitting([each for each in every if each.repairs], comparison.can_run)
     comparison.noise_repairs = repairs_of(candidates)
-
     training_only = {id(each) for each in candidates if each.is_training_only}
 
     @cache
@@ -264,7 +259,7 @@ def _explained(
     evaluation = comparison.evaluate(repairs)
     training = [each for each in found.remaining if each.quantity not in ("input", "output")]
     agreements = [Agreement("evaluation in float64", tuple(evaluation))]
-    mute = _mute([*evaluation, *training])
+    mute = mute_reason([*evaluation, *training])
     if comparison.can_train:
         agreements.append(Agreement("training in float64", tuple(training)))
     agree_in_float32 = False
@@ -288,12 +283,24 @@ def _explained(
         unexplained=unexplained,
         without_effect=tuple(c for c in found.without_effect if c.value_a != UNKNOWN),
         agreements=tuple(agreements),
+        left_out=left_out(a, b, len(comparison.others), comparison.in_single),
         unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
             + _notes(comparison, repairs, unexplained, agree_in_float32)
         ),
     )
+
+
+def _why_incomparable(comparison: Comparison) -> str:
+    """Return why the results of both sides cannot be compared; empty if they can."""
+    both = comparison.plain_a, comparison.evaluation_b
+    shapes = [each["result"].shape for each in both]
+    if shapes[0] != shapes[1]:
+        text = " and ".join("x".join(map(str, shape)) for shape in shapes)
+        return f"the results have different shapes, {text}"
+    name = not_finite(comparison.pairs, *both)
+    return name and f"on both sides, the {name} has values that are not finite"
 
 
 def _notes(
@@ -310,7 +317,8 @@ def _notes(
         return [IN_SINGLE_PRECISION]
     if any(each.quantity == "gradient" for each in unexplained):
         trained = comparison.train_a(repairs), comparison.training_b
-        if (factor := gradient_factor(comparison.pairs, *trained)) is not None:
+        factor = gradient_factor(comparison.pairs, *trained)
+        if factor is not None and abs(factor - 1.0) > FACTOR_BOUND:
             a, b = comparison.a.name, comparison.b.name
             return [f"every gradient of side {b} is {factor:.6g} times that of side {a}"]
     return []
@@ -335,14 +343,3 @@ def _in_float32(comparison: Comparison, repairs: Sequence[Repair]) -> list[Diffe
         other = {each.key: each for each in compared(comparison.with_moved_weights(seed))}
         found = [each if not each.exceeds else other.get(each.key, each) for each in found]
     return found
-
-
-def _mute(found: Sequence[Difference]) -> str:
-    """Return why nothing can be said, if rounding or random numbers move a tensor too far."""
-    mute = [each for each in found if each.is_mute]
-    if not mute:
-        return ""
-    return (
-        f"rounding or random numbers alone move {len(mute)} of {len(found)} tensors, "
-        f"the {mute[0].quantity} of {mute[0].layer or 'the model'} first"
-    )

@@ -25,19 +25,29 @@ from horizont.modeldiff.distances import (
     Values,
     differences,
     forward_values,
+    in_names_of_a,
     same_examples,
     training_values,
     unpadded,
 )
+from horizont.modeldiff.evaluations import (
+    SINGLE_PRECISION,
+    fed_tensors,
+    further_results,
+    in_single,
+    statistics_after,
+)
 from horizont.modeldiff.glue import GLUE, Glue, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
+from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Recording, Repair, Request, Side
 from horizont.modeldiff.repairs import (
     OF_BATCH,
     UNKNOWN,
     Candidate,
     merged,
+    repairs_of,
     setting_candidates,
 )
 
@@ -65,12 +75,14 @@ class Comparison:
         other = Comparison(self.a, self.b, self.pairing)
         other.dtype, other.exact, other.noise_repairs = "float32", self, repairs
         other.weights, other.projection = self.weights, self.projection
+        other.others = self.others
         return other
 
     def with_moved_weights(self, seed: int) -> Comparison:
         """Return the same comparison of weights a thousandth larger or smaller."""
         other = Comparison(self.a, self.b, self.pairing)
         other.weights, other.noise_repairs = moved(self.weights, seed), self.noise_repairs
+        other.others = self.others
         return other
 
     def with_pairing(self, pairing: Pairing) -> Comparison:
@@ -103,7 +115,7 @@ class Comparison:
             if layer.settings.get("statistics", OF_BATCH) != OF_BATCH
         ]
         request = Request(self.initial, self.dtype, training=True, repairs=repairs)
-        return {**self.initial, **_statistics(self.b.run(request))}
+        return {**self.initial, **statistics_after(self.b.run(request))}
 
     @cached_property
     def training_weights(self) -> dict[str, Array]:
@@ -146,7 +158,7 @@ class Comparison:
                 self._forward("a", recorded, self.exact.run_a(repairs)),
                 self._forward("b", self.evaluation_b, self.exact.evaluation_b),
             ]
-        return differences(values, self.noise, errors, self.dtype)
+        return self._bounded(values, self.noise, errors)
 
     def run_a(self, repairs: Sequence[Repair] = ()) -> Recording:
         """Run side A in evaluation with the weights of side B."""
@@ -170,10 +182,18 @@ class Comparison:
         request = Request(self.weights_a, self.dtype, repairs=repairs, feed=self.feed)
         return self.a.run(request)
 
+    def can_run(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether side A has a result of its shape with the repairs of some candidates."""
+        try:
+            result = self.run_fed(repairs_of(candidates))["result"]
+        except RunFailed:
+            return False
+        return result.shape == self.evaluation_b["result"].shape
+
     def compare_fed(self, recording: Recording) -> list[Difference]:
         """Compare inputs and outputs of each layer alone."""
         values = forward_values(self.pairs, recording, self.evaluation_b, with_inputs=True)
-        return differences(values, ())
+        return self._bounded(values, ())
 
     @cached_property
     def plain_a(self) -> Recording:
@@ -181,25 +201,16 @@ class Comparison:
         return self.run_a()
 
     @cached_property
+    def in_single(self) -> tuple[str, ...]:
+        """Layers of side A whose input one side alone has computed in single precision."""
+        if self.dtype != "float64":
+            return ()
+        return in_single(self.pairs, self.plain_a, self.evaluation_b)
+
+    @cached_property
     def feed(self) -> dict[str, Array]:
         """Inputs and outputs of side B under the names of side A."""
-        found = {}
-        for pair in self.pairs:
-            for quantity in ("input", "output"):
-                name, own = f"{quantity}|{pair.b.name}", f"{quantity}|{pair.a.name}"
-                if name in self.evaluation_b and own in self.plain_a:
-                    theirs, mine = self.evaluation_b[name], self.plain_a[own]
-                    if quantity == "input":
-                        mine, theirs, zeros = unpadded(pair, mine, theirs)
-                        if np.any(zeros[0]):  # side A expects the zeros in its input
-                            around = [(0, 0), (0, 0), *map(tuple, zeros[0])]
-                            theirs = np.pad(theirs, around)
-                    if mine.ndim == theirs.ndim and mine.shape[:1] == (1,):  # one for all
-                        theirs = theirs[:1]
-                    elif theirs.ndim and len(theirs) == 1 and mine.shape[1:] == theirs.shape[1:]:
-                        theirs = np.broadcast_to(theirs, mine.shape)
-                    found[own] = flattened(theirs, mine)
-        return found
+        return fed_tensors(self.pairs, self.plain_a, self.evaluation_b)
 
     def candidates(self, fed: Recording) -> list[Candidate]:
         """List what may have caused divergences: settings, and functions between layers."""
@@ -258,6 +269,13 @@ class Comparison:
         return np.random.default_rng(4).normal(size=shape)
 
     @cached_property
+    def others(self) -> dict[str, Array]:
+        """Fixed random numbers for further results that both sides return in the same place."""
+        generator = np.random.default_rng(5)
+        shapes = further_results(self.plain_a, self.evaluation_b)
+        return {place: generator.normal(size=shape) for place, shape in shapes.items()}
+
+    @cached_property
     def training_b(self) -> Recording:
         """Side B in training."""
         return self.b.run(self._training(self.training_weights))
@@ -284,63 +302,43 @@ class Comparison:
                 self._trained("a", recorded, self.exact.train_a(repairs)),
                 self._trained("b", self.training_b, self.exact.training_b),
             ]
-        found = differences(values, self.training_noise, errors, self.dtype)
+        found = self._bounded(values, self.training_noise, errors)
         return [
             replace(each, quantity="training result") if each.quantity == "result" else each
             for each in found
         ]
 
+    def _bounded(
+        self, values: Values, noise: Sequence[Values], errors: Sequence[Values] = ()
+    ) -> list[Difference]:
+        """Return distances with their bounds; of single precision, where one side has it."""
+        found = differences(values, noise, errors, self.dtype)
+        floor = SINGLE_PRECISION if self.in_single else 0.0
+        return [replace(each, bound=max(each.bound, floor)) for each in found]
+
     def _training(
         self, weights: Mapping[str, Array], repairs: Sequence[Repair] = (), seed: int = 0
     ) -> Request:
         return Request(
-            weights, self.dtype, training=True, projection=self.projection, repairs=repairs,
-            seed=seed,
+            weights, self.dtype, training=True, projection=self.projection, others=self.others,
+            repairs=repairs, seed=seed,
         )  # fmt: skip
 
     def _forward(self, side: str, one: Recording, other: Recording) -> Values:
         """Return the distances of two evaluations of a side, by the names of side A."""
-        return self._in_names_of_a(forward_values(self._own_pairs(side), one, other), side)
+        return self._renamed(forward_values(self._own_pairs(side), one, other), side)
 
     def _trained(self, side: str, one: Recording, other: Recording) -> Values:
         """Return the distances of two trainings of a side, by the names of side A."""
         weights = self.training_weights_a if side == "a" else self.training_weights
         values = training_values(self._own_pairs(side), one, other, weights)
-        return self._in_names_of_a(values, side)
+        return self._renamed(values, side)
 
     def _own_pairs(self, side: str) -> list[Pair]:
         """Pair each layer of a side with itself."""
         layers = [pair.a if side == "a" else pair.b for pair in self.pairs]
         return [Pair(layer, layer) for layer in layers]
 
-    def _in_names_of_a(self, values: Values, side: str) -> Values:
+    def _renamed(self, values: Values, side: str) -> Values:
         """Return values by the names of side A."""
-        if side == "a":
-            return values
-        names = {pair.b.name: pair.a.name for pair in self.pairs}
-        roles = {
-            f"{pair.b.name}|{b}": f"{pair.a.name}|{a}"
-            for pair in self.pairs
-            for a, b in pair.shared_roles
-        }
-        found = {}
-        for key, value in values.items():
-            quantity, _, rest = key.partition("|")
-            found["|".join(filter(None, (quantity, roles.get(rest, names.get(rest, rest)))))] = (
-                value
-            )
-        return found
-
-
-def _statistics(recording: Recording) -> dict[str, Array]:
-    """Return the running statistics after a run, as weights."""
-    return {
-        key.removeprefix("after|"): value
-        for key, value in recording.items()
-        if key.startswith("after|") and key.endswith(("|mean", "|variance"))
-    }
-
-
-def repairs_of(candidates: Sequence[Candidate]) -> list[Repair]:
-    """Return the repairs of some candidates."""
-    return [repair for candidate in candidates for repair in candidate.repairs]
+        return values if side == "a" else in_names_of_a(values, self.pairs)

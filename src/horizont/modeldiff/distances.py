@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -114,6 +115,22 @@ def unpadded(pair: Pair, a: Array, b: Array) -> tuple[Array, Array, list[list[li
     return (inner, smaller, none) if is_a else (smaller, inner, none)
 
 
+def cropped(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return outputs of which one side may cut rows and columns later, without those."""
+    surplus = [one - other for one, other in zip(a.shape, b.shape, strict=False)]
+    if a.ndim != b.ndim or any(surplus[:2]) or not any(surplus):
+        return a, b
+    if min(surplus) < 0:
+        return cropped(b, a)[::-1] if max(surplus) <= 0 else (a, b)
+    parts = []
+    for start in product(*(range(each + 1) for each in surplus[2:])):
+        part = a
+        for axis, first in enumerate(start, 2):
+            part = part.take(range(first, first + b.shape[axis]), axis)
+        parts.append(part)
+    return min(parts, key=lambda part: distance(part, b)), b
+
+
 def explicit_padding(
     shape: Sequence[int], padded: Array
 ) -> list[tuple[tuple[int, int], int]] | None:
@@ -152,16 +169,31 @@ def forward_values(
                 left, right = a[one], b[other]
                 if quantity == "input":
                     left, right, _ = unpadded(pair, left, right)
+                elif pair.a.kind == "transposed convolution":
+                    left, right = cropped(left, right)
                 found[f"{quantity}|{pair.a.name}"] = distance(left, right)
-    found["result"] = distance(a["result"], b["result"])
-    return found
+    return found | _result_values(a, b)
+
+
+def _result_values(a: Recording, b: Recording) -> Values:
+    """Return the distances of the result, and of further ones that both sides return."""
+    return {
+        key: distance(a[key], b[key])
+        for key in a
+        if key == "result" or (is_further_result(key) and key in b and a[key].shape == b[key].shape)
+    }
+
+
+def is_further_result(key: str) -> bool:
+    """Whether a recorded tensor is a result beside the first one."""
+    return key.startswith("result|")
 
 
 def training_values(
     pairs: Iterable[Pair], a: Recording, b: Recording, weights_b: Mapping[str, Array]
 ) -> Values:
     """Return the distances of result, loss, gradients, updates and running statistics."""
-    found: Values = {"result": distance(a["result"], b["result"])}
+    found = _result_values(a, b)
     if "loss" in a and "loss" in b:
         # A loss is a sum, too, and may be small by cancellation.
         found["loss"] = distance(a["loss"], b["loss"], norm(b["result"]) / len(b["result"]) ** 0.5)
@@ -183,6 +215,20 @@ def training_values(
             rounding = 8 * float(np.finfo(after.dtype).eps) * norm(before)
             moved = norm(a[f"after|{one}"].astype(np.float64).reshape(after.shape) - after)
             found[f"update|{one}"] = max(moved - rounding, 0.0) / change if change else moved
+    return found
+
+
+def in_names_of_a(values: Values, pairs: Sequence[Pair]) -> Values:
+    """Return values of side B by the names of side A."""
+    names = {pair.b.name: pair.a.name for pair in pairs}
+    roles = {
+        f"{pair.b.name}|{b}": f"{pair.a.name}|{a}" for pair in pairs for a, b in pair.shared_roles
+    }
+    found = {}
+    for key, value in values.items():
+        quantity, _, rest = key.partition("|")
+        renamed = roles.get(rest, names.get(rest, rest))
+        found["|".join(filter(None, (quantity, renamed)))] = value
     return found
 
 
@@ -237,6 +283,17 @@ def differences(
         layer, _, role = rest.rpartition("|") if quantity in _WITH_ROLE else (rest, "", "")
         found.append(Difference(quantity, layer, role, value, bound))
     return found
+
+
+def mute_reason(found: Sequence[Difference]) -> str:
+    """Return why nothing can be said, if rounding or random numbers move a tensor too far."""
+    mute = [each for each in found if each.is_mute]
+    if not mute:
+        return ""
+    return (
+        f"rounding or random numbers alone move {len(mute)} of {len(found)} tensors, "
+        f"the {mute[0].quantity} of {mute[0].layer or 'the model'} first"
+    )
 
 
 def _noise(key: str, values: Values) -> float:

@@ -16,13 +16,13 @@ import numpy as np
 
 from horizont.errors import UserError
 from horizont.modeldiff.loss_rules import mean_of_parts
+from horizont.modeldiff.model_side import ModelSide
 from horizont.modeldiff.process import Limits, RunFailed, SideFailed
 from horizont.modeldiff.recording import (
     Array,
     Call,
     Division,
     Layer,
-    ModelSide,
     Recording,
     Request,
     Snippet,
@@ -101,6 +101,11 @@ class DistributedSide:
         return {**self._sides[0].versions, "processes": str(self.processes)}
 
     @property
+    def facts(self) -> Mapping[str, Any]:
+        """What a comparison leaves out."""
+        return self._sides[0].facts
+
+    @property
     def has_loss(self) -> bool:
         """Whether it has a loss of its own."""
         return self._sides[0].has_loss
@@ -141,7 +146,9 @@ class DistributedSide:
             projection = request.projection
             if projection is not None:
                 projection = self._part(rank, projection)
-            return side.run(replace(request, weights=weights, feed=feed, projection=projection))
+            others = {key: self._part(rank, value) for key, value in request.others.items()}
+            own = replace(request, weights=weights, feed=feed)
+            return side.run(replace(own, projection=projection, others=others))
 
         recordings = self._each(run)
         return {key: self._joined(key, [each[key] for each in recordings]) for key in recordings[0]}

@@ -10,7 +10,6 @@ precision: the functions whose name ends so. They differ from the others by 5e-9
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -52,20 +51,32 @@ def _gelu_tanh(m: Any, x: Any, cubic: float) -> Any:
     return 0.5 * x * (1.0 + m.tanh(0.7978845608028654 * (x + cubic * x * x * x)))
 
 
-#: The root of one half.
-_HALF = 0.7071067811865476
-
 #: The end of names of functions that a framework computes less precisely.
 SINGLE = ", constants in single"
+
+#: The start of the names of leaky ReLUs, which the slope follows.
+LEAKY = "leaky ReLU, slope "
+
+
+def leaky_relu(name: str) -> Function:
+    """Return the function with a name that has its slope."""
+    slope = float(name.removeprefix(LEAKY).removesuffix(SINGLE))
+    slope = _single(slope) if name.endswith(SINGLE) else slope
+    return lambda m, x: m.maximum(x, 0.0) + slope * m.minimum(x, 0.0)
+
+
+#: The root of one half.
+_HALF = 0.7071067811865476
 
 FUNCTIONS: dict[str, Function] = {
     "none": lambda m, x: x,
     "ReLU": lambda m, x: m.maximum(x, 0.0),
     "ReLU6": lambda m, x: _clip(m, x, 0.0, 6.0),
-    "leaky ReLU, slope 0.01": lambda m, x: m.maximum(x, 0.0) + 0.01 * m.minimum(x, 0.0),
-    "leaky ReLU, slope 0.1": lambda m, x: m.maximum(x, 0.0) + 0.1 * m.minimum(x, 0.0),
-    "leaky ReLU, slope 0.2": lambda m, x: m.maximum(x, 0.0) + 0.2 * m.minimum(x, 0.0),
-    "leaky ReLU, slope 0.3": lambda m, x: m.maximum(x, 0.0) + 0.3 * m.minimum(x, 0.0),
+    **{
+        name: leaky_relu(name)
+        for slope in (0.01, 0.1, 0.2, 0.3)
+        for name in (f"{LEAKY}{slope}", f"{LEAKY}{slope}{SINGLE}")
+    },
     "GELU by erf": lambda m, x: _gelu_erf(m, x, _HALF),
     "GELU by tanh": lambda m, x: _gelu_tanh(m, x, 0.044715),
     "GELU by erf, constants in single": lambda m, x: _gelu_erf(m, x, _single(_HALF)),
@@ -100,6 +111,13 @@ ROUNDINGS: dict[str, Function] = {
     "rounded to bfloat16": lambda m, x: m.rounded(x, "bfloat16"),
 }
 
+
+def function_of(name: str) -> Function:
+    """Return a function by its name; a leaky ReLU may have any slope."""
+    every = {**RESULTS, **FUNCTIONS, **ROUNDINGS}
+    return every[name] if name in every else leaky_relu(name)
+
+
 #: Ways to enlarge an image; of pixels by their centres, if not by their corners.
 RESIZED = ("nearest", "linear", "linear, corners aligned")
 
@@ -123,16 +141,15 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
-    every = {**RESULTS, **FUNCTIONS, **ROUNDINGS}
     value = live.get(change.get("from", ""), value)
     if attention := change.get("attention"):
         value = attended(m, attention, live)
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
     if name := change.get("function"):
-        value = every[name](m, value)
+        value = function_of(name)(m, value)
     if other := change.get("times"):
-        value = value * every[change["gate"]](m, m.expand(live[other], value))
+        value = value * function_of(change["gate"])(m, m.expand(live[other], value))
     if kind := change.get("pool"):
         value = m.pool(value, kind, Windows.of(change))
     if mode := change.get("resize"):
@@ -215,87 +232,6 @@ def resizing(mode: str, size: int, factor: int) -> Any:
     np.add.at(matrix, (left, pixels), 1.0 - (places - left))
     np.add.at(matrix, (right, pixels), places - left)
     return matrix
-
-
-_erf = np.vectorize(math.erf, [float])
-
-
-class NumPyNamespace:
-    """The operations for arrays of NumPy."""
-
-    exp, log1p, tanh, maximum = np.exp, np.log1p, np.tanh, np.maximum
-    minimum, abs, take = np.minimum, np.abs, np.take
-    matmul, reshape, swapaxes = np.matmul, np.reshape, np.swapaxes
-
-    @staticmethod
-    def erf(x: Any) -> Any:
-        """Return the error function of each element."""
-        return _erf(x).astype(x.dtype)
-
-    @staticmethod
-    def like(array: Any, x: Any) -> Any:
-        """Return an array as a tensor of the type of another one."""
-        return array.astype(x.dtype)
-
-    @staticmethod
-    def rounded(x: Any, dtype: str) -> Any:
-        """Round elements to those of a type with 16 bits, as frameworks do: by way of 32."""
-        single = x.astype(np.float32)
-        if dtype == "float16":
-            return single.astype(np.float16).astype(x.dtype)
-        # bfloat16 is the first half of float32; what lies in the middle becomes even.
-        bits = single.view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.view(np.float32).astype(x.dtype)
-
-    @staticmethod
-    def pool(x: Any, kind: str, windows: Windows) -> Any:
-        """Reduce windows of an image, ``NCHW``."""
-        reduce = np.max if kind == "max" else np.mean
-        size, stride = windows.size, windows.stride
-        if not size:
-            return reduce(x, axis=tuple(range(2, x.ndim)))
-
-        def reduced(image: Any, outside: float) -> Any:
-            around = [(0, 0), (0, 0), *windows.padding]
-            padded = np.pad(image, around, constant_values=outside)
-            views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))
-            return reduce(views[:, :, ::stride, ::stride], axis=(4, 5))
-
-        if kind == "max":
-            return reduced(x, -np.inf)
-        return reduced(x, 0.0) / (1.0 if windows.counted else reduced(np.ones_like(x), 0.0))
-
-    @staticmethod
-    def expand(gate: Any, x: Any) -> Any:
-        """Return a number for each channel with the axes of an image, ``NCHW``."""
-        return gate.reshape(*gate.shape[:2], *(1 for _ in x.shape[2:]))
-
-    @staticmethod
-    def spatial(x: Any) -> range:
-        """Return the axes of space."""
-        return range(2, x.ndim)
-
-    @staticmethod
-    def linear(x: Any, matrix: Any, axis: int) -> Any:
-        """Multiply an axis by a matrix."""
-        return np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
-
-    @staticmethod
-    def flatten(x: Any, layout: str) -> Any:
-        """Flatten images, ``NCHW``, with channels first or last."""
-        return (np.moveaxis(x, 1, -1) if layout == "last" else x).reshape(len(x), -1)
-
-    @staticmethod
-    def softmax(x: Any) -> Any:
-        """Return the exponentials over the last axis, divided by their sum."""
-        powers = np.exp(x - x.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
-
-    @staticmethod
-    def log_softmax(x: Any) -> Any:
-        """Return the logarithm of `softmax`."""
-        return np.log(NumPyNamespace.softmax(x))
 
 
 #: The most digits of a decimal fraction that a program has as a constant.

@@ -14,7 +14,14 @@ import numpy as np
 
 from horizont.modeldiff.attention import identify_attention
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
-from horizont.modeldiff.identification import ArrayNamespace, identify, identify_pair, largest
+from horizont.modeldiff.identification import (
+    IDENTITY_BOUND,
+    ArrayNamespace,
+    identify,
+    identify_pair,
+    identity_bound,
+    largest,
+)
 from horizont.modeldiff.pairing import Pair
 from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import (
@@ -24,9 +31,6 @@ from horizont.modeldiff.repairs import (
     both_shown,
     is_rounding,
 )
-
-#: The largest relative difference at which a function is identified in float64.
-IDENTITY_BOUND = 1e-12
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,12 @@ def chain(glue: Glue) -> Candidate | None:
     """
     on_a = glue.sources_a
     for name, source in glue.sources.items():
-        theirs = identify(source, glue.b, IDENTITY_BOUND)
+        theirs = identify(source, glue.b, identity_bound(glue.b))
         if theirs is None or (name in glue.inputs and theirs == {"function": "none"}):
             continue
-        own = identify(on_a[name], glue.a, IDENTITY_BOUND)
+        own = identify(on_a[name], glue.a, identity_bound(glue.a))
+        if own == theirs:  # which one side computes in single precision
+            return None
         if own is None and (summand := _summand(glue, name)):
             return _candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):

@@ -11,12 +11,17 @@ import scipy.special
 
 from horizont.modeldiff.functions import (
     FUNCTIONS,
+    LEAKY,
     RESIZED,
     RESULTS,
+    ROUNDINGS,
+    SINGLE,
     Function,
-    NumPyNamespace,
+    exact,
+    leaky_relu,
     repaired,
 )
+from horizont.modeldiff.onnx.arrays import NumPyNamespace
 
 #: How many elements show that a function is another one.
 _SAMPLE, _FEW, _FEW_CHANNELS = 4096, 64, 4
@@ -29,6 +34,11 @@ _FACTOR_BOUND = 1e-9
 
 #: Between 0 and this, ReLU and ReLU6 return what they get.
 _SATURATED = 6.0
+
+
+#: The largest relative difference at which a function is identified in float64, and of an array
+#: that was computed in single precision.
+IDENTITY_BOUND, _SINGLE_BOUND = 1e-12, 1e-6
 
 
 class ArrayNamespace(NumPyNamespace):
@@ -120,7 +130,7 @@ def identify(
     part, plain_part = _channels(x, y), _elements(x, y)
     applied = {} if part[0] is x else {name: _applied(part[0], name) for name in functions}
     for chain in chains(x.shape, y.shape):
-        for name in functions:
+        for name in functions if chain else {**functions, **_leaky_relu(*plain_part)}:
             change = {"function": name, **chain}
             if not chain and name not in RESULTS:
                 far = _distance(*plain_part, change) > limit
@@ -131,6 +141,20 @@ def identify(
         if found and not chain:
             break
     return min(found)[2] if found else None
+
+
+def _leaky_relu(x: Any, y: Any) -> dict[str, Function]:
+    """Return the leaky ReLU whose slope maps the smallest number of an array; none if none does."""
+    if x.shape != y.shape or not np.issubdtype(x.dtype, np.floating):
+        return {}
+    place = int(x.argmin())
+    slope = float(y.flat[place] / x.flat[place]) if x.flat[place] < 0 else 0.0
+    if not 0.0 < slope < 1.0:
+        return {}
+    near = exact(slope)
+    is_single = abs(slope - near) > abs(slope - float(np.float32(near)))
+    name = f"{LEAKY}{near:.9g}{SINGLE if is_single else ''}"
+    return {name: leaky_relu(name)}
 
 
 def largest(y: Any) -> float:
@@ -215,3 +239,18 @@ def _pair_distance(arrays: Sequence[Any], change: dict[str, Any]) -> float:
     x, y, z = arrays
     with np.errstate(all="ignore"):
         return float(np.max(np.abs(repaired(Elements, x, change, {"y": y}) - z)))
+
+
+def is_single(array: Any) -> bool:
+    """Whether an array in float64 has only numbers of float32, but not only of 16 bits."""
+    if array.dtype != np.float64 or not np.array_equal(array, array.astype(np.float32)):
+        return False
+    return not any(
+        np.array_equal(array, repaired(ArrayNamespace, array, {"function": name}, {}))
+        for name in ROUNDINGS
+    )
+
+
+def identity_bound(array: Any) -> float:
+    """Return the relative difference at which the function that computed an array is identified."""
+    return _SINGLE_BOUND if is_single(array) else IDENTITY_BOUND

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from horizont.modeldiff.distributed import DistributedSide
 from horizont.modeldiff.divisions import find_divisions
+from horizont.modeldiff.model_side import ModelSide
 from horizont.modeldiff.pairing import Pairing, read_pairs, write_pairs
 from horizont.modeldiff.process import Limits, RunFailed
 from horizont.modeldiff.recorded_files import DumpSide
@@ -15,7 +16,6 @@ from horizont.modeldiff.recording import (
     Array,
     Division,
     Layer,
-    ModelSide,
     Recording,
     Request,
     Side,

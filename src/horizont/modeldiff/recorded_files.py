@@ -32,6 +32,7 @@ class DumpSide:
         except (OSError, ValueError, KeyError) as error:
             raise SideFailed(f"side {spec.label}: {folder} cannot be read: {error}") from error
         self.versions: Mapping[str, str] = self._about.get("versions", {})
+        self.facts: Mapping[str, object] = {}
 
     def open(self, batch: Array, dtype: str) -> list[Layer]:
         """Return the layers in the order in which they were recorded."""

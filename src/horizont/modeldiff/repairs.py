@@ -82,6 +82,7 @@ SETTINGS = (
     Setting("padding", "padding of a convolution"),
     Setting("stride", "stride of a convolution"),
     Setting("dilation", "dilation of a convolution"),
+    Setting("cropping", "cropping of a transposed convolution"),
     Setting("padding mode", "padding mode of a convolution"),
     Setting("heads", "number of heads"),
     Setting("scale", "scale of attention"),
@@ -90,6 +91,7 @@ SETTINGS = (
     Setting(PARTS, "parts of the batch in a norm", is_training_only=True),
     Setting("momentum", "momentum of running statistics", is_training_only=True),
     Setting("variance correction", "correction of the running variance", True, True),
+    Setting("reset gate", "reset gate of a GRU"),
     Setting("biases", "biases of a recurrent layer", is_training_only=True),
     Setting("padding index", "row of an embedding without a gradient", is_training_only=True),
     Setting("frozen", "tensors that are not trained", is_training_only=True),
@@ -211,3 +213,8 @@ def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
         )
         for found in groups.values()
     ]
+
+
+def repairs_of(candidates: Sequence[Candidate]) -> list[Repair]:
+    """Return the repairs of some candidates."""
+    return [repair for candidate in candidates for repair in candidate.repairs]

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from horizont.modeldiff.distances import Difference
+from horizont.modeldiff.left_out import LeftOut
 from horizont.modeldiff.repairs import Candidate
 from horizont.modeldiff.search import Cause
 from horizont.modeldiff.timing import Timing
@@ -100,6 +101,8 @@ class Report:
         Whether a graph has other weights than the model of the other side.
     unknown
         Why there is no verdict, in a sentence; empty if there is one.
+    left_out
+        What differs and was not compared.
     script
         What became of the program that shows the first difference, in a sentence.
     timing
@@ -124,6 +127,7 @@ class Report:
     has_other_weights: bool = False
     changed: str = "A"
     unknown: str = ""
+    left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     script: str = ""
     timing: Timing | None = None
@@ -168,6 +172,11 @@ class Report:
             accepted = len(self.repairs) + self.has_other_weights
             apart = f", apart from {counted(accepted, 'accepted difference')}" if accepted else ""
             trained = any(each.what.startswith("training") for each in self.agreements)
+            apart += (
+                f", {' and '.join(each.what for each in self.left_out)} not compared"
+                if self.left_out
+                else ""
+            )
             return f"the same{'' if trained or not self.agreements else ' in evaluation'}{apart}"
         parts = []
         if alone := len(self.only_a) + len(self.only_b):
@@ -211,6 +220,7 @@ class Report:
         if self.without_effect:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
+        found += map(str, self.left_out)
         found += self.notes[:notes]
         here = {WEIGHTS, *(each.candidate.what for each in self.repairs)}
         if unused := [each for each in self.accepted if each not in here]:
@@ -309,6 +319,8 @@ def _side(label: str, text: str, versions: Mapping[str, str]) -> str:
 
 def named_tensor(difference: Difference) -> str:
     """Name a tensor in words."""
+    if difference.quantity == RESULT and difference.layer:
+        return f"{RESULT} {difference.layer}"
     role = f" of the {difference.role}" if difference.role else ""
     where = f" of {difference.layer}" if difference.layer else ""
     return f"{difference.quantity}{role}{where}"

@@ -127,6 +127,7 @@ class Runner:
             "layers": layers,
             "versions": self.module.versions(),
             "divisible": divisible,
+            "facts": recorder.facts() if hasattr(recorder, "facts") else {},
             "can_train": getattr(recorder, "can_train", True),
             "has_loss": recorder.loss is not None,
             "has_optimizer": recorder.optimizer is not None,
@@ -135,6 +136,7 @@ class Runner:
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the model once, and write what was recorded."""
         recorder = self.recorders[request["dtype"]]
+        others = self.arrays(request["others"])
         recorded = recorder.run(
             weights=self.arrays(request["weights"]),
             feed=self.arrays(request["feed"]),
@@ -143,6 +145,7 @@ class Runner:
             training=request["training"],
             rate=request["rate"],
             seed=request["seed"],
+            **({"others": others} if others else {}),
         )
         np.savez(os.path.join(self.folder, request["out"]), **recorded)
         return {}

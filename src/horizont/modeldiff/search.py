@@ -58,6 +58,15 @@ class Explanation:
     unknown: str = ""
 
 
+def fitting(
+    candidates: Sequence[Candidate], can_run: Callable[[Sequence[Candidate]], bool]
+) -> list[Candidate]:
+    """Return the candidates with whose repairs side A can be run: some only look like a cause."""
+    if can_run(candidates):
+        return list(candidates)
+    return [each for each in candidates if can_run([each])]
+
+
 def explain(candidates: Sequence[Candidate], trial: Trial) -> Explanation:
     """Find the candidates that are needed."""
     needed = list(candidates)

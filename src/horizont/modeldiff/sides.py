@@ -103,8 +103,8 @@ def parse_side(label: str, text: str, arguments: str = "", python: str = "") -> 
         if arguments:
             raise UserError(f"--args-{label.lower()}", arguments, f"none, {target} is a file")
         target = str(Path(target).resolve())
-    elif where.endswith(".py"):
-        if not Path(where).is_file():
+    elif "/" in where or Path(where).is_file() or where.endswith(".py"):
+        if not where.endswith(".py") or not Path(where).is_file():
             raise UserError(f"side {label}", text, "a Python file that exists")
         target = f"{Path(where).resolve()}:{name}"
     return SideSpec(

@@ -67,7 +67,7 @@ def better_pairing(
     """Return pairs with two layers exchanged that explain more; None if there are none."""
     places = {pair.a.name: number for number, pair in enumerate(comparison.pairs)}
     places[""] = len(comparison.pairs)
-    between = [each for each in unexplained if each.quantity in ("input", "result")]
+    between = [each for each in unexplained if each.quantity == "input" or each.key == "result"]
     if not between:
         return None
     place = places[between[0].layer]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.recording import TIMED_DTYPE, Array, Call, Side
+from horizont.modeldiff.model_side import TIMED_DTYPE
+from horizont.modeldiff.recording import Array, Call, Side
 from horizont.statistics.intervals import Estimate, interval_at_level, paired_ratio
 
 #: Parts of a model that are timed, and what the report calls them.

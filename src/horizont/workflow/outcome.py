@@ -129,4 +129,8 @@ def _step_after_verification(
             return f"horizont run {name} {workload}, which has {missing} runs without a record"
     if experiments:
         return f"horizont experiment {experiments[0]}, for its page"
-    return f"add {workload} to the workloads of an experiment in params.yaml"
+    text = f"add {workload} to the workloads of an experiment in params.yaml"
+    if workload not in study.equivalence.workloads:
+        dataset = study.workload(workload).dataset
+        text += f", and to equivalence.workloads, with its data set {dataset} in datasets"
+    return text

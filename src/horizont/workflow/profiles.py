@@ -75,9 +75,18 @@ def _is_of_a_profile(text: str, paths: Paths) -> bool:
     except YAMLError:
         return False
     name = values.get("profile") if isinstance(values, dict) else None
-    return name in profile_names(paths) and any(
-        values == safe_load(_settings_of(paths, name, launcher)) for launcher in ("", *LAUNCHERS)
+    if name not in profile_names(paths):
+        return False
+    originals = [_settings_of(paths, name, launcher) for launcher in ("", *LAUNCHERS)]
+    return any(
+        values == safe_load(original) and _comments(text) <= _comments(original)
+        for original in originals
     )
+
+
+def _comments(text: str) -> set[str]:
+    """Return the lines that are comments."""
+    return {line.strip() for line in text.splitlines() if line.strip().startswith("#")}
 
 
 def _settings_of(paths: Paths, name: str, launcher: str) -> str:

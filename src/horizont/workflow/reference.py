@@ -192,6 +192,8 @@ def unpack_experiment(name: str, folder: Path, paths: Paths) -> int:
     pack = Pack(paths.pack(name))
     pack.check()
     target = folder / name
+    if folder.exists() and not folder.is_dir():
+        raise UserError("folder", str(folder), "a folder, or the name of a new one")
     if target.exists():
         raise UserError("folder", str(target), "a folder that does not exist yet")
     records = pack.records()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from horizont.analysis.changes import compare_machines
 from horizont.analysis.reproduction import Results, changed_verdicts, compare_with_reference
+from horizont.errors import UserError
 from horizont.reporting.reproduction import (
     MACHINES_TITLE,
     NO_VERDICT_CHANGES,
@@ -16,7 +17,7 @@ from horizont.reporting.reproduction import (
     reproduction_summary,
 )
 from horizont.workflow.paths import Paths, study_paths
-from horizont.workflow.reference import open_reference
+from horizont.workflow.reference import open_reference, packed_experiments
 from horizont.workflow.reported import own_results
 from horizont.workflow.results import open_console, print_table
 
@@ -46,6 +47,10 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
     Returns 0 if no quantity is faster or slower and no verdict changes, 1 otherwise, 2 if the
     reference has no runs with the settings of the study.
     """
+    known = packed_experiments(paths)
+    for name in experiments:
+        if name not in known:
+            raise UserError("experiment", name, known)
     reference, own = both_results(experiments, paths)
     comparison = compare_with_reference(reference.records, own.records)
     console = open_console()

@@ -219,7 +219,11 @@ def show_recommendation(paths: Paths, **question: Any) -> int:
     if network and network not in NETWORKS:
         raise UserError("--network", network, sorted(NETWORKS))
     console = open_console()
-    recommendation = recommendation_for(Question(**question), paths)
+    try:
+        asked = Question(**question)
+    except UserError as error:
+        raise UserError(f"--{error.field}", error.value, error.allowed) from None
+    recommendation = recommendation_for(asked, paths)
     rows = recommendation_rows(recommendation)
     if rows:
         cells = pd.DataFrame(rows)

@@ -92,6 +92,8 @@ def watch_study(
         raise UserError("--interval", interval_s, "seconds above 0")
     console = console or Console(markup=False)
     if once or not console.is_terminal:
+        if pattern and not _selected(records, pattern):
+            raise UserError("run", pattern, f"a part of the path of a run in {records}")
         console.print(_render(records, pattern))
         return
     os.nice(10)  # the run is being measured
@@ -187,8 +189,13 @@ def _log_tail(folder: Path) -> str:
     return "\n".join(lines)
 
 
+def _selected(records: Path, pattern: str) -> list[Path]:
+    """List the runs with a pattern in their path, the newest first."""
+    return [record for record in find_runs(records) if pattern in str(record.relative_to(records))]
+
+
 def _render(records: Path, pattern: str) -> RenderableType:
-    runs = [record for record in find_runs(records) if pattern in str(record.relative_to(records))]
+    runs = _selected(records, pattern)
     if not runs:
         return Text(f"no runs in {records}" + (f" with {pattern!r} in their path" * bool(pattern)))
     status = read_status(runs[0])

@@ -17,6 +17,9 @@ from jax.extend.core import Literal
 #: Operations whose result is the parameter itself, in another layout or type.
 _VIEWS = ("transpose", "convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "copy")
 
+#: Roots, and powers that may be roots, by which a norm divides.
+_ROOTS = ("rsqrt", "sqrt", "pow")
+
 #: Operations that contain others, which are executed one by one.
 INLINED = ("pjit", "jit", "closed_call", "core_call")
 
@@ -111,9 +114,11 @@ class Finder:
             for number, each in enumerate(inputs[: len(leaves)])
         }
         self.by_result: dict[Any, Entry] = {}
+        self.producers: dict[Any, Operation] = {}
 
     def see(self, number: int, operation: Operation) -> None:
         """Find out whether an operation is the start of a layer, its bias or offset."""
+        self.producers.update(dict.fromkeys(operation.results, operation))
         known = [None if isinstance(v, Literal) else self.origin.get(v) for v in operation.operands]
         first = operation.operands[0] if operation.operands else None
         if operation.kind in _VIEWS:
@@ -155,6 +160,8 @@ class Finder:
     def _vector(self, number: int, operation: Operation, place: int, leaf: int) -> None:
         """Add a bias or an offset to a layer, or start one with a scale."""
         if operation.kind == "mul":
+            if not self._is_normalized(operation.operands[1 - place]):
+                return  # a scale of its own
             scale: dict[str, tuple[int, tuple[int, ...]]] = {"scale": (leaf, (0,))}
             entry = Entry(self.leaves[leaf][0], "layer norm", scale, number, number)
             self._add(entry, operation)
@@ -167,6 +174,21 @@ class Finder:
                     found.leaves[role] = (leaf, (0,))
                     found.end = number
                     self.by_result[operation.results[0]] = found
+
+    def _is_normalized(self, value: Any) -> bool:
+        """Whether a value is divided by a root, or is the inverse of a root itself."""
+        operation = self._producer(value)
+        if operation is None or operation.kind in ("rsqrt", "pow"):
+            return operation is not None
+        if operation.kind not in ("mul", "div"):
+            return False
+        inner = map(self._producer, operation.operands)
+        return any(each is not None and each.kind in _ROOTS for each in inner)
+
+    def _producer(self, value: Any) -> Operation | None:
+        """Return the operation that computed a value, before it was brought to another shape."""
+        found = None if isinstance(value, Literal) else self.producers.get(value)
+        return self._producer(found.operands[0]) if found and found.kind in _VIEWS else found
 
     def _add(self, entry: Entry, operation: Operation) -> None:
         self.found.append(entry)

@@ -90,6 +90,13 @@ class Recorder:
         self.tree = jax.tree.structure(self.parameters)
         traced = jax.make_jaxpr(self.apply)(self.parameters, self.batch)
         self.operations, self.inputs, self.outputs = inlined(traced)
+        returned = jax.eval_shape(self.apply, self.parameters, self.batch)
+        #: Numbers of the floating-point results by their places in what the model returns.
+        self.results = {
+            jax.tree_util.keystr(path): number
+            for number, (path, each) in enumerate(jax.tree_util.tree_leaves_with_path(returned))
+            if jnp.issubdtype(each.dtype, jnp.floating)
+        }
         self.leaves = leaf_names(self.parameters)
         self.entries = find_layers(self.operations, self.inputs, self.leaves)
         optimizers = [each for each in others if hasattr(each, "update")]
@@ -119,6 +126,10 @@ class Recorder:
             for entry in self.entries
         ]
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a comparison may leave out: further results."""
+        return {"results": list(self.results)}
+
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
         return read_weights(self.entries, jax.tree.leaves(self.parameters))
@@ -133,6 +144,7 @@ class Recorder:
         training: bool,
         rate: float,
         seed: int,
+        others: Arrays | None = None,
     ) -> Arrays:
         """Run the model once, and return what was recorded."""
         del seed  # a pure function has no state
@@ -142,14 +154,19 @@ class Recorder:
                 if (value := weights.get(f"{entry.name}|{role}")) is not None:
                     leaves[number] = self._cast(_back(value, axes))
 
+        projections = {f"result|{path}": each for path, each in (others or {}).items()}
+        projections |= {} if projection is None else {"result": projection}
+
         def loss_of(values: list[Any], moved: dict[str, Any]) -> tuple[Any, Arrays]:
             recorded: Arrays = {}
-            result = self._evaluate(values, moved, feed=feed, repairs=repairs, recorded=recorded)
-            recorded["result"] = result
-            if projection is None:
-                return jnp.zeros(()), recorded
-            factors = np.moveaxis(projection, 1, -1) if result.ndim == 4 else projection
-            return (result * self._cast(factors)).sum() / len(result), recorded
+            results = self._evaluate(values, moved, feed=feed, repairs=repairs, recorded=recorded)
+            recorded.update(results)
+            loss = jnp.zeros(())
+            for key, factors in projections.items():
+                result = results[key]
+                own = np.moveaxis(factors, 1, -1) if result.ndim == 4 else factors
+                loss = loss + (result * self._cast(own)).sum() / len(result)
+            return loss, recorded
 
         if projection is None:
             recorded = loss_of(leaves, {})[1]
@@ -173,8 +190,9 @@ class Recorder:
             ]
         for key, value in read_weights(self.entries, leaves).items() if training else ():
             recorded[f"after|{key}"] = value
-        if recorded["result"].ndim == 4:
-            recorded["result"] = jnp.moveaxis(recorded["result"], -1, 1)
+        for key in [key for key in recorded if key.partition("|")[0] == "result"]:
+            if recorded[key].ndim == 4:
+                recorded[key] = jnp.moveaxis(recorded[key], -1, 1)
         return {key: np.asarray(value) for key, value in recorded.items()}
 
     def part(self, name: str, rate: float) -> Callable[[], object]:
@@ -247,11 +265,14 @@ class Recorder:
                 live[entry.name] = output
                 results = [output, *results[1:]]
             values.update(zip(operation.results, results, strict=False))
-        result = read(self.outputs[0])
+        (_, first), *further = self.results.items()
+        result = read(self.outputs[first])
         for repair in repairs:
             if repair["key"] == "result":
                 result = self.functions.repaired(Namespace, result, repair["value"], live)
-        return result
+        return {"result": result} | {
+            f"result|{path}": read(self.outputs[number]) for path, number in further
+        }
 
     def _see_input(
         self,

@@ -5,7 +5,7 @@ Each returns a function that undoes it. It imports nothing of Horizont.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -15,7 +15,7 @@ from keras import ops
 Undo = Callable[[], object]
 
 #: Settings that a layer shows and that cannot be changed here.
-FIXED = ("padding index", "padding mode", "biases", "activation", "heads")
+FIXED = ("padding index", "padding mode", "biases", "activation", "heads", "reset gate", "cropping")
 
 _ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
 
@@ -184,15 +184,23 @@ def change(entry: Any, key: str, value: Any) -> Undo:
 
 def no_dropout(model: Any) -> list[Undo]:
     """Disable dropout, whose random numbers no other framework draws."""
-    undo = []
+    return [set_attribute(layer, name, 0.0) for layer, name in _dropouts(model)]
+
+
+def dropout_rates(model: Any) -> list[float]:
+    """List the rates of dropout in a model, in the order of definition."""
+    return [rate for layer, name in _dropouts(model) if (rate := getattr(layer, name))]
+
+
+def _dropouts(model: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the layers with dropout, and the attribute that has its rate."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.MultiHeadAttention):
-            undo.append(set_attribute(layer, "_dropout", 0.0))
+            yield layer, "_dropout"
         for name in ("rate", "dropout", "recurrent_dropout"):
             is_number = isinstance(getattr(layer, name, None), float)
             if is_number and isinstance(layer, _WITH_DROPOUT):
-                undo.append(set_attribute(layer, name, 0.0))
-    return undo
+                yield layer, name
 
 
 _WITH_DROPOUT = (

@@ -120,6 +120,8 @@ class Entry:
         """Whether the canonical layout has the channels of its input elsewhere."""
         if self.kind == "batch norm":
             return self.layer.axis in (-1, len(self.layer.input_spec.axes or {}) + 2)
+        if self.kind == "group norm":
+            return self.layer.axis in (-1, self.layer.input_spec.ndim - 1)
         return "convolution" in self.kind and self.layer.data_format == "channels_last"
 
     def _transforms(self, role: str, value: Array) -> tuple[Transform, Transform]:
@@ -182,6 +184,10 @@ class Entry:
                 "groups": self._groups(),
                 "padding mode": "zeros",
             }
+        elif self.kind == "transposed convolution":
+            found = {"stride": list(layer.strides), "dilation": list(layer.dilation_rate)}
+            if layer.output_padding is None:
+                found["cropping"] = self._cropping()
         elif self.kind.endswith("norm"):
             found["epsilon"] = layer.epsilon
             if self.kind == "batch norm":
@@ -194,6 +200,8 @@ class Entry:
             found["padding index"] = None
         elif self.kind == "LSTM":
             found["biases"] = 1 if layer.use_bias else 0
+        elif self.kind == "GRU":
+            found["reset gate"] = f"{'after' if self.paired_bias else 'before'} the product"
         elif self.kind == "attention":
             found["heads"] = layer.num_heads
             # A number that is made a tensor has single precision in between.
@@ -212,6 +220,18 @@ class Entry:
         if self.is_depthwise:
             return int(self.variables["kernel"].shape[-2])
         return int(self.layer.groups)
+
+    def _cropping(self) -> list[list[int]]:
+        """Return the rows that are cut before and after each axis of the whole output."""
+        layer = self.layer
+        cut = []
+        for kernel, stride, dilation in zip(
+            layer.kernel_size, layer.strides, layer.dilation_rate, strict=True
+        ):
+            surplus = (kernel - 1) * dilation + 1 - stride
+            before = max(surplus, 0) // 2 if layer.padding == "same" else 0
+            cut.append([before, surplus - before if layer.padding == "same" else min(surplus, 0)])
+        return cut
 
     def _padding(self, shape: tuple[int, ...] | None) -> list[list[int]]:
         """Return the zeros before and after each axis of space."""

@@ -35,10 +35,10 @@ from .keras_layers import (
 )
 from .keras_parts import divided, separable
 from .keras_script import script_of_layer, script_of_tensor
-from .keras_tensors import first_tensor
+from .keras_tensors import canonical_results, first_tensor, loss_of, tensors_in
 from .keras_timing import timed_part
 from .keras_training import Loss, Optimizer, stateless
-from .tensor_layouts import channels_first, channels_last
+from .tensor_layouts import channels_last
 
 # Keras' table of types has no double precision on PyTorch and JAX, so that a dense layer or a norm
 # of doubles would be computed in single precision.
@@ -110,7 +110,7 @@ class Recorder:
         self.expression = f"build({given})"
         if not isinstance(self.model, keras.layers.Layer):
             raise TypeError(f"the callable returned {type(self.model).__name__}, not a model")
-        self._call(self.batch, training=False)
+        self.results = [path for path, _ in tensors_in(self._call(self.batch, training=False))]
         self.separable = separable(self.model)
         self.entries = self._in_order(entries_of(self.model, divisions or {}, self.separable))
         optimizer = getattr(self.model, "optimizer", None)
@@ -172,6 +172,10 @@ class Recorder:
             for entry in self.entries
         ]
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a comparison leaves out: further results and dropout."""
+        return {"results": self.results, "dropout": changes.dropout_rates(self.model)}
+
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
         return read_weights(self.entries)
@@ -186,6 +190,7 @@ class Recorder:
         training: bool,
         rate: float,
         seed: int,
+        others: Arrays | None = None,
     ) -> Arrays:
         """Run the model once, and return what was recorded; all changes are undone."""
         self._set_type()
@@ -209,18 +214,15 @@ class Recorder:
                 if not entry.is_container:
                     self._hook(entry, inputs.get(entry.name), recorded, stack)
             changed = [each["value"] for each in repairs if each["key"] == "result"]
+            projections = {} if projection is None else {"": projection, **(others or {})}
 
             def forward(_: Any = None) -> Any:
-                result = first_tensor(self._call(batch, training))
+                (_, result), *further = tensors_in(self._call(batch, training))
                 for change in changed:
                     result = self.functions.repaired(changes.Namespace, result, change, self._live)
-                is_image = self.is_image and len(result.shape) > 3
-                recorded["result"] = (channels_first if is_image else np.array)(to_array(result))
-                if projection is None:
-                    return None
-                value = channels_last(projection) if is_image else projection
-                value = ops.convert_to_tensor(value, self.dtype)
-                return ops.sum(result * value) / result.shape[0]
+                results = {"": result, **dict(further)}
+                recorded.update(canonical_results(results, to_array, has_images=self.is_image))
+                return loss_of(results, projections, has_images=self.is_image)
 
             def repeat(_: Any) -> Any:
                 found = dict(recorded)

@@ -5,10 +5,14 @@ It imports nothing of Horizont, and runs wherever Keras does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+from .tensor_layouts import channels_first, channels_last
 
 
 def first_tensor(value: Any) -> Any:
@@ -21,16 +25,48 @@ def tensor_in(value: Any) -> tuple[str, Any]:
 
     None if there is none.
     """
-    if ops.is_tensor(value):
-        is_float = "float" in keras.backend.standardize_dtype(value.dtype)
-        return "", value if is_float else None
+    return next(tensors_in(value), ("", None))
+
+
+def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the floating-point tensors in a value, with the expressions that get them."""
     items: Any = ()
-    if isinstance(value, dict):
+    if ops.is_tensor(value):
+        if "float" in keras.backend.standardize_dtype(value.dtype):
+            yield "", value
+    elif isinstance(value, dict):
         items = sorted(value.items())
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
     for key, each in items:
-        access, found = tensor_in(each)
-        if found is not None:
-            return f"[{key!r}]{access}", found
-    return "", None
+        for access, found in tensors_in(each):
+            yield f"[{key!r}]{access}", found
+
+
+def canonical_results(
+    results: dict[str, Any], to_array: Callable[[Any], Any], *, has_images: bool
+) -> dict[str, Any]:
+    """Return results by their names in a recording, images with channels first."""
+    return {
+        f"result|{place}".rstrip("|"): _layout(channels_first, each, has_images)(to_array(each))
+        for place, each in results.items()
+    }
+
+
+def loss_of(results: dict[str, Any], projections: dict[str, Any], *, has_images: bool) -> Any:
+    """Return the sums of the products of results with given numbers, by the number of examples.
+
+    None without such numbers.
+    """
+    losses = []
+    for place, numbers in projections.items():
+        result = results[place]
+        factors = _layout(channels_last, result, has_images)(numbers)
+        factors = ops.convert_to_tensor(factors, keras.backend.standardize_dtype(result.dtype))
+        losses.append(ops.sum(result * factors) / result.shape[0])
+    return sum(losses) if losses else None
+
+
+def _layout(to_images: Callable[[Any], Any], result: Any, has_images: bool) -> Callable[[Any], Any]:
+    """Return how to change the layout of a result, which may be an image."""
+    return to_images if has_images and len(result.shape) > 3 else np.array

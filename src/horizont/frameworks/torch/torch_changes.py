@@ -25,6 +25,9 @@ _ATTRIBUTES = {
 }  # fmt: skip
 
 
+#: Settings that a layer shows and that cannot be changed here.
+FIXED = ("reset gate",)
+
 #: Dropout of whole branches in torchvision and timm, with the attribute of its probability.
 _OF_BRANCHES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
 
@@ -164,6 +167,23 @@ def set_padding(module: Any, value: list[list[int]]) -> Undo:
     return lambda: (hook.remove(), undo())
 
 
+def set_cropping(module: Any, value: list[list[int]]) -> Undo:
+    """Cut rows before and after each axis of the whole output of a transposed convolution."""
+    around = [-size for pair in reversed(value) for size in pair]
+    none = tuple(0 for _ in module.kernel_size)
+    undo = [set_attribute(module, name, none) for name in ("padding", "output_padding")]
+
+    def crop(_: nn.Module, __: Any, output: Any) -> Any:
+        if module.bias is None:
+            return F.pad(output, around)
+        # Rows that no pixel reaches have the bias.
+        bias = module.bias.reshape(-1, *(1 for _ in none))
+        return F.pad(output - bias, around) + bias
+
+    undo.append(module.register_forward_hook(crop).remove)
+    return lambda: [each() for each in undo]
+
+
 def set_correction(module: Any, value: int) -> Undo:
     """Divide the running variance by the number of elements, minus a correction of 0 or 1."""
     before: list[Any] = []
@@ -262,6 +282,7 @@ def set_heads(module: Any, value: int) -> Undo:
 #: What changes a setting that is not an attribute, from the layer and the value.
 _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "padding": lambda entry, value: set_padding(entry.module, value),
+    "cropping": lambda entry, value: set_cropping(entry.module, value),
     "variance correction": lambda entry, value: set_correction(entry.module, value),
     "parts": lambda entry, value: set_parts(entry.module, value),
     "heads": lambda entry, value: set_heads(entry.module, value),
@@ -283,16 +304,23 @@ def change(entry: Any, key: str, value: Any, training: bool) -> Undo:
 
 def no_dropout(model: nn.Module) -> list[Undo]:
     """Disable dropout, whose random numbers no other framework draws."""
-    undo = []
+    return [set_attribute(module, name, 0.0) for module, name in _dropouts(model)]
+
+
+def dropout_rates(model: nn.Module) -> list[float]:
+    """List the rates of dropout in a model, in the order of definition."""
+    return [rate for module, name in _dropouts(model) if (rate := getattr(module, name))]
+
+
+def _dropouts(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    """Yield the modules with dropout, and the attribute that has its rate."""
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
-            undo.append(set_attribute(module, "p", 0.0))
+            yield module, "p"
         elif type(module).__name__ in _OF_BRANCHES:
-            name = _OF_BRANCHES[type(module).__name__]
-            undo.append(set_attribute(module, name, 0.0))
+            yield module, _OF_BRANCHES[type(module).__name__]
         elif isinstance(module, _WITH_DROPOUT) and module.dropout:
-            undo.append(set_attribute(module, "dropout", 0.0))
-    return undo
+            yield module, "dropout"
 
 
 _WITH_DROPOUT = (nn.LSTM, nn.GRU, nn.RNN, nn.MultiheadAttention)

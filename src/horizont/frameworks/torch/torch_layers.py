@@ -219,6 +219,13 @@ class Entry:
             }
             if _pads_otherwise(module, shapes):
                 del found["padding"]
+        elif self.kind == "transposed convolution":
+            padding, more = module.padding, module.output_padding
+            found = {
+                "cropping": [[p, p - q] for p, q in zip(padding, more, strict=True)],
+                "stride": list(module.stride),
+                "dilation": list(module.dilation),
+            }
         elif self.kind.endswith("norm"):
             epsilon = getattr(module, epsilon_name(module))
             # Without one, that of PyTorch has the epsilon of the floating-point type.
@@ -239,6 +246,8 @@ class Entry:
             found["scale"] = module.head_dim**-0.5
         elif self.part and self.kind == "RNN":
             found["activation"] = module.nonlinearity
+        elif self.part and self.kind == "GRU":
+            found["reset gate"] = "after the product"
         found["frozen"] = sorted(set(self.tensors) - set(self.trainable()) - {"mean", "variance"})
         return found
 

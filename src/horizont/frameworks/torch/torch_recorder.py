@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from . import torch_ddp as ddp
 from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
-from .torch_tensors import first_tensor
+from .torch_tensors import first_tensor, projected, tensors_in
 from .torch_training import Loss, Optimizer
 
 #: The class of all layers.
@@ -29,6 +29,7 @@ LAYER_CLASS = nn.Module
 DIVISIBLE = ("dense", "attention")
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+_NOTHING: Mapping[str, Any] = {}
 
 
 def versions() -> dict[str, str]:
@@ -76,6 +77,8 @@ class Recorder:
             made = build(**arguments)
         outer, *others = made if isinstance(made, tuple) else (made,)
         model = ddp.unwrapped(outer)
+        #: The floating-point types of the model as it was built.
+        self.types = sorted({str(each.dtype).partition(".")[2] for each in model.parameters()})
         given = ", ".join(f"{key}={each!r}" for key, each in arguments.items())
         #: The expression that builds the model.
         self.expression = f"build({given})" + ("[0]" if isinstance(made, tuple) else "")
@@ -113,7 +116,7 @@ class Recorder:
             hooks.append(entry.module.register_forward_hook(note))
         self.model.eval()
         with torch.no_grad(), changes.all_layers(), divided(self.divisions):
-            self.model(self.batch)
+            self.results = [path for path, _ in tensors_in(self.model(self.batch))]
         for each in hooks:
             each.remove()
         return sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
@@ -128,9 +131,15 @@ class Recorder:
                 "layer": entry.module,
                 "roles": list(entry.tensors),
                 "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
+                "fixed": changes.FIXED,
             }
             for entry in self.entries
         ]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a comparison leaves out: further results, dropout, types of parameters."""
+        rates = changes.dropout_rates(self.model)
+        return {"results": self.results, "dropout": rates, "types": self.types}
 
     def weights(self) -> Arrays:
         """Return all weights by the name of their layer and their role."""
@@ -146,6 +155,7 @@ class Recorder:
         training: bool,
         rate: float,
         seed: int,
+        others: Mapping[str, Any] = _NOTHING,
     ) -> Arrays:
         """Run the model once, and return what was recorded; all changes are undone."""
         torch.manual_seed(seed)
@@ -177,25 +187,30 @@ class Recorder:
                 batch = torch.as_tensor(weights["batch"]).to(self.dtype)
             with torch.set_grad_enabled(projection is not None):
                 called = self.model if projection is None else self.trained
-                result = first_tensor(called(batch))
+                results = list(tensors_in(called(batch)))
+                assert results, "the model returned no floating-point tensor"
+                result = results.pop(0)[1]
                 for repair in repairs:
                     if repair["key"] == "result":
                         result = self.functions.repaired(
                             changes.Namespace, result, repair["value"], self._live
                         )
-                assert result is not None, "the model returned no floating-point tensor"
                 recorded["result"] = to_array(result)
+                recorded.update({f"result|{path}": to_array(each) for path, each in results})
                 if projection is not None:
-                    self._train(result, projection, rate, recorded)
+                    losses = [projected(result, projection)]
+                    losses += [
+                        projected(value, others[path]) for path, value in results if path in others
+                    ]
+                    self._train(sum(losses), rate, recorded)
             if training:
                 after = read_weights(self.entries)
                 recorded.update({f"after|{name}": value for name, value in after.items()})
         return recorded
 
-    def _train(self, result: Any, projection: Any, rate: float, recorded: Arrays) -> None:
-        """Compute a loss, gradients and one update with the optimizer of PyTorch."""
+    def _train(self, loss: Any, rate: float, recorded: Arrays) -> None:
+        """Compute gradients and one update with the optimizer of PyTorch."""
         self.model.zero_grad()
-        loss = (result * torch.as_tensor(projection).to(result.dtype)).sum() / len(result)
         loss.backward()
         recorded["loss"] = to_array(loss)
         for entry in self.entries:

@@ -5,6 +5,7 @@ It imports nothing of Horizont, and runs wherever PyTorch does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,15 +21,29 @@ def tensor_in(value: Any) -> tuple[str, Any]:
 
     None if there is none.
     """
-    if isinstance(value, torch.Tensor):
-        return "", value if value.is_floating_point() else None
+    return next(tensors_in(value), ("", None))
+
+
+def tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the floating-point tensors in a value, with the expressions that get them.
+
+    A plain dictionary is in the order of its keys, as in other frameworks.
+    """
     items: Any = ()
-    if isinstance(value, dict):
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield "", value
+    elif type(value) is dict:
+        items = sorted(value.items(), key=lambda item: str(item[0]))
+    elif isinstance(value, dict):
         items = value.items()
     elif hasattr(value, "__iter__") and not isinstance(value, str):
         items = enumerate(value)
     for key, each in items:
-        access, found = tensor_in(each)
-        if found is not None:
-            return f"[{key!r}]{access}", found
-    return "", None
+        for access, found in tensors_in(each):
+            yield f"[{key!r}]{access}", found
+
+
+def projected(result: Any, projection: Any) -> Any:
+    """Return the sum of the products of a result with given numbers, by the number of examples."""
+    return (result * torch.as_tensor(projection).to(result.dtype)).sum() / len(result)

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
+from .arrays import NumPyNamespace
 from .onnx_entries import Entry
 from .onnx_graph import Graph, compute, unfolded
 from .onnx_layers import entries_of
@@ -222,7 +223,7 @@ class Recorder:
         return (x - mean) / np.sqrt(variance + x.dtype.type(node.epsilon)) * scale + offset
 
     def _repaired(self, value: Any, change: dict[str, Any]) -> Any:
-        return self.functions.repaired(self.functions.NumPyNamespace, value, change, self._live)
+        return self.functions.repaired(NumPyNamespace, value, change, self._live)
 
     def _enter(self, entry: Entry, value: Any) -> Any:
         """Record the input of a layer, repair it and feed another one."""

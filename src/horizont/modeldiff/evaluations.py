@@ -1,0 +1,88 @@
+"""Two evaluations side by side: what one side feeds the other, and what limits the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from horizont.modeldiff.distances import is_further_result, unpadded
+from horizont.modeldiff.identification import is_single
+from horizont.modeldiff.pairing import Pair, flattened
+from horizont.modeldiff.recording import Array, Recording
+
+#: What a layer that computes in single precision moves a tensor by at most, relative to it.
+SINGLE_PRECISION = 1e-6
+
+
+def fed_tensors(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, Array]:
+    """Return inputs and outputs of side B under the names, and in the shapes, of side A."""
+    found = {}
+    for pair in pairs:
+        for quantity in ("input", "output"):
+            name, own = f"{quantity}|{pair.b.name}", f"{quantity}|{pair.a.name}"
+            if name not in b or own not in a:
+                continue
+            theirs, mine = b[name], a[own]
+            if quantity == "input":
+                mine, theirs, zeros = unpadded(pair, mine, theirs)
+                if np.any(zeros[0]):  # side A expects the zeros in its input
+                    theirs = np.pad(theirs, [(0, 0), (0, 0), *map(tuple, zeros[0])])
+            theirs = _with_last_step(mine, theirs)
+            if mine.ndim == theirs.ndim and mine.shape[:1] == (1,):  # one for all
+                theirs = theirs[:1]
+            elif theirs.ndim and len(theirs) == 1 and mine.shape[1:] == theirs.shape[1:]:
+                theirs = np.broadcast_to(theirs, mine.shape)
+            found[own] = flattened(theirs, mine)
+    return found
+
+
+def _with_last_step(mine: Array, theirs: Array) -> Array:
+    """Return an output of side B, of which one side may have the last step alone, as A has it."""
+    if mine.ndim == 3 and mine[:, -1].shape == theirs.shape:
+        return np.concatenate([mine[:, :-1], theirs[:, None].astype(mine.dtype)], axis=1)
+    if theirs.ndim == 3 and theirs[:, -1].shape == mine.shape:
+        return theirs[:, -1]
+    return theirs
+
+
+def in_single(pairs: Sequence[Pair], a: Recording, b: Recording) -> tuple[str, ...]:
+    """List layers of side A whose input one side alone has computed in single precision."""
+    found = []
+    for pair in pairs:
+        both = a.get(f"input|{pair.a.name}"), b.get(f"input|{pair.b.name}")
+        if len({is_single(each) for each in both if each is not None}) > 1:
+            found.append(pair.a.name)
+    return tuple(found)
+
+
+def not_finite(pairs: Sequence[Pair], a: Recording, b: Recording) -> str:
+    """Name the first tensor with values that are not finite on both sides; empty if none has."""
+    names = [
+        (f"{quantity}|{pair.a.name}", f"{quantity}|{pair.b.name}", f"{quantity} of {pair.a.name}")
+        for pair in pairs
+        for quantity in ("input", "output")
+    ]
+    for own, other, text in (*names, ("result", "result", "result")):
+        both = a.get(own), b.get(other)
+        if all(each is not None and not np.isfinite(each).all() for each in both):
+            return text
+    return ""
+
+
+def further_results(a: Recording, b: Recording) -> dict[str, tuple[int, ...]]:
+    """Return shapes of results beside the first one that both have in the same place, by place."""
+    return {
+        key.partition("|")[2]: value.shape
+        for key, value in b.items()
+        if is_further_result(key) and key in a and a[key].shape == value.shape
+    }
+
+
+def statistics_after(recording: Recording) -> dict[str, Array]:
+    """Return the running statistics after a run, as weights."""
+    return {
+        key.removeprefix("after|"): value
+        for key, value in recording.items()
+        if key.startswith("after|") and key.endswith(("|mean", "|variance"))
+    }

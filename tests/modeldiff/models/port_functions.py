@@ -1,0 +1,48 @@
+"""What is ported: functions of JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def scaled() -> Any:
+    """Return a function with a scale of its own after a layer."""
+
+    def init(key: Any) -> Any:
+        keys = jax.random.split(key, 2)
+        return {
+            "a": {"kernel": jax.random.normal(keys[0], (8, 8)), "bias": jnp.zeros(8)},
+            "g": jnp.full(8, 0.1),
+            "o": {"kernel": jax.random.normal(keys[1], (8, 3)), "bias": jnp.zeros(3)},
+        }
+
+    def apply(parameters: Any, x: Any) -> Any:
+        a, o = parameters["a"], parameters["o"]
+        x = x + parameters["g"] * (x @ a["kernel"] + a["bias"])
+        return x @ o["kernel"] + o["bias"]
+
+    return init, apply
+
+
+def heads() -> Any:
+    """Return a function with two results."""
+
+    def init(key: Any) -> Any:
+        sizes = {"a": (8, 16), "b": (16, 3), "c": (16, 2)}
+        keys = jax.random.split(key, len(sizes))
+        return {
+            name: {"kernel": jax.random.normal(one, size), "bias": jnp.zeros(size[1])}
+            for one, (name, size) in zip(keys, sizes.items(), strict=True)
+        }
+
+    def apply(parameters: Any, x: Any) -> Any:
+        def layer(name: str, x: Any) -> Any:
+            return x @ parameters[name]["kernel"] + parameters[name]["bias"]
+
+        x = jax.nn.relu(layer("a", x))
+        return layer("b", x), jax.nn.sigmoid(layer("c", x))
+
+    return init, apply

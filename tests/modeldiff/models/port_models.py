@@ -1,0 +1,131 @@
+"""Ports with mistakes that are usual between frameworks, as modules of PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Heads(nn.Module):
+    """Two results, as a tuple or by name; a dictionary may have another order."""
+
+    def __init__(self, form: str = "tuple", *, squashed: bool = True) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(16, 3), nn.Linear(16, 2)
+        self.form, self.squashed = form, squashed
+
+    def forward(self, x: Any) -> Any:
+        """Return both results."""
+        x = torch.relu(self.a(x))
+        first, second = self.b(x), self.c(x)
+        second = torch.sigmoid(second) if self.squashed else second
+        if self.form == "tuple":
+            return first, second
+        if self.form == "one":
+            return first
+        return {"z": second, "y": first} if self.form == "reversed" else {"y": first, "z": second}
+
+
+class Dropped(nn.Sequential):
+    """With dropout of some rate; 0 for none."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(rate), nn.Linear(16, 3))
+
+
+def half() -> nn.Module:
+    """Return a model with parameters of 16 bits."""
+    return Dropped(0.0).half()
+
+
+class Leaky(nn.Sequential):
+    """With a leaky ReLU."""
+
+    def __init__(self, slope: float) -> None:
+        super().__init__(nn.Linear(8, 16), nn.LeakyReLU(slope), nn.Linear(16, 3))
+
+
+class Grouped(nn.Module):
+    """With a group norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c, self.g = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(4, 8, eps=1e-3)
+        self.o = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.o(torch.relu(self.g(self.c(x))))
+
+
+class Larger(nn.Module):
+    """Twice as large by interpolation."""
+
+    def __init__(self, mode: str = "bilinear", aligned: bool | None = False) -> None:
+        super().__init__()
+        self.c, self.o = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 2, 3, padding=1)
+        self.mode, self.aligned = mode, aligned
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        x = torch.relu(self.c(x))
+        return self.o(F.interpolate(x, scale_factor=2, mode=self.mode, align_corners=self.aligned))
+
+
+class Transposed(nn.Module):
+    """Twice as large by a transposed convolution, of which it cuts the last row and column."""
+
+    def __init__(self, *, cut: bool = True) -> None:
+        super().__init__()
+        own = {} if cut else {"padding": 1, "output_padding": 1}
+        self.c, self.u = nn.Conv2d(3, 6, 3, padding=1), nn.ConvTranspose2d(6, 4, 3, 2, **own)
+        self.o, self.cut = nn.Conv2d(4, 2, 3, padding=1), cut
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        x = self.u(torch.relu(self.c(x)))
+        return self.o(torch.relu(x[:, :, :-1, :-1] if self.cut else x))
+
+
+class Scaled(nn.Module):
+    """A scale of its own after a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.o = nn.Linear(8, 8), nn.Linear(8, 3)
+        self.g = nn.Parameter(torch.full((8,), 0.1))
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.o(x + self.g * self.a(x))
+
+
+class Gated(nn.Module):
+    """The last step of a GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.e, self.r, self.o = (
+            nn.Embedding(50, 12),
+            nn.GRU(12, 16, batch_first=True),
+            nn.Linear(16, 3),
+        )
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.o(self.r(self.e(x))[0][:, -1])
+
+
+class Infinite(nn.Module):
+    """Divides by zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.b(self.a(x) / 0.0)

@@ -1,0 +1,73 @@
+"""What is ported: models of Keras, and a function of JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import layers
+
+
+def heads(form: str = "tuple") -> Any:
+    """Return a model with two results."""
+    inputs = keras.Input((8,))
+    x = layers.Dense(16, "relu")(inputs)
+    first, second = layers.Dense(3)(x), layers.Dense(2, "sigmoid")(x)
+    results = [first, second] if form == "tuple" else {"z": second, "y": first}
+    return keras.Model(inputs, results)
+
+
+def leaky(slope: float) -> Any:
+    """Return a model with a leaky ReLU."""
+    return keras.Sequential(
+        [keras.Input((8,)), layers.Dense(16), layers.LeakyReLU(slope), layers.Dense(3)]
+    )
+
+
+def grouped() -> Any:
+    """Return a model with a group norm."""
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(8, 3, padding="same"),
+            layers.GroupNormalization(4),
+            layers.ReLU(),
+            layers.Conv2D(2, 1),
+        ]
+    )
+
+
+def larger(mode: str = "bilinear") -> Any:
+    """Return a model that is twice as large by interpolation."""
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(6, 3, padding="same", activation="relu"),
+            layers.UpSampling2D(2, interpolation=mode),
+            layers.Conv2D(2, 3, padding="same"),
+        ]
+    )
+
+
+def transposed() -> Any:
+    """Return a model that is twice as large by a transposed convolution."""
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(6, 3, padding="same", activation="relu"),
+            layers.Conv2DTranspose(4, 3, 2, padding="same", activation="relu"),
+            layers.Conv2D(2, 3, padding="same"),
+        ]
+    )
+
+
+def gated(*, reset_after: bool = True) -> Any:
+    """Return the last step of a GRU."""
+    return keras.Sequential(
+        [
+            keras.Input((7,)),
+            layers.Embedding(50, 12),
+            layers.GRU(16, reset_after=reset_after),
+            layers.Dense(3),
+        ]
+    )

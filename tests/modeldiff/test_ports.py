@@ -1,0 +1,111 @@
+"""Ports between frameworks with usual mistakes, and ports without any that look otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from horizont.modeldiff import Options, Report, diff
+
+MODELS = Path(__file__).parent / "models"
+PORT = f"torch:{MODELS / 'port_models.py'}"
+KERAS = f"keras:{MODELS / 'port_originals.py'}"
+JAX = f"jax:{MODELS / 'port_functions.py'}"
+
+IMAGES, FEATURES, WORDS = "2x3x8x8", "4x8", "3x7:50"
+
+
+def compared(a: str, b: str, batch: str, args_a: str = "", args_b: str = "") -> Report:
+    return diff(a, b, batch, Options(args_a=args_a, args_b=args_b))
+
+
+def causes(report: Report) -> list[str]:
+    return [str(cause.candidate).rpartition(" in ")[0] for cause in report.repairs]
+
+
+@pytest.mark.parametrize(
+    ("b", "args_a", "args_b"),
+    [
+        (f"{KERAS}:heads", "", ""),
+        (f"{KERAS}:heads", "form='dict'", "form='dict'"),
+        (f"{PORT}:Heads", "form='reversed'", "form='dict'"),
+        (f"{JAX}:heads", "", ""),
+    ],
+)
+def test_results_in_the_same_place_are_compared(b: str, args_a: str, args_b: str) -> None:
+    report = compared(f"{PORT}:Heads", b, FEATURES, args_a, args_b)
+    assert report.status == 0, report
+    keys = {each.key for agreement in report.agreements for each in agreement.differences}
+    assert {"result", "training result"} < keys
+    assert sum(key.startswith("result|") for key in keys) == 1
+    assert "gradient|c|kernel" in keys
+    assert not report.left_out
+    squashed = f"{args_a}, squashed=False".removeprefix(", ")
+    report = compared(f"{PORT}:Heads", b, FEATURES, squashed, args_b)
+    assert report.status == 1
+    assert report.unexplained[0].key.startswith("result|")
+    assert "unexplained: result [" in str(report)
+
+
+def test_what_is_left_out_is_named_in_the_verdict() -> None:
+    report = compared(f"{PORT}:Heads", f"{PORT}:Heads", FEATURES, "form='one'")
+    assert (report.status, report.verdict) == (0, "the same, further results not compared")
+    assert "the models return several tensors, 1 in A, 2 in B" in str(report)
+    report = compared(f"{PORT}:Dropped", f"{PORT}:Dropped", FEATURES, "rate=0.5", "rate=0.0")
+    assert (report.status, report.verdict) == (0, "the same, dropout not compared")
+    assert "dropout is disabled, and differs: 0.5 in A, none in B" in str(report)
+    report = compared(f"{PORT}:half", f"{PORT}:Dropped", FEATURES, args_b="rate=0.0")
+    assert (report.status, report.verdict) == (0, "the same, precision not compared")
+    assert "float16 in A, none in B" in str(report)
+
+
+@pytest.mark.parametrize("slopes", [(0.2, 0.2), (0.01, 0.3), (0.07, 0.13)])
+def test_a_slope_that_keras_rounds_is_found(slopes: tuple[float, float]) -> None:
+    args_a, args_b = (f"slope={slope}" for slope in slopes)
+    report = compared(f"{PORT}:Leaky", f"{KERAS}:leaky", FEATURES, args_a, args_b)
+    one, other = (f"leaky ReLU, slope {slope}" for slope in slopes)
+    assert causes(report) == [f"activation: {one} against {other}, constants in single"]
+    assert not report.unexplained
+    assert report.repairs[0].candidate.of_framework == (slopes[0] == slopes[1])
+
+
+def test_a_group_norm_with_channels_last_is_the_same() -> None:
+    report = compared(f"{PORT}:Grouped", f"{KERAS}:grouped", IMAGES)
+    assert (report.status, report.verdict) == (0, "the same")
+
+
+def test_an_interpolation_in_single_precision_hides_no_mistake() -> None:
+    report = compared(f"{PORT}:Larger", f"{KERAS}:larger", IMAGES)
+    assert (report.status, report.verdict) == (0, "the same, double precision not compared")
+    assert "one side computes the input of o in single precision" in str(report)
+    report = compared(f"{PORT}:Larger", f"{KERAS}:larger", IMAGES, "aligned=True")
+    assert causes(report) == ["interpolation: linear, corners aligned against linear"]
+    assert not report.unexplained
+    report = compared(f"{PORT}:Larger", f"{KERAS}:larger", IMAGES, "mode='nearest', aligned=None")
+    assert causes(report) == ["interpolation: nearest against linear"]
+
+
+def test_what_a_transposed_convolution_cuts_is_found() -> None:
+    report = compared(f"{PORT}:Transposed", f"{KERAS}:transposed", IMAGES)
+    assert (report.status, report.verdict) == (0, "the same")
+    report = compared(f"{PORT}:Transposed", f"{KERAS}:transposed", IMAGES, "cut=False")
+    assert causes(report) == ["cropping of a transposed convolution: (1, 0) against (0, 1)"]
+    assert not report.unexplained
+
+
+def test_a_scale_of_a_function_is_no_norm() -> None:
+    report = compared(f"{PORT}:Scaled", f"{JAX}:scaled", FEATURES)
+    assert (report.status, report.pairs) == (0, 3), report
+
+
+def test_where_a_gru_resets_is_named() -> None:
+    assert compared(f"{PORT}:Gated", f"{KERAS}:gated", WORDS).status == 0
+    report = compared(f"{PORT}:Gated", f"{KERAS}:gated", WORDS, args_b="reset_after=False")
+    assert report.status == 1
+    assert "reset gate of a GRU: after the product against before the product" in str(report)
+
+
+def test_numbers_that_are_not_finite_allow_no_verdict() -> None:
+    report = compared(f"{PORT}:Infinite", f"{PORT}:Infinite", FEATURES)
+    assert report.unknown == "on both sides, the input of b has values that are not finite"
