@@ -168,7 +168,7 @@ def set_padding(module: Any, value: list[list[int]]) -> Undo:
 
 
 def set_cropping(module: Any, value: list[list[int]]) -> Undo:
-    """Cut rows before and after each axis of the whole output of a transposed convolution."""
+    """Remove rows before and after each axis of the output of a transposed convolution."""
     around = [-size for pair in reversed(value) for size in pair]
     none = tuple(0 for _ in module.kernel_size)
     undo = [set_attribute(module, name, none) for name in ("padding", "output_padding")]
