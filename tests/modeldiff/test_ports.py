@@ -94,6 +94,16 @@ def test_what_a_transposed_convolution_cuts_is_found() -> None:
     assert not report.unexplained
 
 
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_features_that_become_images_in_another_order_are_found(is_swapped: bool) -> None:
+    sides = [f"{PORT}:Decoder", f"{KERAS}:decoder"]
+    report = compared(*(sides[::-1] if is_swapped else sides), FEATURES)
+    both = ["channels first", "channels last"]
+    one, other = both[::-1] if is_swapped else both
+    assert causes(report) == [f"order of features that become images: {one} against {other}"]
+    assert not report.unexplained
+
+
 def test_a_scale_of_a_function_is_no_norm() -> None:
     report = compared(f"{PORT}:Scaled", f"{JAX}:scaled", FEATURES)
     assert (report.status, report.pairs) == (0, 3), report

@@ -105,6 +105,15 @@ def test_what_follows_a_function_is_found(change: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_features_that_become_images_are_found(layout: str) -> None:
+    features = IMAGES.reshape(len(IMAGES), -1)
+    change = {"function": "SiLU", "unflatten": layout, "sizes": list(IMAGES.shape[1:])}
+    result = repaired(ArrayNamespace, features, change, {})
+    assert result.shape == IMAGES.shape
+    assert identify(features, result, 1e-12) == change
+
+
 @pytest.mark.parametrize(
     "change",
     [

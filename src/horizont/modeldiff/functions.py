@@ -135,7 +135,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
         windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
         after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
-        ``times larger``; ``flatten``, whether channels are ``first`` or ``last``; ``order``, a
+        ``times larger``; ``unflatten``, whether the features of images of ``sizes``, ``CHW``, have
+        channels ``first`` or ``last``; ``flatten``, likewise of images; ``order``, a
         permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and ``shifts`` of the
         channels on an ``axis``.
     live
@@ -156,6 +157,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         for axis in m.spatial(value):
             matrix = resizing(mode, value.shape[axis], change["times larger"])
             value = m.linear(value, matrix, axis)
+    if layout := change.get("unflatten"):
+        value = m.unflatten(value, change["sizes"], layout)
     if layout := change.get("flatten"):
         value = m.flatten(value, layout)
     if order := change.get("order"):

@@ -77,6 +77,7 @@ _PARTS = {
     "padding": "padding of pooling",
     "counted": "zeros in the mean of pooling",
     "resize": "interpolation",
+    "unflatten": "order of features that become images",
     "flatten": "order of flattened features",
 }
 

@@ -60,6 +60,9 @@ class Elements(ArrayNamespace):
 def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, Any]]:
     """List what may turn an output of a shape into an input of another one, see `repaired`."""
     found: list[dict[str, Any]] = [{}] if shape == target else []
+    if len(shape) == 2 and len(target) == 4 and shape[1] == np.prod(target[1:]):
+        sizes = list(target[1:])
+        found += [{"unflatten": layout, "sizes": sizes} for layout in ("first", "last")]
     if len(shape) < 3:
         return found
     if target == shape[:2]:

@@ -119,6 +119,18 @@ class Gated(nn.Module):
         return self.o(self.r(self.e(x))[0][:, -1])
 
 
+class Decoder(nn.Module):
+    """Features that become images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.o = nn.Linear(8, 6 * 4 * 4), nn.Conv2d(6, 2, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.o(torch.relu(self.a(x)).view(-1, 6, 4, 4))
+
+
 class Infinite(nn.Module):
     """Divides by zero."""
 

@@ -61,6 +61,18 @@ def transposed() -> Any:
     )
 
 
+def decoder() -> Any:
+    """Return a model whose features become images."""
+    return keras.Sequential(
+        [
+            keras.Input((8,)),
+            layers.Dense(6 * 4 * 4, "relu"),
+            layers.Reshape((4, 4, 6)),
+            layers.Conv2D(2, 3, padding="same"),
+        ]
+    )
+
+
 def gated(*, reset_after: bool = True) -> Any:
     """Return the last step of a GRU."""
     return keras.Sequential(

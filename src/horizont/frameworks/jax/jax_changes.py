@@ -64,6 +64,14 @@ class Namespace:
         return (jnp.moveaxis(x, -1, 1) if layout == "first" else x).reshape(len(x), -1)
 
     @staticmethod
+    def unflatten(x: Any, sizes: list[int], layout: str) -> Any:
+        """Return images of sizes ``CHW`` from features with channels first or last."""
+        channels, *space = sizes
+        if layout == "first":
+            return jnp.moveaxis(x.reshape(len(x), *sizes), 1, -1)
+        return x.reshape(len(x), *space, channels)
+
+    @staticmethod
     def take(x: Any, order: list[int], axis: int) -> Any:
         """Return the slices of an axis in an order."""
         return jnp.take(x, jnp.asarray(order), axis=axis)

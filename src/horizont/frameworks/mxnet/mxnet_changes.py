@@ -81,6 +81,14 @@ class Namespace:
         return nd.flatten(nd.moveaxis(x, 1, -1) if layout == "last" else x)
 
     @staticmethod
+    def unflatten(x: Any, sizes: list[int], layout: str) -> Any:
+        """Return images of sizes ``CHW`` from features with channels first or last."""
+        channels, *space = sizes
+        if layout == "last":
+            return nd.moveaxis(x.reshape((len(x), *space, channels)), -1, 1)
+        return x.reshape((len(x), *sizes))
+
+    @staticmethod
     def take(x: Any, order: list[int], axis: int) -> Any:
         """Return the slices of an axis in an order."""
         return nd.take(x, nd.array(order, dtype="int32"), axis=axis)

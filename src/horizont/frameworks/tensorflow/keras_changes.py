@@ -81,6 +81,17 @@ class Namespace:
         return ops.reshape(x, (x.shape[0], -1))
 
     @staticmethod
+    def unflatten(x: Any, sizes: list[int], layout: str) -> Any:
+        """Return images of sizes ``CHW`` from features with channels first or last."""
+        channels, *space = sizes
+        own = "last" if keras.config.image_data_format() == "channels_last" else "first"
+        shape = sizes if layout == "first" else [*space, channels]
+        images = ops.reshape(x, (x.shape[0], *shape))
+        if layout == own:
+            return images
+        return ops.moveaxis(images, *((1, -1) if own == "last" else (-1, 1)))
+
+    @staticmethod
     def take(x: Any, order: list[int], axis: int) -> Any:
         """Return the slices of an axis in an order."""
         return ops.take(x, ops.convert_to_tensor(order, "int32"), axis=axis)

@@ -113,6 +113,10 @@ class Recorder:
         self.results = [path for path, _ in tensors_in(self._call(self.batch, training=False))]
         self.separable = separable(self.model)
         self.entries = self._in_order(entries_of(self.model, divisions or {}, self.separable))
+        #: Whether results with three axes beside the examples have channels last.
+        self.has_images = self.is_image or any(
+            "convolution" in each.kind and each.is_channels_last for each in self.entries
+        )
         optimizer = getattr(self.model, "optimizer", None)
         self.optimizer = Optimizer(optimizer, self.entries) if optimizer else None
         loss = getattr(self.model, "loss", None)
@@ -221,8 +225,8 @@ class Recorder:
                 for change in changed:
                     result = self.functions.repaired(changes.Namespace, result, change, self._live)
                 results = {"": result, **dict(further)}
-                recorded.update(canonical_results(results, to_array, has_images=self.is_image))
-                return loss_of(results, projections, has_images=self.is_image)
+                recorded.update(canonical_results(results, to_array, has_images=self.has_images))
+                return loss_of(results, projections, has_images=self.has_images)
 
             def repeat(_: Any) -> Any:
                 found = dict(recorded)

@@ -100,6 +100,14 @@ class Namespace:
         return (x.movedim(1, -1) if layout == "last" else x).flatten(1)
 
     @staticmethod
+    def unflatten(x: Any, sizes: list[int], layout: str) -> Any:
+        """Return images of sizes ``CHW`` from features with channels first or last."""
+        channels, *space = sizes
+        if layout == "last":
+            return x.reshape(len(x), *space, channels).movedim(-1, 1)
+        return x.reshape(len(x), *sizes)
+
+    @staticmethod
     def take(x: Any, order: list[int], axis: int) -> Any:
         """Return the slices of an axis in an order."""
         return torch.index_select(x, axis, torch.as_tensor(order))

@@ -82,6 +82,14 @@ class NumPyNamespace:
         return (np.moveaxis(x, 1, -1) if layout == "last" else x).reshape(len(x), -1)
 
     @staticmethod
+    def unflatten(x: Any, sizes: list[int], layout: str) -> Any:
+        """Return images of sizes ``CHW`` from features with channels first or last."""
+        channels, *space = sizes
+        if layout == "last":
+            return np.moveaxis(x.reshape(len(x), *space, channels), -1, 1)
+        return x.reshape(len(x), *sizes)
+
+    @staticmethod
     def softmax(x: Any) -> Any:
         """Return the exponentials over the last axis, divided by their sum."""
         powers = np.exp(x - x.max(-1, keepdims=True))
