@@ -116,6 +116,14 @@ def test_where_a_gru_resets_is_named() -> None:
     assert "reset gate of a GRU: after the product against before the product" in str(report)
 
 
+def test_weights_that_are_tied_on_one_side_are_named() -> None:
+    port = f"{PORT}:Tied"
+    assert compared(port, port, WORDS).status == 0
+    report = compared(port, port, WORDS, args_b="tied=False")
+    assert report.unexplained
+    assert "weights: one tensor against separate tensors in i and 1 more" in report.notes[0]
+
+
 def test_numbers_that_are_not_finite_allow_no_verdict() -> None:
     report = compared(f"{PORT}:Infinite", f"{PORT}:Infinite", FEATURES)
     assert report.unknown == "on both sides, the input of b has values that are not finite"

@@ -49,6 +49,7 @@ from horizont.modeldiff.repairs import (
     merged,
     repairs_of,
     setting_candidates,
+    tied_candidates,
 )
 
 #: How many layers before an input may have computed it.
@@ -242,7 +243,7 @@ class Comparison:
             glue = self._glue(self.pairs[-1], len(self.pairs), fed, "result")
             between += [each] if (each := result_candidate(glue)) else []
         settings = setting_candidates(self.pairs, self.plain_a, self.evaluation_b)
-        return settings + merged(between)
+        return settings + tied_candidates(self.pairs) + merged(between)
 
     def _glue(self, pair: Pair, number: int, fed: Recording, quantity: str) -> Glue:
         """Return what both sides compute before a layer, from the same outputs."""

@@ -137,6 +137,32 @@ def setting_candidates(pairs: Sequence[Pair], a: Recording, b: Recording) -> lis
     ]
 
 
+def tied_candidates(pairs: Sequence[Pair]) -> list[Candidate]:
+    """List the layers that share a tensor on one side alone; no run can change that."""
+    groups: list[set[frozenset[int]]] = []
+    for layers in ([pair.a for pair in pairs], [pair.b for pair in pairs]):
+        if any("tied" not in layer.settings for layer in layers):
+            return []
+        numbers = {layer.name: number for number, layer in enumerate(layers)}
+        tied = [
+            frozenset(
+                {number, *(numbers[name] for name in layer.settings["tied"] if name in numbers)}
+            )
+            for number, layer in enumerate(layers)
+        ]
+        groups.append({each for each in tied if len(each) > 1})
+    both = ("one tensor", "separate tensors")
+    return [
+        Candidate(
+            "weights",
+            *(both if group in groups[0] else both[::-1]),
+            tuple(pairs[number].a.name for number in sorted(group)),
+            (),
+        )
+        for group in sorted(groups[0] ^ groups[1], key=min)
+    ]
+
+
 def _equal(one: Any, other: Any) -> bool:
     """Whether two values of a setting are the same but for the rounding of a subtraction."""
     if isinstance(one, float) and isinstance(other, float):

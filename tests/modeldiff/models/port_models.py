@@ -131,6 +131,20 @@ class Decoder(nn.Module):
         return self.o(torch.relu(self.a(x)).view(-1, 6, 4, 4))
 
 
+class Tied(nn.Module):
+    """Words in and out, with one matrix or two."""
+
+    def __init__(self, *, tied: bool = True) -> None:
+        super().__init__()
+        self.i, self.o = nn.Embedding(50, 12), nn.Linear(12, 50, bias=False)
+        if tied:
+            self.o.weight = self.i.weight
+
+    def forward(self, x: Any) -> Any:
+        """Return the result."""
+        return self.o(torch.tanh(self.i(x)))
+
+
 class Infinite(nn.Module):
     """Divides by zero."""
 

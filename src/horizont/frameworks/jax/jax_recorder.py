@@ -121,10 +121,19 @@ class Recorder:
                 "name": entry.name,
                 "kind": entry.kind,
                 "roles": list(entry.leaves),
-                "settings": entry.settings,
+                "settings": {**entry.settings, "tied": self._tied(entry)},
             }
             for entry in self.entries
         ]
+
+    def _tied(self, entry: Any) -> list[str]:
+        """Return the names of other layers that use one of the parameters of a layer."""
+        own = {number for number, _ in entry.leaves.values()}
+        return sorted(
+            each.name
+            for each in self.entries
+            if each is not entry and own & {number for number, _ in each.leaves.values()}
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return what a comparison may leave out: further results."""

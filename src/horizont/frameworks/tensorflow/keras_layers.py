@@ -209,6 +209,7 @@ class Entry:
             found["scale"] = float(keras.ops.convert_to_numpy(scale))
         elif self.kind == "RNN":
             found["activation"] = layer.activation.__name__
+        found["tied"] = []  # layers of Keras have variables of their own
         found["frozen"] = sorted(
             role
             for role, variable in self.variables.items()

@@ -324,3 +324,18 @@ def write_weights(entries: list[Entry], weights: dict[str, np.ndarray[Any, Any]]
     for entry in entries:
         names = {role: f"{entry.name}|{role}" for role in entry.tensors}
         entry.write({role: weights[name] for role, name in names.items() if name in weights})
+
+
+def tied_layers(entries: list[Entry]) -> dict[str, list[str]]:
+    """Return for each layer the names of those that share a tensor with it."""
+    owners: dict[tuple[int, str], set[str]] = {}
+    for entry in entries:
+        for role, tensors in entry.tensors.items():
+            for tensor in tensors:
+                part = str(entry.rows.get(role))
+                owners.setdefault((id(tensor), part), set()).add(entry.name)
+    found: dict[str, set[str]] = {entry.name: set() for entry in entries}
+    for names in owners.values():
+        for name in names:
+            found[name] |= names - {name}
+    return {name: sorted(names) for name, names in found.items()}

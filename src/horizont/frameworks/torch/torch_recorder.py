@@ -16,7 +16,7 @@ from torch import nn
 
 from . import torch_changes as changes
 from . import torch_ddp as ddp
-from .torch_layers import Entry, entries_of, read_weights, to_array, write_weights
+from .torch_layers import Entry, entries_of, read_weights, tied_layers, to_array, write_weights
 from .torch_parts import divided, divisions_of
 from .torch_script import script_of_layer, script_of_tensor
 from .torch_tensors import first_tensor, projected, tensors_in
@@ -124,13 +124,15 @@ class Recorder:
     def layers(self) -> list[dict[str, Any]]:
         """Describe the layers in the order of execution."""
         self.model.train()  # a norm may refuse that
+        tied = tied_layers(self.entries)
         return [
             {
                 "name": entry.name,
                 "kind": entry.kind,
                 "layer": entry.module,
                 "roles": list(entry.tensors),
-                "settings": entry.settings(self.shapes.get(entry.name, (None, None))),
+                "settings": entry.settings(self.shapes.get(entry.name, (None, None)))
+                | {"tied": tied[entry.name]},
                 "fixed": changes.FIXED,
             }
             for entry in self.entries
