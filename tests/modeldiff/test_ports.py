@@ -54,7 +54,7 @@ def test_what_is_left_out_is_named_in_the_verdict() -> None:
     assert "the models return several tensors, 1 in A, 2 in B" in str(report)
     report = compared(f"{PORT}:Dropped", f"{PORT}:Dropped", FEATURES, "rate=0.5", "rate=0.0")
     assert (report.status, report.verdict) == (0, "the same, dropout not compared")
-    assert "dropout is disabled, and differs: 0.5 in A, none in B" in str(report)
+    assert "dropout is disabled; its layers differ: 0.5 in A, none in B" in str(report)
     report = compared(f"{PORT}:half", f"{PORT}:Dropped", FEATURES, args_b="rate=0.0")
     assert (report.status, report.verdict) == (0, "the same, precision not compared")
     assert "float16 in A, none in B" in str(report)

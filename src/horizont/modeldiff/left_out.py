@@ -47,7 +47,7 @@ def _dropout(a: Side, b: Side) -> Iterator[LeftOut]:
         return
     if Counter(a.facts["dropout"]) != Counter(b.facts["dropout"]):
         texts = [f"{_rates(side.facts['dropout'])} in {side.name}" for side in (a, b)]
-        yield LeftOut("dropout", f"dropout is disabled, and differs: {', '.join(texts)}")
+        yield LeftOut("dropout", f"dropout is disabled; its layers differ: {', '.join(texts)}")
 
 
 def _rates(rates: Sequence[float]) -> str:

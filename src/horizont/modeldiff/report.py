@@ -220,8 +220,9 @@ class Report:
         if self.without_effect:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
-        found += map(str, self.left_out)
-        found += self.notes[:notes]
+        if self.left_out:
+            found.append("; ".join(map(str, self.left_out)))
+        found += self.notes[: notes - bool(self.left_out)]
         here = {WEIGHTS, *(each.candidate.what for each in self.repairs)}
         if unused := [each for each in self.accepted if each not in here]:
             known = f"differences here are named {', '.join(sorted(here))}"
