@@ -42,7 +42,7 @@ def page(report: Report, command: str = "") -> str:
         ("Differs without an effect here", _list(map(str, report.without_effect))),
         ("Layers or tensors of one side alone", _alone(report)),
         ("Times", f"<pre>{escape(_times(report))}</pre>" if report.timing else ""),
-        ("Notes", _list(report.notes)),
+        ("Notes", _list([*map(str, report.left_out), *report.notes])),
         ("Repeat it", f"<pre>{escape(command)}</pre>" if command else ""),
     ]
     body = "".join(f"<h2>{escape(title)}</h2>{content}" for title, content in sections if content)

@@ -220,9 +220,8 @@ class Report:
         if self.without_effect:
             counts = "; ".join(str(each) for each in self.without_effect[:_NAMES])
             found.append(f"differs without an effect here: {counts}")
-        if self.left_out:
-            found.append("; ".join(map(str, self.left_out)))
-        found += self.notes[: notes - bool(self.left_out)]
+        left_out = ["; ".join(map(str, self.left_out))] if self.left_out else []
+        found += [*left_out, *self.notes[: notes - len(left_out)]]
         here = {WEIGHTS, *(each.candidate.what for each in self.repairs)}
         if unused := [each for each in self.accepted if each not in here]:
             known = f"differences here are named {', '.join(sorted(here))}"
