@@ -17,6 +17,7 @@ from rich.console import Console
 from tests.conftest import small_run
 
 from horizont.config.system import installed_version
+from horizont.errors import UserError
 from horizont.launchers.execute import RunPaths, execute
 from horizont.monitoring.progress import StepCount
 from horizont.records.run_folders import find_runs, locate_run
@@ -139,7 +140,8 @@ def test_the_output_names_stages_steps_resources_and_logs(watched, tmp_path):
     assert "\x1b" not in text
     assert "e/w/other" in text
     assert "e/w/other" in printed(tmp_path, pattern="other").splitlines()[0]
-    assert "no runs" in printed(tmp_path, pattern="no such")
+    with pytest.raises(UserError, match="run: 'no such' .*the path of a run"):
+        printed(tmp_path, pattern="no such")
     assert "no runs" in printed(tmp_path / "nowhere")
 
 
