@@ -140,7 +140,7 @@ def test_the_output_names_stages_steps_resources_and_logs(watched, tmp_path):
     assert "\x1b" not in text
     assert "e/w/other" in text
     assert "e/w/other" in printed(tmp_path, pattern="other").splitlines()[0]
-    with pytest.raises(UserError, match="run: 'no such' .*the path of a run"):
+    with pytest.raises(UserError, match=r"run: 'no such' .*the path of a run"):
         printed(tmp_path, pattern="no such")
     assert "no runs" in printed(tmp_path / "nowhere")
 
