@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan, nan
 from typing import Literal
 
@@ -104,19 +104,21 @@ def answers(
     sweeps, which have no single setting to compare.
     """
     records = [record for record in records if record.run.system.variant == DEFAULT]
-    found = [
-        _answer(workload, own, certificates.get(workload, NO_CERTIFICATE_GIVEN))
+    return [
+        _answer(
+            workload,
+            own,
+            certificates.get(workload, NO_CERTIFICATE_GIVEN),
+            "in sweeps only" if workload in swept else NOT_RUN,
+        )
         for workload, own in group_by(records, lambda record: record.run.workload_name).items()
     ]
-    return [
-        replace(answer, cells={**answer.cells, SEVERAL: Cell(note="in sweeps only")})
-        if answer.workload in swept and answer.cells[SEVERAL].note == NOT_RUN
-        else answer
-        for answer in found
-    ]
 
 
-def _answer(workload: str, records: list[Record], certificate: CertificateStatus) -> Answer:
+def _answer(
+    workload: str, records: list[Record], certificate: CertificateStatus, without_several: str
+) -> Answer:
+    """Find the best systems; the note says why there are no records of several workers."""
     one = [record for record in trained(records) if record.run.system.is_local]
     one = [record for record in one if record.run.topology.cpus_per_host is None] or one
     several = [record for record in trained(records) if not record.run.system.is_local]
@@ -124,7 +126,9 @@ def _answer(workload: str, records: list[Record], certificate: CertificateStatus
     one, several = (largest_comparable_group(group) if group else [] for group in (one, several))
     cells = {
         ONE: _cell(one, certificate, throughput),
-        SEVERAL: _cell(several, certificate, throughput),
+        SEVERAL: (
+            _cell(several, certificate, throughput) if several else Cell(note=without_several)
+        ),
         LOSS: _cell(several or one, certificate, _inverse_time_to_loss(several or one)),
         MEMORY: _cell(several or one, certificate, lambda record: 1 / peak_memory_mib(record)),
         SURVIVES: _survival([record for record in records if kills_worker(record.run)]),

@@ -25,6 +25,7 @@ from horizont.modeldiff.distances import (
     Values,
     differences,
     forward_values,
+    further_results,
     in_names_of_a,
     same_examples,
     training_values,
@@ -33,7 +34,6 @@ from horizont.modeldiff.distances import (
 from horizont.modeldiff.evaluations import (
     SINGLE_PRECISION,
     fed_tensors,
-    further_results,
     in_single,
     statistics_after,
 )
@@ -273,8 +273,10 @@ class Comparison:
     def others(self) -> dict[str, Array]:
         """Fixed random numbers for further results that both sides return in the same place."""
         generator = np.random.default_rng(5)
-        shapes = further_results(self.plain_a, self.evaluation_b)
-        return {place: generator.normal(size=shape) for place, shape in shapes.items()}
+        return {
+            key.partition("|")[2]: generator.normal(size=self.evaluation_b[key].shape)
+            for key in further_results(self.plain_a, self.evaluation_b)
+        }
 
     @cached_property
     def training_b(self) -> Recording:

@@ -177,16 +177,16 @@ def forward_values(
 
 def _result_values(a: Recording, b: Recording) -> Values:
     """Return the distances of the result, and of further ones that both sides return."""
-    return {
-        key: distance(a[key], b[key])
-        for key in a
-        if key == "result" or (is_further_result(key) and key in b and a[key].shape == b[key].shape)
-    }
+    return {key: distance(a[key], b[key]) for key in ("result", *further_results(a, b))}
 
 
-def is_further_result(key: str) -> bool:
-    """Whether a recorded tensor is a result beside the first one."""
-    return key.startswith("result|")
+def further_results(a: Recording, b: Recording) -> list[str]:
+    """List the results beside the first one that both have in the same place and shape."""
+    return [
+        key
+        for key, value in b.items()
+        if key.startswith("result|") and key in a and a[key].shape == value.shape
+    ]
 
 
 def training_values(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from horizont.modeldiff.distances import is_further_result, unpadded
+from horizont.modeldiff.distances import unpadded
 from horizont.modeldiff.identification import is_single
 from horizont.modeldiff.pairing import Pair, flattened
 from horizont.modeldiff.recording import Array, Recording
@@ -68,15 +68,6 @@ def not_finite(pairs: Sequence[Pair], a: Recording, b: Recording) -> str:
         if all(each is not None and not np.isfinite(each).all() for each in both):
             return text
     return ""
-
-
-def further_results(a: Recording, b: Recording) -> dict[str, tuple[int, ...]]:
-    """Return shapes of results beside the first one that both have in the same place, by place."""
-    return {
-        key.partition("|")[2]: value.shape
-        for key, value in b.items()
-        if is_further_result(key) and key in a and a[key].shape == value.shape
-    }
 
 
 def statistics_after(recording: Recording) -> dict[str, Array]:

@@ -88,9 +88,9 @@ class Recorder:
         parameters = init(key, self.batch) if has_batch else init(key)
         self.parameters = jax.tree.map(self._cast, parameters)
         self.tree = jax.tree.structure(self.parameters)
-        traced = jax.make_jaxpr(self.apply)(self.parameters, self.batch)
+        trace = jax.make_jaxpr(self.apply, return_shape=True)
+        traced, returned = trace(self.parameters, self.batch)
         self.operations, self.inputs, self.outputs = inlined(traced)
-        returned = jax.eval_shape(self.apply, self.parameters, self.batch)
         #: Numbers of the floating-point results by their places in what the model returns.
         self.results = {
             jax.tree_util.keystr(path): number
