@@ -27,6 +27,9 @@ from horizont.workflow.paths import Paths, study_paths
 #: Exit status of `diff` for a mistake of the user, as 2 says that there is no verdict.
 WRONG_USE = 3
 
+#: Commands that execute runs.
+_RESUMING = ("repro", "run", "experiment", "notebook", "verify")
+
 #: What typer raises for a command line that it cannot parse; it exports only subclasses.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # a process of its own
         collect_rarely()
     try:
-        status = int(app(argv, standalone_mode=False) or 0)
+        status = int(app(argv, prog_name=app.info.name, standalone_mode=False) or 0)
         if status == INTERRUPTED:  # to which typer turns a Ctrl-C
             raise KeyboardInterrupt
         return status
@@ -64,12 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {failure}", file=sys.stderr)
         return USER_ERROR if getattr(failure, "error", "") == "UserError" else FAILED
     except _UsageError as error:
-        error.show()
         context = getattr(error, "ctx", None)
+        command = context.command_path if context else app.info.name
+        reason = error.format_message().strip().removesuffix(".")
+        if "\n" in reason:  # the help, as no command was given
+            error.show()
+        else:
+            print(f"error: {reason} (see `{command} --help`)", file=sys.stderr)
         return WRONG_USE if context and context.info_name == "diff" else USER_ERROR
     except (KeyboardInterrupt, typer.Abort):
-        message = "interrupted; finished runs are preserved, the same command resumes"
-        print(f"\n{message}", file=sys.stderr)
+        command = next(iter(sys.argv[1:] if argv is None else argv), "")
+        resumes = "; finished runs are preserved, the same command resumes"
+        print(f"\ninterrupted{resumes if command in _RESUMING else ''}", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in _OF_OUTPUT:
@@ -119,9 +128,10 @@ def repro(
 @config_app.command("list")
 def config_list() -> None:
     """List the profiles."""
-    from horizont.workflow.profiles import profile_names
+    from horizont.workflow.profiles import profile_descriptions
 
-    print("\n".join(profile_names(study_paths())))
+    for name, description in profile_descriptions(study_paths()).items():
+        print(f"{name:14} {description}")
 
 
 @config_app.command("use")

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from horizont.wording import suggestion
+from horizont.wording import in_yaml, suggestion
 
 #: Exit statuses beside 0: something failed, a mistake of the user, Ctrl-C.
 FAILED, USER_ERROR, INTERRUPTED = 1, 2, 130
 
 #: Characters of a value in a message.
 _LONGEST_VALUE = 200
+
+
+class Problem(str):
+    """What is wrong with something that has no value to show, such as a file that is damaged."""
+
+    __slots__ = ()
 
 
 class UserError(ValueError):
@@ -25,7 +31,7 @@ class UserError(ValueError):
     field
         The setting, argument or file that is wrong, written as the user writes it.
     value
-        The value of the field.
+        The value of the field, or a `Problem`.
     allowed
         A sentence, or the permitted values; one that is spelled nearly like `value` is suggested.
     """
@@ -35,9 +41,13 @@ class UserError(ValueError):
         self.value = value
         if not isinstance(allowed, str):
             names = list(allowed)
-            allowed = f"one of {', '.join(names)}{suggestion(value, names)}"
+            one_of = f"one of {', '.join(names)}{suggestion(value, names)}"
+            allowed = one_of if names else "none"
         self.allowed = allowed
-        shown = repr(value)
+        if isinstance(value, Problem):
+            super().__init__(f"{field}: {value}; needed: {allowed}")
+            return
+        shown = in_yaml(value)
         if len(shown) > _LONGEST_VALUE:
             shown = f"{shown[:_LONGEST_VALUE]}..."
         super().__init__(f"{field}: {shown} is not possible; allowed: {allowed}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
@@ -22,3 +22,16 @@ def suggestion(value: object, names: Iterable[str]) -> str:
 def shorten(reason: object) -> str:
     """Format a reason on one line; the record of the run has it in full."""
     return textwrap.shorten(str(reason), 110, placeholder=" …")
+
+
+def in_yaml(value: object) -> str:
+    """Return a value as it is written in a file of settings, with text in quotes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {in_yaml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(in_yaml, value))}]"
+    return repr(value)

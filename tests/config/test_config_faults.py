@@ -40,13 +40,13 @@ def test_the_coordinator_is_the_process_that_the_others_connect_to(
         ({"target": "scheduler"}, "fault.target: 'scheduler'"),
         ({"rank": 2}, "fault.rank: 2 is not possible; allowed: below 2"),
         ({"at_step": 7}, "fault.at_step: 7 is not possible; allowed: below the 7 steps"),
-        ({"kind": "throttle"}, "cpu_fraction: None"),
+        ({"kind": "throttle"}, "cpu_fraction: null"),
         ({"cpu_fraction": 0.5}, "cpu_fraction: 0.5"),
         (
             {"duration_s": 1},
             "duration_s: 1.0 is not possible; allowed: nothing for kind kill",
         ),
-        ({"kind": "restart"}, "duration_s: None"),
+        ({"kind": "restart"}, "duration_s: null"),
         ({"target": "coordinator"}, "fault.rank: 1"),
     ],
 )
@@ -78,13 +78,16 @@ def test_a_fault_is_injected_into_every_system_with_its_target() -> None:
 @pytest.mark.parametrize(
     ("fault", "field"),
     [
-        ({"kind": "kill", "target": "worker", "rank": 2}, "experiments.faults.faults.0.rank: 2"),
+        (
+            {"kind": "kill", "target": "worker", "rank": 2},
+            r"experiments.faults.faults\[0\].rank: 2",
+        ),
         (
             {"kind": "kill", "target": "worker", "at_step": 610},
-            "experiments.faults.faults.0.at_step",
+            r"experiments.faults.faults\[0\].at_step",
         ),
-        ({"kind": "throttle", "target": "worker"}, "experiments.faults.faults.0.cpu_fraction"),
-        ({"kind": "explode", "target": "worker"}, "experiments.faults.faults.0.kind"),
+        ({"kind": "throttle", "target": "worker"}, r"experiments.faults.faults\[0\].cpu_fraction"),
+        ({"kind": "explode", "target": "worker"}, r"experiments.faults.faults\[0\].kind"),
     ],
 )
 def test_wrong_faults_of_a_study_are_refused(fault: dict[str, Any], field: str) -> None:

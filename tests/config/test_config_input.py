@@ -19,7 +19,7 @@ FILES = {"source": "files"}
 @pytest.mark.parametrize(
     ("system", "given", "words"),
     [
-        ("pytorch/local", {"cache": True}, "input.cache: True .* False with the source memory"),
+        ("pytorch/local", {"cache": True}, "input.cache: true .* false with the source memory"),
         ("pytorch/local", {**FILES, "reader": "tar"}, "input.reader: 'tar' .* tf.data"),
         (
             "pytorch/local",
@@ -46,7 +46,7 @@ FILES = {"source": "files"}
         (
             "mxnet/local",
             {**FILES, "reader": "NDArrayIter"},
-            "input.cache: False .* true for NDArrayIter",
+            "input.cache: false .* true for NDArrayIter",
         ),
         (
             "mxnet/local",

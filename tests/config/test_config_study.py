@@ -113,7 +113,7 @@ def read_profile(name: str) -> Study:
         (
             "experiments.distributed.topology.servers",
             0,
-            ["experiments.distributed.servers", "at least 1"],
+            ["experiments.distributed.topology.servers", "at least 1"],
         ),
         (
             "experiments.distributed.global_batch",

@@ -56,7 +56,7 @@ def test_missing_and_truncated_files_are_reported(tmp_path: Path) -> None:
     last = files.segments[-1]
     with last.path.open("r+b") as file:
         file.truncate(last.offset + files.image_bytes)
-    with pytest.raises(UserError, match="data_batch_5: 'truncated'"):
+    with pytest.raises(UserError, match="data_batch_5: truncated"):
         files.read([202])
     with pytest.raises(UserError, match="data_batch_5: 'refused"):
         open_files(data.description, folder)

@@ -21,6 +21,16 @@ from horizont.workflow.paths import Paths
 LOCAL, DISTRIBUTED = "experiments.local", "experiments.distributed"
 LENET = "workloads.lenet5-cifar10"
 
+LINKS = {
+    "kind": "sweep",
+    "workloads": ["lenet5-cifar10"],
+    "systems": ["pytorch/sync/allreduce"],
+    "topology": {"launcher": "emulated", "workers": 2},
+    "global_batch": 16,
+    "steps": {"warmup": 1, "timed": 2},
+}
+ALEXNET = {"network": "alexnet", "dataset": "cifar10", "optimizer": {"learning_rate": 0.01}}
+
 #: Path of a setting, its value, and words of the message.
 SETTINGS: list[tuple[str, Any, str]] = [
     # Names, with the nearest right one.
@@ -33,7 +43,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
         "dataset: 'cifar-10' .*datasets: cifar10 .did you mean 'cifar10'",
     ),
     (f"{LENET}.network", "lenet-5", "'lenet-5' .*did you mean 'lenet5'"),
-    (f"{LENET}.network", None, "network: None .*a text"),
+    (f"{LENET}.network", None, "network: null .*text"),
     (f"{LENET}.optimiser", {}, "did you mean 'optimizer'"),
     (f"{LENET}.optimizer.name", "sdg", "optimizer.name: 'sdg' .*did you mean 'sgd'"),
     (f"{LENET}.optimizer.learning_rte", 1, "did you mean 'learning_rate'"),
@@ -46,8 +56,10 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (f"{DISTRIBUTED}.topology.launcher", "slrum", "'slrum' .*did you mean 'slurm'"),
     (f"{DISTRIBUTED}.topology.placement", "apart", "'apart' .*colocated"),
     ("chapters", ["theory-1-neuron"], "'theory-1-neuron' .*did you mean 'theory-01-neuron'"),
+    (f"{LOCAL}.systems", ["pytorch/local+compield"], "did you mean 'pytorch/local.compiled'"),
+    (f"{LOCAL}.systems", ["jax/allreduce"], "local.systems: .*one of jax/local, jax/sync"),
     # Types.
-    ("seed", True, "seed: True .*a number"),
+    ("seed", True, "seed: true .*a number"),
     ("seed", "x", "seed: 'x' .*an integer"),
     ("seed", 1.5, "seed: 1.5 .*integer"),
     ("data.train_examples", "many", "train_examples: 'many' .*an integer"),
@@ -57,10 +69,10 @@ SETTINGS: list[tuple[str, Any, str]] = [
     ("datasets", "cifar10", "datasets: 'cifar10' .*a list"),
     (f"{LENET}.optimizer.learning_rate", "fast", "learning_rate: 'fast' .*a number"),
     (f"{LENET}.optimizer.nesterov", 3, "nesterov: 3 .*true or false"),
-    (f"{LOCAL}.blocks", None, "blocks: None .*an integer"),
+    (f"{LOCAL}.blocks", None, "blocks: null .*an integer"),
     (f"{LOCAL}.steps", 5, "steps: 5 .*a mapping of settings"),
-    (f"{LOCAL}.topology.workers", True, "workers: True .*a number"),
-    (LOCAL, None, "experiments.local: None .*a mapping of settings"),
+    (f"{LOCAL}.topology.workers", True, "workers: true .*a number"),
+    (LOCAL, None, "experiments.local: null .*a mapping of settings"),
     # Values out of range.
     ("seed", -1, "seed: -1 .*at least 0"),
     ("seed", 10**20, "seed: 10+ .*at most 2147483647"),
@@ -75,6 +87,15 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (f"{DISTRIBUTED}.topology.workers", 65, "workers: 65 .*at most 64"),
     (f"{DISTRIBUTED}.topology.link", {"rate_mbit": 0}, "rate_mbit: 0 .*at least 1"),
     ("data.train_examples", 50_001, "train_examples: 50001 .*1 to 50000 for cifar10"),
+    ("experiments", {}, "experiments: {} .*at least 1 entry"),
+    ("profile", "../x", "profile: '../x' .*lower-case letters"),
+    (
+        f"{DISTRIBUTED}.server_layouts",
+        {"mxnet/*": {"servers": "every"}},
+        r"servers: 'every' .*each, or an integer from 1 to 64",
+    ),
+    (f"{LOCAL}.evaluation", {"examples": 501}, "evaluation.examples: 501 .*at most 500"),
+    ("workloads.lenet5-cifar10", ALEXNET, "upscale: 1 .*at least 2 for alexnet on images of 32x32"),
     # Settings that contradict each other, or the data.
     (f"{LOCAL}.systems", ["pytorch/local", "pytorch/local"], "'pytorch/local' .*once"),
     (f"{LOCAL}.workloads", ["lenet5-cifar10", "lenet5-cifar10"], "'lenet5-cifar10' .*once"),
@@ -88,6 +109,26 @@ SETTINGS: list[tuple[str, Any, str]] = [
     (f"{LOCAL}.sweep", {"threads": [1, 2]}, "sweep, since sweep is given"),
     (f"{LOCAL}.sweep", {"thread": [1]}, "'thread' .*did you mean 'threads'"),
     (f"{LOCAL}.overrides", {"lenet": {"blocks": 2}}, "'lenet' .*lenet5-cifar10"),
+    (
+        f"{DISTRIBUTED}.faults",
+        [{"kind": "disconnect", "target": "worker"}],
+        "distributed.kind: 'training' .*faults, since faults is given",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"link": [{"rate_mbit": 0}]}},
+        "links.sweep.link.rate_mbit: 0 .*at least 1$",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"workers": [2, 3]}},
+        "links.global_batch: 16 .*a multiple of the 3 workers",
+    ),
+    (
+        "experiments.links",
+        LINKS | {"sweep": {"learning_rate": [0]}},
+        "links.sweep.learning_rate: 0 .*more than 0",
+    ),
     ("equivalence.at_steps", [3, 1], "ascending"),
     ("datasets", ["ptb"], "'cifar10' .*datasets: ptb"),
     ("datasets", ["cifar10", "ptb"], "datasets: 'ptb' .*equivalence.workloads: cifar10"),
@@ -160,7 +201,7 @@ def written(content: bytes) -> Callable[[Paths], object]:
 
 
 FILES: dict[str, tuple[Callable[[Paths], object], str]] = {
-    "missing key": (without_experiments, "experiments: None .*no default"),
+    "missing key": (without_experiments, "experiments: missing; .*no default"),
     "key twice": (with_a_key_twice, "line .*'seed' .*once"),
     "empty": (written(b""), "a mapping of settings"),
     "list": (written(b"- 1"), "a mapping of settings"),
@@ -212,6 +253,14 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["unpack", "local", "params.yaml"], "local"),
     (["watch", "--records", "no-records", "--once"], "--records: 'no-records' .*that exists"),
     (["monitor", "--hz", "0", "--", "true"], "--hz: 0.0"),
+    (["run"], "Missing argument 'experiment' .see `horizont run --help`"),
+    (["doctor", "--second", "1"], "No such option: --second .*--seconds.* .see `horizont doctor"),
+    (
+        ["doctor", "--seconds", "x"],
+        "'--seconds': Input should be a valid number.* .see `horizont doctor",
+    ),
+    (["rin"], "No such command 'rin'.* .see `horizont --help`"),
+    (["config", "chek"], "No such command 'chek'.* .see `horizont config --help`"),
 ]
 
 

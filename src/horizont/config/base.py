@@ -9,22 +9,25 @@ from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
+from horizont.wording import in_yaml
 
 Model = TypeVar("Model", bound="ConfigModel")
 
 #: What is allowed, by the beginning of the type of pydantic's error; the message of others stands.
 _ALLOWED = {
-    "missing": "a value, since this setting has no default",
+    "missing": "a value, as this setting has no default",
     "greater_than_equal": "at least {ge}",
     "greater_than": "more than {gt}",
     "less_than_equal": "at most {le}",
     "less_than": "less than {lt}",
-    "too_short": "a list of at least {min_length}",
+    "too_short": "at least {min_length} entry",
     "int_": "an integer",
     "float_": "a number",
     "bool_": "true or false",
-    "string_": "a text",
+    "string_too_long": "at most {max_length} characters",
+    "string_pattern": "lower-case letters, digits, hyphens and underscores",
+    "string_": "text",
     "tuple_": "a list",
     "dict_": "a mapping",
     "model_": "a mapping of settings",
@@ -64,7 +67,9 @@ class ConfigModel(BaseModel):
     def check_defaults(self, where: str) -> None:
         """Refuse a field with another value than its default; `where` completes the sentence."""
         for field, value in self.model_dump(exclude_defaults=True).items():
-            raise UserError(field, value, f"{type(self).model_fields[field].default} {where}")
+            raise UserError(
+                field, value, f"{in_yaml(type(self).model_fields[field].default)} {where}"
+            )
 
 
 def _types_in(annotation: Any) -> set[Any]:
@@ -77,7 +82,7 @@ def error_context(field: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{field}.{error.field}", error.value, error.allowed) from None
+        raise UserError(_path(field, error.field), error.value, error.allowed) from None
 
 
 def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Model:
@@ -89,19 +94,33 @@ def parse_config(model: type[Model], values: Any, field_prefix: str = "") -> Mod
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-    path = [field_prefix, *map(str, first["loc"])]
     cause = first.get("ctx", {}).get("error")
     if not isinstance(cause, UserError):
         # The input of a missing value is the whole mapping that lacks it.
-        value = None if first["type"] == "missing" else first.get("input")
+        value = Problem("missing") if first["type"] == "missing" else first.get("input")
         cause = UserError("", value, _allowed(first))
-    field = ".".join(filter(None, [*path, cause.field]))
-    raise UserError(field, cause.value, cause.allowed)
+    raise UserError(_path(field_prefix, *first["loc"], cause.field), cause.value, cause.allowed)
+
+
+def _path(*parts: str | int) -> str:
+    """Return the path of a field, such as `experiments.faults.faults[0].kind`."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part == "[key]":  # pydantic's name for the key of a mapping, which precedes it
+            continue
+        elif part:
+            path += f".{part}" if path and not part.startswith("[") else part
+    return path
 
 
 def _allowed(error: Mapping[str, Any]) -> str | list[str]:
     """Return what would be allowed in the place of an error of pydantic."""
-    context: Mapping[str, str] = error.get("ctx", {})
+    context: dict[str, Any] = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in error.get("ctx", {}).items()
+    }
     if error["type"] == "literal_error":
         return re.findall(r"'([^']*)'", context["expected"]) or context["expected"]
     for prefix, allowed in _ALLOWED.items():

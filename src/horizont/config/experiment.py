@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from horizont.config.base import ConfigModel, error_context, parse_config
-from horizont.config.faults import FaultSpec, applies_to, check_fault
+from horizont.config.faults import FaultSpec, applies_to, check_fault, fault_targets
 from horizont.config.input import InputPipeline, check_input_pipeline, supports_input
 from horizont.config.run import Evaluation, RecordedUpdates, StepCounts, check_batch, check_settings
 from horizont.config.system import GradientExchange, System, parse_system
@@ -60,8 +61,15 @@ class Overrides(ConfigModel):
 class ServerLayout(ConfigModel):
     """How many servers some systems have, and where; `each`: as many as workers."""
 
-    servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | Literal["each"] = 1
+    servers: int | Literal["each"] = 1
     placement: Placement = "colocated"
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _check_servers(cls, value: Any) -> Any:
+        if value != "each" and not (type(value) is int and 1 <= value <= MAX_SERVERS):
+            raise UserError("", value, f"each, or an integer from 1 to {MAX_SERVERS}")
+        return value
 
 
 class Experiment(ConfigModel):
@@ -158,7 +166,7 @@ class Experiment(ConfigModel):
             each = layout.servers == "each"
             fields["servers"] = fields["workers"] if each else layout.servers
             fields["placement"] = layout.placement
-        topology = Topology.model_validate(fields)
+        topology = parse_config(Topology, fields, "topology")
         workers = topology.workers
         batch = point.get("global_batch", self.global_batch)
         local_batch = point.get("local_batch", self.local_batch if batch is None else None)
@@ -183,9 +191,28 @@ class Experiment(ConfigModel):
         expand_sweep(self.sweep)
         self._check_kind()
         for workload in self.workloads:
-            self.on(workload)._check_on_workload()
+            with self.written_paths(workload):
+                self.on(workload)._check_on_workload()
         self._check_unused()
         return self
+
+    @contextmanager
+    def written_paths(self, workload: str) -> Iterator[None]:
+        """Name the field of a user error as it is written, in a sweep or for this workload."""
+        try:
+            yield
+        except UserError as error:
+            field = self._written_path(workload, error.field)
+            raise UserError(field, error.value, error.allowed) from None
+
+    def _written_path(self, workload: str, field: str) -> str:
+        own = self.overrides.get(workload, Overrides())
+        parts = field.removeprefix("sweep.").split(".")
+        for number, name in enumerate(parts):
+            if name in own.sweep or name in self.sweep:
+                path = ".".join(["sweep", *parts[number:]])
+                return f"overrides.{workload}.{path}" if name in own.sweep else path
+        return f"overrides.{workload}.{field}" if parts[0] in own.model_fields_set else field
 
     def _check_on_workload(self) -> None:
         """Refuse impossible settings; overrides are already applied."""
@@ -199,7 +226,7 @@ class Experiment(ConfigModel):
             if self.local_batch not in (None, local_batch):
                 allowed = f"global_batch / workers = {local_batch}"
                 raise UserError("local_batch", self.local_batch, allowed)
-        systems = [parse_system(name) for name in self.systems]
+        systems = [parse_system(name, "systems") for name in self.systems]
         if workers > 1 and all(system.is_local for system in systems):
             raise UserError("topology.workers", workers, f"1 for {', '.join(self.systems)}")
         for system in systems:
@@ -229,7 +256,7 @@ class Experiment(ConfigModel):
         check_settings(system, topology, batch, self.steps, self.gradient_exchange)
         for number, fault in enumerate(self.faults):
             if applies_to(fault, system):
-                with error_context(f"faults.{number}"):
+                with error_context(f"faults[{number}]"):
                     check_fault(fault, system, topology, self.steps.total)
 
     def _check_unused(self) -> None:
@@ -239,8 +266,8 @@ class Experiment(ConfigModel):
         systems = [parse_system(name) for name in names]
         for number, fault in enumerate(self.faults):
             if not any(applies_to(fault, system) for system in systems):
-                allowed = "a role that one of the systems has"
-                raise UserError(f"faults.{number}.target", fault.target, allowed)
+                roles = {role for system in systems for role in fault_targets(system)}
+                raise UserError(f"faults[{number}].target", fault.target, sorted(roles))
         with_servers = [one.name for one in systems if "server" in one.info.roles]
         for pattern in self.server_layouts:
             if not any(fnmatchcase(name, pattern) for name in with_servers):

@@ -76,13 +76,19 @@ class FaultSpec(ConfigModel):
         roles: tuple[RoleName, ...] = ("worker", *system.info.roles)
         if self.target != "coordinator":
             if self.target not in roles:
-                raise UserError("target", self.target, [*roles, "coordinator"])
+                raise UserError("target", self.target, fault_targets(system))
             return self.target, self.rank
         if system.is_local:
             raise UserError("target", self.target, "worker in a single-process system")
         if self.rank:
             raise UserError("rank", self.rank, "0 for the coordinator")
         return next((role for role in roles if role in ("chief", "scheduler")), "worker"), 0
+
+
+def fault_targets(system: System) -> tuple[FaultTarget, ...]:
+    """Return the targets of faults that a system has."""
+    roles: tuple[RoleName, ...] = ("worker", *system.info.roles)
+    return roles if system.is_local else (*roles, "coordinator")
 
 
 def applies_to(fault: FaultSpec, system: System) -> bool:

@@ -144,15 +144,15 @@ def check_settings(
         allowed = f"{', '.join(system.devices)} for {system.name}"
         raise UserError("topology.device", topology.device, allowed)
     if system.is_local and workers != 1:
-        raise UserError("workers", workers, f"1 for {system.name}")
+        raise UserError("topology.workers", workers, f"1 for {system.name}")
     needs_servers = "server" in system.info.roles
     if needs_servers and servers < 1:
-        raise UserError("servers", servers, f"at least 1 for {system.name}")
+        raise UserError("topology.servers", servers, f"at least 1 for {system.name}")
     if not needs_servers and servers:
-        raise UserError("servers", servers, f"0 for {system.name}")
+        raise UserError("topology.servers", servers, f"0 for {system.name}")
     if len(topology.addresses) > workers:
         allowed = f"at most {workers}, one for each worker"
-        raise UserError("addresses", list(topology.addresses), allowed)
+        raise UserError("topology.addresses", list(topology.addresses), allowed)
     for kind in ("profiled", "input_batches"):  # in a single process only
         count = getattr(steps, kind)
         if count and not system.is_local:

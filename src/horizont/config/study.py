@@ -100,7 +100,7 @@ class Study(ConfigModel):
         **{name: f"experiments.{name}" for name in ("scaling", "strong_scaling", "input")},
     }
 
-    profile: str
+    profile: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=_LONGEST_NAME)
     seed: int = Field(ge=0, le=_LARGEST_SEED)
     data: DataConfig
     datasets: tuple[str, ...] = Field(min_length=1)

@@ -242,8 +242,8 @@ class System(ConfigModel):
             raise UserError("system", self.base_name, SYSTEMS)
         variants = framework_info(self.framework).variants
         if self.variant not in (DEFAULT, *variants):
-            allowed = [self.base_name, *(f"...+{known}" for known in sorted(variants))]
-            raise UserError("system", self.name, ", ".join(allowed))
+            known = [f"{self.base_name}+{variant}" for variant in sorted(variants)]
+            raise UserError("system", self.name, [self.base_name, *known])
         systems = self.variant_info.systems
         if self.base_name.partition("/")[2] not in systems:
             able = [f"{self.framework}/{name}+{self.variant}" for name in systems]
@@ -251,16 +251,23 @@ class System(ConfigModel):
         return self
 
 
-def parse_system(name: str) -> System:
-    """Parse the name of a system, with or without a variant after a plus sign; refuse others."""
+def parse_system(name: str, field: str = "system") -> System:
+    """Parse the name of a system, with or without a variant after a plus sign; refuse others.
+
+    The message for a wrong name begins with the field that has it.
+    """
     base_name, plus, variant = name.partition("+")
+    framework, sync, architecture = [*base_name.split("/"), "single", ""][:3]
     if base_name not in SYSTEMS:
-        raise UserError("system", name, SYSTEMS)
+        related = [known for known in SYSTEMS if known.startswith(f"{framework}/")]
+        raise UserError(field, name, related or SYSTEMS)
     if plus and variant in ("", DEFAULT):  # a system has one name only
-        raise UserError("system", name, base_name)
-    framework, sync, architecture = [*base_name.split("/"), "single"][:3]
+        raise UserError(field, name, base_name)
     values = {"framework": framework, "sync": sync, "architecture": architecture}
-    return parse_config(System, {**values, "variant": variant or DEFAULT})
+    try:
+        return parse_config(System, {**values, "variant": variant or DEFAULT})
+    except UserError as error:
+        raise UserError(field, error.value, error.allowed) from None
 
 
 def all_systems() -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from horizont.config.base import ConfigModel, parse_config
 from horizont.errors import UserError
 
+MAX_UPSCALE = 8
+
 
 class OptimizerConfig(ConfigModel):
     """The update rule, the same in every framework.
@@ -67,7 +69,7 @@ class Workload(ConfigModel):
 
     network: str
     dataset: str
-    upscale: int = Field(default=1, ge=1, le=8)
+    upscale: int = Field(default=1, ge=1, le=MAX_UPSCALE)
     time_steps: int = Field(default=30, ge=1, le=1000)
     optimizer: OptimizerConfig
     initial_limit: float | None = Field(default=None, gt=0, le=1)
@@ -79,4 +81,4 @@ class Workload(ConfigModel):
             fields["initial_limit"] = point["initial_limit"]
         if "learning_rate" in point:
             fields["optimizer"]["learning_rate"] = point["learning_rate"]
-        return parse_config(Workload, fields, "sweep")
+        return parse_config(Workload, fields)

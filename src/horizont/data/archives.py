@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 #: Largest unpacked size of an archive, in bytes; the largest official one has 2e8.
 ARCHIVE_LIMIT = 2**30
@@ -39,7 +39,7 @@ def as_user_errors(path: Path) -> Iterator[None]:
         yield
     except (*_ARCHIVE_ERRORS, OverflowError, RecursionError) as error:
         allowed = "the complete, undamaged official file"
-        raise UserError(str(path), f"refused: {error}", allowed) from error
+        raise UserError(str(path), Problem(f"refused: {error}"), allowed) from error
 
 
 def md5_of(path: Path) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from horizont.data.catalogue import DatasetInfo, dataset_info, describe_own
 from horizont.data.formats import archive_members, find_pixel_offset, parse_idx
 from horizont.data.prepared import DatasetArrays, DatasetDescription, ImageData, atomic_folder
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 #: Reads images by their indices: uint8, shape (images, channels, height, width).
 ImageReader = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
@@ -102,7 +102,9 @@ class ImageFiles:
             offset = segment.offset + inside * self.image_bytes
             size = os.preadv(self._descriptor(segment.path), [image.data], offset)
             if size != self.image_bytes:
-                raise UserError(str(segment.path), "truncated", "a file that does not change")
+                raise UserError(
+                    str(segment.path), Problem("truncated"), "a file that does not change"
+                )
         return images
 
     def first(self, count: int) -> ImageFiles:
@@ -147,7 +149,7 @@ def open_files(description: DatasetDescription, folder: Path) -> ImageFiles:
     paths = [folder / PurePosixPath(name).name for name in info.split_files["train"]]
     missing = [path for path in paths if not path.is_file()]
     if missing:
-        raise UserError(str(missing[0]), "missing", "a file in the official format")
+        raise UserError(str(missing[0]), Problem("missing"), "a file in the official format")
     if info.format == "idx":
         image_file, label_file = paths
         content = image_file.read_bytes()

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from horizont.data.archives import UNPICKLING_ERRORS, ByteArray, load_restricted_pickle, md5_of
 from horizont.data.catalogue import DatasetInfo, RawFile
 from horizont.data.prepared import Array, DatasetArrays
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 IDX_UNSIGNED_BYTE = 8
 SENTENCE_END = "<eos>"
@@ -72,7 +72,9 @@ def _read_cifar_batch(
         images = data.pixels().reshape(len(labels), *info.shape)
         return images, np.array(labels, np.int64)
     except UNPICKLING_ERRORS as error:
-        raise UserError(name, f"refused: {error}", "a batch of the official archive") from error
+        raise UserError(
+            name, Problem(f"refused: {error}"), "a batch of the official archive"
+        ) from error
 
 
 def find_pixel_offset(
@@ -82,7 +84,7 @@ def find_pixel_offset(
     images, labels = _read_cifar_batch(info, name, content)
     offset = content.find(images.tobytes())
     if offset < 0:
-        raise UserError(name, "pixels in another order", "one image after the other")
+        raise UserError(name, Problem("pixels in another order"), "one image after the other")
     return offset, labels
 
 
@@ -119,7 +121,7 @@ def parse_idx(name: str, content: bytes, axes: int) -> NDArray[np.uint8]:
     magic = bytes([0, 0, IDX_UNSIGNED_BYTE, axes])
     start = 4 + 4 * axes
     if content[:4] != magic or len(content) < start:
-        raise UserError(name, f"begins with {content[:4].hex()}", f"IDX, {magic.hex()}")
+        raise UserError(name, Problem(f"begins with {content[:4].hex()}"), f"IDX, {magic.hex()}")
     shape = struct.unpack(f">{axes}I", content[4:start])
     if len(content) - start != math.prod(shape):
         actual = f"{len(content) - start} bytes of content"
@@ -144,7 +146,7 @@ def _read_ptb(info: DatasetInfo, files: Mapping[str, bytes]) -> DatasetArrays:
         try:
             text = files[name].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(name, f"damaged: {error}", "text in UTF-8") from error
+            raise UserError(name, Problem(f"damaged: {error}"), "text in UTF-8") from error
         words[split] = text.replace("\n", f" {SENTENCE_END} ").split()
     counts = Counter(words["train"])
     vocabulary = tuple(sorted(counts, key=lambda word: (-counts[word], word)))

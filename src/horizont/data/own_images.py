@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from horizont.config.data import OwnDataset
 from horizont.data.prepared import Array, DatasetArrays
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -42,7 +42,9 @@ def find_images(field: str, path: Path, test_fraction: float) -> ImageFolder:
         found = {split: _find_classes(field, path / split) for split in ("train", "test")}
         classes = tuple(found["train"])
         if odd := sorted(set(classes) ^ set(found["test"])):
-            raise UserError(field, f"{odd[0]} in one of train and test", "the same classes in both")
+            raise UserError(
+                field, Problem(f"{odd[0]} in one of train and test"), "the same classes in both"
+            )
     else:
         by_class = _find_classes(field, path)
         classes, found = tuple(by_class), {"train": {}, "test": {}}
@@ -77,11 +79,11 @@ def _find_classes(field: str, folder: Path) -> dict[str, list[Path]]:
         for one in subfolders
     }
     if len(by_class) < 2:
-        raise UserError(field, f"{len(by_class)} folders in {folder}", _LAYOUT)
+        raise UserError(field, Problem(f"{len(by_class)} folders in {folder}"), _LAYOUT)
     for name, files in by_class.items():
         if len(files) < 2:
             allowed = f"at least two files of type {', '.join(sorted(IMAGE_SUFFIXES))}"
-            raise UserError(field, f"{len(files)} images in {folder / name}", allowed)
+            raise UserError(field, Problem(f"{len(files)} images in {folder / name}"), allowed)
     return by_class
 
 
@@ -113,11 +115,13 @@ def _read_image(path: Path, channels: int, size: int) -> NDArray[np.uint8]:
     try:
         with Image.open(path) as image:
             if image.mode.startswith(("I", "F")):
-                raise UserError(str(path), f"mode {image.mode}", "an image with 8 bits per channel")
+                raise UserError(
+                    str(path), Problem(f"mode {image.mode}"), "an image with 8 bits per channel"
+                )
             upright = ImageOps.exif_transpose(image).convert("RGB" if channels == 3 else "L")
             scaled = ImageOps.fit(upright, (size, size), Image.Resampling.BICUBIC)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UserError(str(path), f"unreadable: {error}", "an undamaged image") from error
+        raise UserError(str(path), Problem(f"unreadable: {error}"), "an undamaged image") from error
     return np.moveaxis(np.asarray(scaled, np.uint8).reshape(size, size, channels), -1, 0)
 
 

@@ -10,7 +10,7 @@ from horizont.config.data import OwnDataset
 from horizont.data.catalogue import describe_own
 from horizont.data.formats import read_dataset
 from horizont.data.prepared import DatasetArrays
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 SPLITS = ("train", "valid", "test")
 UNKNOWN = "<unk>"
@@ -29,7 +29,9 @@ def read_text(field: str, path: Path, settings: OwnDataset) -> DatasetArrays:
     lines = {split: _split_words(text) for split, text in _read_splits(field, path, settings)}
     for split, words in lines.items():
         if not words:
-            raise UserError(field, f"no words to {split} on in {path}", "at least one line of them")
+            raise UserError(
+                field, Problem(f"no words to {split} on in {path}"), "at least one line of them"
+            )
     known = _vocabulary(lines, settings.words)
     files = {
         f"{split}_text": "".join(
@@ -67,7 +69,7 @@ def _read_splits(field: str, path: Path, settings: OwnDataset) -> list[tuple[str
             return [(split, _read(file)) for split, file in zip(SPLITS, files, strict=True)]
         texts = sorted(path.glob("*.txt"))
         if len(texts) != 1:
-            raise UserError(field, f"{len(texts)} text files in {path}", _LAYOUT)
+            raise UserError(field, Problem(f"{len(texts)} text files in {path}"), _LAYOUT)
         path = texts[0]
     if not path.is_file():
         raise UserError(field, str(path), _LAYOUT)
@@ -81,4 +83,4 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(str(file), f"unreadable: {error}", "text in UTF-8") from error
+        raise UserError(str(file), Problem(f"unreadable: {error}"), "text in UTF-8") from error

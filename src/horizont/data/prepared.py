@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from horizont.config.base import ConfigModel
 from horizont.data.catalogue import DatasetInfo
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 Array = NDArray[Any]
 Origin = Literal["raw folder", "mirror", "debian", "official", "generated", "own folder"]
@@ -143,7 +143,9 @@ def check_dataset(info: DatasetInfo, content: DatasetArrays) -> None:
         _check_array(content.arrays[name], dtype, shape, f"{info.name}: {name}", info.classes)
     words = len(content.vocabulary or ())
     if info.kind == "text" and words != info.classes:
-        raise UserError(f"{info.name}: vocabulary", f"{words} words", f"{info.classes} words")
+        raise UserError(
+            f"{info.name}: vocabulary", Problem(f"{words} words"), f"{info.classes} words"
+        )
 
 
 def _check_array(
@@ -217,7 +219,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(both, ignore_errors=True)
     except OSError as error:
         allowed = "a writable folder with free space"
-        raise UserError(str(target), error.strerror or str(error), allowed) from error
+        raise UserError(str(target), Problem(error.strerror or str(error)), allowed) from error
 
 
 def write_prepared(folder: Path, content: DatasetArrays, description: DatasetDescription) -> None:
@@ -237,7 +239,7 @@ def read_description(folder: Path) -> DatasetDescription:
     try:
         return DatasetDescription.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise UserError(str(path), error.strerror, "a prepared data set") from error
+        raise UserError(str(path), Problem(error.strerror), "a prepared data set") from error
     except ValidationError as error:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -258,19 +260,21 @@ def load(folder: Path, verify: bool = False) -> ImageData | TextData:
         try:
             arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise UserError(str(path), f"unreadable: {error}", "a NumPy file") from error
+            raise UserError(str(path), Problem(f"unreadable: {error}"), "a NumPy file") from error
         classes = description.classes if verify else None
         _check_array(arrays[name], dtype, shape, str(path), classes)
         recorded = description.sha256.get(name)
         if verify and (actual := hash_array(arrays[name])) != recorded:
-            raise UserError(str(path), f"hash {actual}", f"{recorded}, as in {DESCRIPTION_FILE}")
+            raise UserError(
+                str(path), Problem(f"hash {actual}"), f"{recorded}, as in {DESCRIPTION_FILE}"
+            )
     if description.kind == "image":
         return ImageData(description, **arrays)
     path = folder / VOCABULARY_FILE
     try:
         words = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(str(path), f"unreadable: {error}", "a list of words") from error
+        raise UserError(str(path), Problem(f"unreadable: {error}"), "a list of words") from error
     if not isinstance(words, list) or len(words) != description.classes:
-        raise UserError(str(path), "another list", f"{description.classes} words")
+        raise UserError(str(path), Problem("another list"), f"{description.classes} words")
     return TextData(description, **arrays, vocabulary=tuple(words))

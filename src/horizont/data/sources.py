@@ -14,7 +14,7 @@ from horizont.data.archives import md5_of, read_gzip, read_tar, read_uncompresse
 from horizont.data.catalogue import DatasetInfo
 from horizont.data.formats import read_dataset
 from horizont.data.prepared import DatasetArrays, Origin, check_dataset
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 DOWNLOAD_TIMEOUT_S = 30.0
 
@@ -55,7 +55,7 @@ def fetch(info: DatasetInfo, raw_dir: Path) -> RawFiles:
             pooch.retrieve(file.url, f"md5:{file.md5}", file.name, folder, downloader=downloader)
         except (OSError, ValueError) as error:  # no network, refused, disk full; wrong checksum
             allowed = f"network, {file.name} in {folder}, or a mirror folder that has it"
-            raise UserError(f"fetching {file.url}", str(error), allowed) from error
+            raise UserError(f"fetching {file.url}", Problem(str(error)), allowed) from error
     return folder, "official"
 
 
@@ -66,7 +66,9 @@ def read_content(info: DatasetInfo, folder: Path) -> DatasetArrays:
         checksum = hashlib.md5(data, usedforsecurity=False).hexdigest()
         if checksum != info.file_md5[name]:
             field = f"{folder}: {name}"
-            raise UserError(field, f"checksum {checksum}", f"the official {info.file_md5[name]}")
+            raise UserError(
+                field, Problem(f"checksum {checksum}"), f"the official {info.file_md5[name]}"
+            )
     content = read_dataset(info, files)
     check_dataset(info, content)
     return content
@@ -82,7 +84,7 @@ def _read_files(info: DatasetInfo, folder: Path) -> dict[str, bytes]:
     if unpacked := _unpacked_paths(info, folder):
         return {name: read_uncompressed(path) for name, path in unpacked.items()}
     names = ", ".join(path.name for path in paths)
-    raise UserError(str(folder), "files are missing", f"a folder with {names}")
+    raise UserError(str(folder), Problem("files are missing"), f"a folder with {names}")
 
 
 def _has_archives(info: DatasetInfo, folder: Path) -> bool:

@@ -213,7 +213,7 @@ def check_topology(topology: Topology) -> None:
         value = getattr(topology, name)
         if name not in launcher.settings and value != Topology.model_fields[name].default:
             shown = value.model_dump(exclude_defaults=True) if name == "link" else value
-            allowed = f"the default, or one of the launchers {_launchers_with('settings', name)}"
+            allowed = f"the default, or the launcher {_launchers_with('settings', name)}"
             raise UserError(f"topology.{name}", shown, allowed)
     parse_config(launcher.Options, topology.options, "topology.options")
 
@@ -224,11 +224,11 @@ def check_run(run: Run) -> None:
     is_disconnect = run.fault is not None and run.fault.kind == "disconnect"
     if is_disconnect and "disconnect" not in get_launcher(run.topology.launcher).capabilities:
         able = _launchers_with("capabilities", "disconnect")
-        raise UserError("fault.kind", "disconnect", f"another kind, or one of the launchers {able}")
+        raise UserError("faults", "disconnect", f"other kinds, or the launcher {able}")
 
 
 def _launchers_with(attribute: str, name: str) -> str:
-    return ", ".join(each for each in LAUNCHERS if name in getattr(get_launcher(each), attribute))
+    return " or ".join(each for each in LAUNCHERS if name in getattr(get_launcher(each), attribute))
 
 
 def unavailable_reason(topology: Topology) -> str:

@@ -14,6 +14,7 @@ from horizont.errors import UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
 from horizont.launchers.agent.session import Command, Start
 from horizont.launchers.agent.wire import SECRET_VARIABLE
+from horizont.wording import counted
 
 #: Commands by name. With ``{host}`` a command is started for each host; one with ``{hosts}`` starts
 #: all agents, and passes on the variable of the secret, since only its first process has an input.
@@ -74,7 +75,7 @@ class CommandLauncher(AgentLauncher):
             return f"{program} is not installed"
         hosts, needed = len(options.hosts), len(topology.all_hosts)
         if hosts < needed:
-            return f"topology.options.hosts names {hosts} of the {needed} hosts that are needed"
+            return f"topology.options.hosts has {counted(hosts, 'name')}, and {needed} are needed"
         return ""
 
     def start(self, topology: Topology, options: AgentOptions) -> Start:

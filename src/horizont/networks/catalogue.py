@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-from horizont.config.workload import Workload
+from horizont.config.workload import MAX_UPSCALE, Workload
 from horizont.errors import UserError
 from horizont.networks.alexnet import build_alexnet, build_alexnet_small
 from horizont.networks.inception import build_inception
-from horizont.networks.layers import Shape
+from horizont.networks.layers import InputTooSmall, Shape
 from horizont.networks.lenet import build_lenet, build_lenet5
 from horizont.networks.lstm import build_lstm
 from horizont.networks.network import Network
@@ -46,6 +47,23 @@ def network_for(workload: Workload, shape: Shape, classes: int) -> Network:
     """Build the network of a workload; the shape is that of an image before upscaling, or ()."""
     if not shape:
         return build_network(workload.network, (workload.time_steps,), classes)
+    try:
+        return _build_upscaled(workload.network, shape, classes, workload.upscale)
+    except InputTooSmall:
+        size = "x".join(map(str, shape[1:]))
+        allowed = f"{_least_upscale(workload, shape, classes)} on images of {size} pixels"
+        raise UserError("upscale", workload.upscale, allowed) from None
+
+
+def _build_upscaled(name: str, shape: Shape, classes: int, upscale: int) -> Network:
     channels, *sides = shape
-    upscaled = (channels, *(side * workload.upscale for side in sides))
-    return build_network(workload.network, upscaled, classes)
+    return build_network(name, (channels, *(side * upscale for side in sides)), classes)
+
+
+def _least_upscale(workload: Workload, shape: Shape, classes: int) -> str:
+    """Return which values of `upscale` make images large enough for a network, as a phrase."""
+    for upscale in range(workload.upscale + 1, MAX_UPSCALE + 1):
+        with suppress(InputTooSmall):
+            _build_upscaled(workload.network, shape, classes, upscale)
+            return f"at least {upscale} for {workload.network}"
+    return f"another network than {workload.network}"

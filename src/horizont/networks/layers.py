@@ -19,6 +19,10 @@ from horizont.errors import UserError
 Shape = tuple[int, ...]
 
 
+class InputTooSmall(UserError):
+    """An input that is smaller than the kernel of a layer."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layer:
     """A layer of a network.
@@ -282,7 +286,7 @@ def _output_sides(layer: Conv | MaxPool, shape: Shape) -> Shape:
     for side in padded:
         if side < layer.kernel:
             allowed = f"at most {side} for its input"
-            raise UserError(f"{layer.name}.kernel", layer.kernel, allowed)
+            raise InputTooSmall(f"{layer.name}.kernel", layer.kernel, allowed)
     return tuple((side - layer.kernel) // layer.stride + 1 for side in padded)
 
 

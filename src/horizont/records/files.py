@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -27,7 +27,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         os.replace(temporary, path)
     except OSError as error:
-        raise UserError(str(path), error.strerror, "a writable folder with free space") from None
+        raise UserError(
+            str(path), Problem(error.strerror), "a writable folder with free space"
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -43,9 +45,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(str(path), "missing", "a file of a complete record") from None
+        raise UserError(str(path), Problem("missing"), "a file of a complete record") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(str(path), str(error), "valid JSON") from None
+        raise UserError(str(path), Problem(str(error)), "valid JSON") from None
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -63,9 +65,11 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except FileNotFoundError:
-        raise UserError(str(path), "missing", "a file of a complete record") from None
+        raise UserError(str(path), Problem("missing"), "a file of a complete record") from None
     except (pa.ArrowInvalid, OSError) as error:  # a damaged footer is an OSError
-        raise UserError(str(path), str(error).splitlines()[0], "a valid Parquet file") from None
+        raise UserError(
+            str(path), Problem(str(error).splitlines()[0]), "a valid Parquet file"
+        ) from None
 
 
 def append_event(path: Path, event: str, **details: Any) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from horizont.config.base import ConfigModel
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.records.files import write_atomically, write_json
 from horizont.records.pack_tables import TABLES, thin_samples, write_packed, write_parquet
 from horizont.records.record import FORMAT as RECORD_FORMAT
@@ -109,7 +109,7 @@ def write_pack(folder: Path, records: Sequence[Record], context: PackContext) ->
         os.replace(folder, complete)
     except OSError as error:
         allowed = "a writable folder with free space"
-        raise UserError(str(complete), error.strerror, allowed) from None
+        raise UserError(str(complete), Problem(error.strerror), allowed) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return manifest

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from horizont.config.base import parse_config
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.records.files import read_json, write_atomically, write_json, write_table
 from horizont.records.pack import FILE_COLUMNS, FORMAT, MANIFEST, RUNS, Manifest, file_facts
 from horizont.records.pack_tables import TABLES, decode, row_ranges
@@ -39,7 +39,7 @@ class Pack:
         """Read a file; raise `UserError` if it is missing, or not the file that was packed."""
         facts, path = self.manifest.files.get(name), self.folder / name
         if facts is None or not path.exists():
-            raise UserError(str(path), "missing", "a file of a complete pack")
+            raise UserError(str(path), Problem("missing"), "a file of a complete pack")
         content = path.read_bytes()
         if (found := file_facts(content).sha256) != facts.sha256:
             raise UserError(f"SHA-256 of {path}", found, f"{facts.sha256}, as it was packed")
@@ -127,13 +127,17 @@ class PackedRecord(Record):
         """Read a JSON file."""
         content = self._content(name)
         if content is None:
-            raise UserError(str(self.folder / name), "missing", "a file of a complete record")
+            raise UserError(
+                str(self.folder / name), Problem("missing"), "a file of a complete record"
+            )
         return json.loads(content)
 
     def read_table(self, name: str) -> pa.Table:
         """Read a table; times are whole microseconds."""
         if name not in self._columns:
-            raise UserError(str(self.folder / name), "missing", "a file of a complete record")
+            raise UserError(
+                str(self.folder / name), Problem("missing"), "a file of a complete record"
+            )
         return decode(self.pack.table(name, self.row["run"]), self._columns[name])
 
     def restore(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.reporting.book_pages import FRONT_STEM, Page, page_name, read_pages
 from horizont.reporting.pdf import build_pdf
 
@@ -122,7 +122,7 @@ def _run_sphinx(
         app.build()
     if app.statuscode:
         text = re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue()).replace(f"{source}/", "")
-        raise UserError("book", text.strip(), "pages without warnings of Sphinx")
+        raise UserError("book", Problem(text.strip()), "pages without warnings of Sphinx")
 
 
 def external_resources(site: Path) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.reporting.labels import capitalise
 from horizont.reporting.output import FIGURE_MIME, STACK_MIME, STACK_SEPARATOR, TABLE_MIME
 
@@ -71,7 +71,9 @@ def read_pages(pages: Sequence[tuple[str, Path]]) -> list[Page]:
     A page of an experiment without any figure or table is left out; the page before names it.
     """
     if not any(path.stem == FRONT_STEM for _, path in pages):
-        raise UserError("book", "no front page", f"an executed notebook {FRONT_STEM}.ipynb")
+        raise UserError(
+            "book", Problem("no front page"), f"an executed notebook {FRONT_STEM}.ipynb"
+        )
     contents = [(chapter, path, _read_cells(path)) for chapter, path in pages]
     files = {
         path.stem: f"{page_name(path.stem)}{path.suffix}"
@@ -103,11 +105,11 @@ def _read_cells(path: Path) -> list[Cell]:
     except FileNotFoundError:
         raise UserError("book", str(path), "an executed notebook or a document") from None
     except (ValueError, KeyError):
-        raise UserError(str(path), "damaged", "an executed notebook") from None
+        raise UserError(str(path), Problem("damaged"), "an executed notebook") from None
     for output in _outputs(cells):
         if output["output_type"] == "error":
             error = f"{output['ename']}: {output['evalue']}"
-            raise UserError(str(path), error, "a notebook that ran to its end")
+            raise UserError(str(path), Problem(error), "a notebook that ran to its end")
     return cells
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.reporting.svg import FONT
 
 #: The font of figures on paper; Matplotlib ships it.
@@ -67,7 +67,9 @@ def build_pdf(html: Path, template: Path, out: Path) -> None:
             typst.compile(str(source), output=str(out), root=name, font_paths=[str(fonts)])
         except RuntimeError as error:
             message = " ".join(str(error).split())
-            raise UserError("PDF", message, "pages that Pandoc and Typst can convert") from None
+            raise UserError(
+                "PDF", Problem(message), "pages that Pandoc and Typst can convert"
+            ) from None
 
 
 def _prepare(page: str, folder: Path) -> str:
@@ -76,7 +78,7 @@ def _prepare(page: str, folder: Path) -> str:
 
     article = re.search(r"<article.*</article>", page, re.DOTALL)
     if article is None:
-        raise UserError("PDF", "no article", "a page that Sphinx built")
+        raise UserError("PDF", Problem("no article"), "a page that Sphinx built")
     soup = BeautifulSoup(_extract_figures(article[0], folder), "html.parser")
     for element in soup.select(_SITE_ONLY):
         element.decompose()

@@ -12,6 +12,7 @@ from datetime import date
 from typing import Any
 
 from horizont.config.base import error_context
+from horizont.config.experiment import Experiment
 from horizont.config.interpreters import import_variables
 from horizont.config.run import Run
 from horizont.config.study import Study, read_study
@@ -47,6 +48,7 @@ def load_study(paths: Paths) -> Study:
     if study.data.mirror and not study.data.mirror.is_dir():
         raise UserError("data.mirror", str(study.data.mirror), "an existing folder")
     largest = {}
+    images_to_test = {}
     texts = set()
     for name, workload in study.workloads.items():
         with error_context(f"workloads.{name}"):
@@ -58,15 +60,19 @@ def load_study(paths: Paths) -> Study:
                 split_sizes(info, study.data.train_examples, study.data.test_examples)
         if info.kind == "text":
             texts.add(name)
+        else:
+            images_to_test[name] = study.data.test_examples or info.splits["test"]
     for system in study.systems():
         # Not checked by `System`, because settings and records must be readable on any machine.
         lacks_compiler = system.variant_info.needs_compiler and not has_compiler()
         if lacks_compiler and not unusable_reason(system.framework):
             allowed = f"{system.base_name}: no C++ compiler {compiler_command()!r} was found (CXX)"
-            raise UserError("system", system.name, allowed)
+            raise UserError("systems", system.name, allowed)
     for name, experiment in study.experiments.items():
         for workload_name in experiment.workloads:
-            with error_context(f"experiments.{name}"):
+            with error_context(f"experiments.{name}"), experiment.written_paths(workload_name):
+                if workload_name in images_to_test:
+                    _check_evaluation(experiment.on(workload_name), images_to_test[workload_name])
                 runs = study.runs(name, workload_name)
                 _check_runs(runs, largest[workload_name], is_text=workload_name in texts)
     notebooks = sorted(path.stem for path in paths.notebooks.glob("theory-*.ipynb"))
@@ -82,6 +88,13 @@ def _largest_batch(study: Study, workload: Workload, info: DatasetInfo) -> int:
     return examples if info.kind == "image" else (examples - 1) // workload.time_steps
 
 
+def _check_evaluation(experiment: Experiment, images: int) -> None:
+    examples = experiment.evaluation.examples
+    if examples > images:
+        allowed = f"at most {images}, as there are no more images to test"
+        raise UserError("evaluation.examples", examples, allowed)
+
+
 def _check_runs(runs: Iterable[Run], largest_batch: int, *, is_text: bool) -> None:
     """Refuse what the launcher of a run does not support, and a batch larger than the data.
 
@@ -91,7 +104,7 @@ def _check_runs(runs: Iterable[Run], largest_batch: int, *, is_text: bool) -> No
     for run in runs:
         if is_text and run.system.variant_info.images_only:
             allowed = f"{run.system.base_name} where {run.workload_name} reads a text"
-            raise UserError("system", run.system.name, allowed)
+            raise UserError("systems", run.system.name, allowed)
         if run.global_batch > largest_batch:
             allowed = f"at most {largest_batch}, as {run.workload.dataset} has no more to train on"
             raise UserError("global_batch", run.global_batch, allowed)

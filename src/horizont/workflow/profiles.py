@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from io import StringIO
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ BASE_PROFILE = "quick"
 def profile_names(paths: Paths) -> list[str]:
     """List the profiles of the study."""
     return sorted(path.stem for path in (paths.root / "profiles").glob("*.yaml"))
+
+
+def profile_descriptions(paths: Paths) -> dict[str, str]:
+    """Return the first sentence of the comment at the beginning of each profile, by its name."""
+    descriptions = {}
+    for name in profile_names(paths):
+        lines = _profile_path(paths, name).read_text(encoding="utf-8").splitlines()
+        comment = takewhile(lambda line: line.startswith("#"), lines)
+        text = " ".join(line.removeprefix("#").strip() for line in comment)
+        descriptions[name] = re.split(r"(?<=\.)\s", text)[0].rstrip(".")
+    return descriptions
 
 
 def apply_profile(paths: Paths, name: str, launcher: str = "") -> Study:

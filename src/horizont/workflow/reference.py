@@ -22,7 +22,7 @@ from horizont.equivalence.certificate import (
     parse_certificate,
     read_certificate,
 )
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.records.pack import MANIFEST, PARAMS, PackContext, write_pack
 from horizont.records.packed_record import Pack
 from horizont.records.record import Record, read_record
@@ -128,7 +128,7 @@ def _remaining_part(study: Study, name: str, measured: _Part, paths: Paths) -> _
         if runs != packed or measured.datasets.get(dataset, described) != described:
             value = f"with other {'settings' if runs != packed else 'data'} than now"
             allowed = f"unchanged; or pack it again, too: `horizont pack {name}`"
-            raise UserError(f"{workload} in {paths.pack(name)}", value, allowed)
+            raise UserError(f"{workload} in {paths.pack(name)}", Problem(value), allowed)
     named = {study.workload(workload).dataset for workload in workloads}
     return _Part(
         records,
@@ -149,7 +149,7 @@ def _read_packed_certificate(file: Path) -> EquivalenceCertificate:
     try:
         values = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise UserError(str(file), str(error), "an intact certificate") from None
+        raise UserError(str(file), Problem(str(error)), "an intact certificate") from None
     return parse_certificate(values, file)
 
 
@@ -179,7 +179,7 @@ def _newest_records(study: Study, experiment: str, workload: str, paths: Paths) 
     if missing := records.count(None):
         value = f"{missing} of {len(planned)} runs on {workload} have none"
         allowed = f"all of them; run `horizont run {experiment} {workload}` first"
-        raise UserError(f"records of {experiment}", value, allowed)
+        raise UserError(f"records of {experiment}", Problem(value), allowed)
     return [record for record in records if record is not None]
 
 

@@ -51,9 +51,11 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
     for name in experiments:
         if name not in known:
             raise UserError("experiment", name, known)
-    reference, own = both_results(experiments, paths)
-    comparison = compare_with_reference(reference.records, own.records)
     console = open_console()
+    with console.status("comparing with the reference, which takes about a minute"):
+        reference, own = both_results(experiments, paths)
+        comparison = compare_with_reference(reference.records, own.records)
+        changes = comparison if comparison.empty else changed_verdicts(reference, own)
     if comparison.empty:
         console.print(NOTHING_COMPARABLE)
         return NOT_COMPARABLE
@@ -62,7 +64,6 @@ def show_reproduction(paths: Paths, experiments: Collection[str] = ()) -> int:
         print_table(console, machines, MACHINES_TITLE, wrapped=machines.columns)
     cells = reproduction_rows(comparison)
     print_table(console, cells, "Expected and obtained", numbers=NUMBERS, group_by="work")
-    changes = changed_verdicts(reference, own)
     if changes.empty:
         console.print(NO_VERDICT_CHANGES)
     else:

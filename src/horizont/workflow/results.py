@@ -161,7 +161,8 @@ def _judge(reported: ReportedStudy) -> list[dict[str, Any]]:
 def show_claims(paths: Paths) -> None:
     """Print the verdicts; claims that are not testable are only counted."""
     console = open_console()
-    claims = judge_claims(paths)
+    with console.status("judging the claims, which takes about a minute"):
+        claims = judge_claims(paths)
     tested = [claim for claim in claims if claim["verdict"] != "not testable"]
     if tested:
         columns = {"id": "claim", "claim": "statement", "verdict": "verdict"}
