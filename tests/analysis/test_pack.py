@@ -194,7 +194,7 @@ def _read_all(records: list[PackedRecord]) -> None:
     ("damage", "message"),
     [
         (lambda folder: (folder / MANIFEST).unlink(), "a folder with manifest.json"),
-        (lambda folder: (folder / "steps.parquet").unlink(), "steps.parquet: 'missing'"),
+        (lambda folder: (folder / "steps.parquet").unlink(), "steps.parquet: missing"),
         (lambda folder: _change_manifest(folder, format=9), "manifest.json: format: 9"),
         (lambda folder: _change_manifest(folder, runs="many"), "runs: 'many'"),
     ],

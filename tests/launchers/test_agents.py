@@ -219,7 +219,7 @@ def test_hosts_with_other_code_are_refused(
         ({"command": "run {node}"}, r"topology\.options\.command: 'run \{node\}' .* \{host\}"),
         ({"command": "'x {host}"}, r"topology\.options\.command: .* \{host\}"),
         ({"hosts": []}, r"topology\.options\.hosts"),
-        ({"hosts": ["node0"]}, r"names 1 of the 2 hosts"),
+        ({"hosts": ["node0"]}, r"has 1 name, and 2 are needed"),
         ({"command": "no-such-program {host}"}, r"no-such-program is not installed"),
         ({"command": "sh -c 'echo no route >&2; exit 3' {host}"}, r"status 3: no route"),
         (

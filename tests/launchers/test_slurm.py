@@ -19,9 +19,11 @@ from tests.launchers.agents import (
     assert_trained_as_here,
     worker_processes,
 )
-from tests.launchers.slurm_cluster import NODES, slurm_cluster
+from tests.launchers.slurm_cluster import NODES, SlurmCluster, slurm_cluster
 from tests.launchers.test_agents import assert_nothing_on_hosts
 
+from horizont.analysis.communication import traffic
+from horizont.analysis.resources import run_resource_series
 from horizont.config.topology import Topology
 from horizont.launchers.base import unavailable_reason
 from horizont.records.record import Record, read_record
@@ -46,32 +48,32 @@ print(record.result.reason)
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[dict[str, str]]:
+def slurm() -> Iterator[SlurmCluster]:
     # A short path: that of a Unix socket has at most 107 characters.
     with (
         tempfile.TemporaryDirectory(prefix="hz-", dir="/tmp") as folder,
-        slurm_cluster(Path(folder)) as environment,
+        slurm_cluster(Path(folder)) as cluster,
     ):
-        yield environment
+        yield cluster
         assert_nothing_on_hosts()
 
 
 def study_in_allocation(
-    folder: Path, data: Path, *salloc_options: str, **changes: Any
+    slurm: SlurmCluster, folder: Path, data: Path, *salloc_options: str, **changes: Any
 ) -> list[str]:
     """Return the command of a program that executes a run in an allocation."""
     changes.setdefault("options", {"lease_s": LEASE_S})
     words = [str(ROOT), str(folder), str(data), json.dumps(changes)]
-    allocation = ["salloc", "--quiet", f"--nodes={NODES}", *salloc_options]
+    allocation = slurm.command("salloc", "--quiet", f"--nodes={NODES}", *salloc_options)
     return [*allocation, sys.executable, "-c", PROGRAM, *words]
 
 
 def run_in_allocation(
-    environment: dict[str, str], folder: Path, data: Path, *salloc_options: str, **changes: Any
+    slurm: SlurmCluster, folder: Path, data: Path, *salloc_options: str, **changes: Any
 ) -> Record:
-    command = study_in_allocation(folder, data, *salloc_options, **changes)
+    command = study_in_allocation(slurm, folder, data, *salloc_options, **changes)
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, env=slurm.environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return read_record(folder / "key")
@@ -89,7 +91,7 @@ def run_in_allocation(
     ],
 )
 def test_each_system_trains_on_three_nodes(
-    system: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+    system: str, slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
 ) -> None:
     is_exclusive = "/sync/" in system
     options = ["--exclusive"] if is_exclusive else []
@@ -98,14 +100,34 @@ def test_each_system_trains_on_three_nodes(
     assert record.environment["exclusive_hosts"] is is_exclusive
     steps = record.steps().to_pandas()
     assert set(steps["worker"]) == {0, 1}
+    assert record.has("byte_counters") is slurm.has_networks
     if "/sync/" in system:
         assert_trained_as_here(record, tmp_path, small_cifar)
 
 
-def test_without_an_allocation_the_launcher_is_unavailable(
-    slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.framework("pytorch")
+def test_a_ring_between_nodes_sends_what_theory_says(
+    slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
 ) -> None:
-    monkeypatch.setenv("PATH", slurm["PATH"])
+    if not slurm.has_networks:
+        pytest.skip("the nodes have the network of this machine")
+    steps = {"warmup": 2, "timed": 150}
+    changes = {"workers": 3, "global_batch": 24, "steps": steps, "sampler_hz": 20}
+    record = run_in_allocation(slurm, tmp_path, small_cifar, **changes)
+    assert record.ok, record.result.reason
+    found = traffic([record])
+    assert len(found) == 3
+    # Headers of packets, acknowledgements and the states of the processes come on top.
+    for way in ("sent", "received"):
+        assert found[f"{way}_ratio"].between(0.98, 1.05).all(), found
+    network = run_resource_series(record).query("quantity == 'network'")
+    assert set(network["name"]) == {"host-0", "host-1", "host-2"}
+
+
+def test_without_an_allocation_the_launcher_is_unavailable(
+    slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", slurm.environment["PATH"])
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     topology = Topology(launcher="slurm", workers=2)
@@ -117,28 +139,25 @@ def test_without_an_allocation_the_launcher_is_unavailable(
 @pytest.mark.framework("pytorch")
 @pytest.mark.parametrize("event", ["cancelled job", "draining node", "killed agent"])
 def test_the_end_of_an_allocation_leaves_nothing(
-    event: str, slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+    event: str, slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
 ) -> None:
-    command = study_in_allocation(tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
-    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, text=True) as study:
+    command = study_in_allocation(slurm, tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
+    with subprocess.Popen(
+        command, env=slurm.environment, stdout=subprocess.PIPE, text=True
+    ) as study:
         wait_for(lambda: len(worker_processes()) == 2, "no worker was started")
-
-        def control(*words: str) -> str:
-            return subprocess.run(
-                words, env=slurm, capture_output=True, text=True, check=True, timeout=60
-            ).stdout
 
         if event == "killed agent":
             agent = worker_processes()[0].parent()
             assert agent is not None
             agent.kill()
         elif event == "draining node":
-            control("scontrol", "update", "NodeName=node1", "State=drain", "Reason=test")
+            slurm.run("scontrol", "update", "NodeName=node1", "State=drain", "Reason=test")
             assert study.poll() is None  # jobs end by themselves on a draining node
-            control("scontrol", "update", "NodeName=node1", "State=resume")
-            control("scancel", "--full", *control("squeue", "-h", "-o", "%i").split())
+            slurm.run("scontrol", "update", "NodeName=node1", "State=resume")
+            slurm.run("scancel", "--full", *slurm.run("squeue", "-h", "-o", "%i").split())
         else:
-            control("scancel", "--full", *control("squeue", "-h", "-o", "%i").split())
+            slurm.run("scancel", "--full", *slurm.run("squeue", "-h", "-o", "%i").split())
         output, _ = study.communicate(timeout=60)
     if event == "killed agent":
         assert "is lost" in output
@@ -147,10 +166,12 @@ def test_the_end_of_an_allocation_leaves_nothing(
 
 @pytest.mark.framework("pytorch")
 def test_a_killed_step_leaves_no_process_and_files_only_until_the_next_run(
-    slurm: dict[str, str], tmp_path: Path, small_cifar: Path
+    slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
 ) -> None:
-    command = study_in_allocation(tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
-    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, text=True) as study:
+    command = study_in_allocation(slurm, tmp_path, small_cifar, steps={"warmup": 1, "timed": 20000})
+    with subprocess.Popen(
+        command, env=slurm.environment, stdout=subprocess.PIPE, text=True
+    ) as study:
         wait_for(lambda: len(worker_processes()) == 2, "no worker was started")
         (step,) = (
             process

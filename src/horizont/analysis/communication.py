@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from horizont.analysis.runs import (
-    HOST_INTERFACE,
     by_system,
     concat_tables,
     group_by,
+    host_interfaces,
+    interface_samples,
     run_columns,
     samples_of,
     steps_of,
@@ -111,13 +112,13 @@ def wire_time(run: Run, parameters: float) -> float:
 
 
 def traffic(records: Sequence[Record]) -> pd.DataFrame:
-    """Count the bytes of a step on each emulated host.
+    """Count the bytes of a step on each host.
 
     One row per run and host: ``workers``, ``servers``, ``rate_mbit``, ``host``, ``sent_bytes`` and
     ``received_bytes`` per step of each worker on average, over the common window of the timed
     steps; ``sent_theory_bytes``, ``received_theory_bytes``; ``sent_ratio``, ``received_ratio`` of
-    measured to theory, NaN where theory is zero or unknown. Runs without emulated hosts or without
-    a common window have no rows.
+    measured to theory, NaN where theory is zero or unknown. Runs whose hosts have no network
+    interfaces of their own, or without a common window, have no rows.
     """
     rows = [row for record in records if record.ok for row in _traffic_rows(record)]
     columns = ["system", "block", "host", "sent_bytes", "received_bytes"]
@@ -135,7 +136,7 @@ def _traffic_rows(record: Record) -> list[dict[str, object]]:
     if len(steps_by_worker) < run.topology.workers or not mean_steps > 0:
         return []
     theory = theoretical_traffic(run, _sent_parameters(record), steps_by_worker)
-    wires = samples[(samples["scope"] == "interface") & (samples["name"] == HOST_INTERFACE)]
+    wires = interface_samples(samples, host_interfaces(record))
     rows = []
     for host in run.topology.all_hosts:
         row: dict[str, object] = {

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import nan
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from horizont.analysis.runs import HOST_INTERFACE, concat_tables, samples_of, steps_of
+from horizont.analysis.runs import (
+    HOST_INTERFACE,
+    concat_tables,
+    host_interfaces,
+    interface_samples,
+    samples_of,
+    steps_of,
+)
 from horizont.analysis.steps import common_window
 from horizont.config.topology import DEFAULT_LAUNCHER
 from horizont.monitoring.samples import rate_of_change, read_samples
@@ -76,36 +83,34 @@ def segments(record: Record) -> pd.DataFrame:
 
 def run_resource_series(record: Record) -> pd.DataFrame:
     """Build the resource series of a run, see `resource_series`; times from the first step."""
-    hosts = record.run.topology.all_hosts if record.has("byte_counters") else ()
-    return resource_series(samples_of(record), _time_zero(record), hosts)
+    return resource_series(samples_of(record), _time_zero(record), host_interfaces(record))
 
 
 def read_resource_series(folder: Path) -> pd.DataFrame:
     """Build the resource series of a run that may be running; times on the clock of its samples."""
     samples = read_samples(folder).to_pandas()
     hosts = sorted(set(samples["host"]) - {"localhost"}) if "host" in samples else []
-    return resource_series(samples, 0.0, hosts)
+    return resource_series(samples, 0.0, dict.fromkeys(hosts, HOST_INTERFACE))
 
 
 def resource_series(
-    samples: pd.DataFrame, zero_s: float, hosts: Sequence[str] = ()
+    samples: pd.DataFrame, zero_s: float, interfaces: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Build the time series of all resources as one long table, from `read_samples`.
 
     ``time_s``, ``quantity`` (see `RESOURCES`, `GPU_RESOURCES`), ``name`` and ``value``. The name
     is that of a process of the run, such as worker-0, or `TOTAL` for their sum. Network has
-    ``sent`` and ``received`` of the machine or, for emulated hosts, the traffic of each in both
-    directions (``host-0``) and the bytes that all of them sent (`TOTAL`, each byte once). CPU is
+    ``sent`` and ``received`` of the machine or, for hosts with `interfaces` of their own, the
+    traffic of each in both directions (``host-0``) and, if one sampler samples all, the bytes that
+    all of them sent (`TOTAL`, each byte once). CPU is
     in percent of one core. What was not measured has no row. `zero_s` is the zero of the time
-    axis, on the clock of the samples; the interfaces of emulated hosts are counted separately.
+    axis, on the clock of the samples.
     """
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)
     samples = samples.assign(time_s=samples["time_s"] - zero_s).sort_values("time_s")
     process, machine = samples[samples["scope"] == "process"], samples[samples["scope"] == "host"]
-    wires = samples[(samples["scope"] == "interface") & (samples["name"] == HOST_INTERFACE)]
-    if len(wires):
-        wires = wires[wires["host"].isin(list(hosts))]
+    wires = interface_samples(samples, interfaces or {})
     cpu_percent = 100.0 * rate_of_change(process, "cpu_s", ["name", "pid"])
     tables = [
         _sum_by_name(process.assign(value=cpu_percent), "cpu"),
@@ -137,12 +142,14 @@ def _sum_by_name(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def _traffic_by_host(wires: pd.DataFrame) -> pd.DataFrame:
-    """Compute the traffic of each emulated host, and what all of them sent."""
+    """Compute the traffic of each host and, if they were sampled together, what all sent."""
     wires = wires.assign(both_bytes=wires["sent_bytes"] + wires["received_bytes"])
     rates = {
         name: rate_of_change(wires, f"{name}_bytes", ["host"]) / _MIB for name in ("both", "sent")
     }
     by_host = wires.assign(value=rates["both"], name=wires["host"])
+    if wires.groupby("time_s")["host"].nunique().max() < wires["host"].nunique():
+        return by_host.assign(quantity="network")
     sent = rates["sent"].groupby(wires["time_s"], sort=False).sum(min_count=1)
     total = sent.rename("value").reset_index().assign(name=TOTAL)
     return pd.concat([by_host, total]).assign(quantity="network")

@@ -43,6 +43,21 @@ def run_columns(record: Record) -> dict[str, Any]:
     }
 
 
+def host_interfaces(record: Record) -> dict[str, str]:
+    """Return the network interface of each host; none if hosts have interfaces in common."""
+    if not record.has("byte_counters"):
+        return {}
+    facts = record.environment.get("hosts", {})
+    hosts = record.run.topology.all_hosts
+    return {host: facts.get(host, {}).get("interface", HOST_INTERFACE) for host in hosts}
+
+
+def interface_samples(samples: pd.DataFrame, interfaces: Mapping[str, str]) -> pd.DataFrame:
+    """Select the samples of these network interfaces, by host."""
+    rows = samples[samples["scope"] == "interface"]
+    return rows[rows["name"] == rows["host"].map(interfaces)] if len(rows) else rows
+
+
 def resources_label(run: Run) -> str:
     """Return device, threads, CPU quota and link rate of a run as a phrase."""
     topology = run.topology

@@ -129,6 +129,10 @@ class Cluster(Protocol):
         """Return the facts of each host by its name; nothing if they are those of this machine."""
         return {}
 
+    def further_capabilities(self) -> frozenset[Capability]:
+        """Return what these hosts can do beside what the launcher always can."""
+        return frozenset()
+
     def has_exclusive_hosts(self) -> bool | None:
         """Whether no other job can use the hosts meanwhile; None if no scheduler says so."""
         return None

@@ -120,10 +120,11 @@ def execute(run: Run, key: str, paths: RunPaths, on_progress: OnProgress) -> Rec
 
 def _environment(run: Run, paths: RunPaths, cluster: Cluster) -> dict[str, Any]:
     """Return the facts for the record; those of hosts that are other machines by their names."""
+    launcher = get_launcher(run.topology.launcher)
     hosts, is_exclusive = cluster.facts(), cluster.has_exclusive_hosts()
     return {
         **paths.environment,
-        "capabilities": sorted(get_launcher(run.topology.launcher).capabilities),
+        "capabilities": sorted(launcher.capabilities | cluster.further_capabilities()),
         **({"hosts": hosts} if hosts else {}),
         **({} if is_exclusive is None else {"exclusive_hosts": is_exclusive}),
     }

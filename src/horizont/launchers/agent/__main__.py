@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from horizont.errors import ConnectionRefused, UserError
-from horizont.launchers.agent.facts import host_facts
+from horizont.launchers.agent.facts import host_facts, interface_with
 from horizont.launchers.agent.files import RunFiles
 from horizont.launchers.agent.host import HostAgent
 from horizont.launchers.agent.wire import SECRET_VARIABLE, Channel, is_secret
@@ -67,6 +67,7 @@ def _serve_session(arguments: argparse.Namespace, secret: str) -> Exception | No
     address = connection.getsockname()[0]
     number = _rank() if arguments.number is None else arguments.number
     hello = {"kind": "hello", "number": number, "address": address}
+    hello["interface"] = interface_with(address)
     try:
         with RunFiles(arguments.folder) as files:
             channel.send({**hello, "folder": str(arguments.folder), **facts})

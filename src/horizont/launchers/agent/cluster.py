@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from horizont.config.jobs import WorkerJob
-from horizont.config.topology import Topology
+from horizont.config.topology import Capability, Topology
 from horizont.errors import HostLost
 from horizont.launchers.agent.clock import (
     MAX_DRIFT_S,
@@ -57,11 +57,17 @@ class AgentCluster(Cluster):
         return {
             host: {
                 "machine_number": machines.index(agent.facts["boot_id"]),
+                "interface": agent.facts["interface"],
                 "machine_type": agent.facts["machine_type"],
                 **agent.facts["environment"],
             }
             for host, agent in self._agents.items()
         }
+
+    def further_capabilities(self) -> frozenset[Capability]:
+        """Return `byte_counters` if no two hosts have the same network interfaces."""
+        networks = {agent.facts["network"] for agent in self._agents.values()}
+        return frozenset({"byte_counters"} if len(networks) == len(self._agents) > 1 else ())
 
     def has_exclusive_hosts(self) -> bool | None:
         """Whether the scheduler of the hosts allocated them to this job alone."""

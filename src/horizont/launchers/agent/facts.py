@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import horizont
 from horizont.monitoring.environment import describe_environment, machine_type
@@ -18,13 +21,28 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 def host_facts() -> dict[str, Any]:
     """Return the facts of this host as plain values."""
+    boot_id = BOOT_ID_FILE.read_text(encoding="ascii").strip()
     return {
         "node": platform.node(),
-        "boot_id": BOOT_ID_FILE.read_text(encoding="ascii").strip(),
+        "boot_id": boot_id,
+        # Hosts with the same content have the same network interfaces.
+        "network": f"{boot_id} {os.stat('/proc/self/ns/net').st_ino}",
         "code": code_digest(),
         "machine_type": machine_type(),
         "environment": describe_environment(),
     }
+
+
+def interface_with(address: str) -> str:
+    """Return the name of the network interface of this host that has an address; else nothing."""
+    return next(
+        (
+            name
+            for name, addresses in psutil.net_if_addrs().items()
+            if any(each.address == address for each in addresses)
+        ),
+        "",
+    )
 
 
 def differing_facts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
