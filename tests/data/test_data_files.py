@@ -58,10 +58,10 @@ def test_missing_and_truncated_files_are_reported(tmp_path: Path) -> None:
         file.truncate(last.offset + files.image_bytes)
     with pytest.raises(UserError, match="data_batch_5: truncated"):
         files.read([202])
-    with pytest.raises(UserError, match="data_batch_5: 'refused"):
+    with pytest.raises(UserError, match="data_batch_5: refused"):
         open_files(data.description, folder)
     last.path.unlink()
-    with pytest.raises(UserError, match="data_batch_5: 'missing'"):
+    with pytest.raises(UserError, match="data_batch_5: missing"):
         open_files(data.description, folder)
 
 
