@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,8 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_USE if context and context.info_name == "diff" else USER_ERROR
     except (KeyboardInterrupt, typer.Abort):
         command = next(iter(sys.argv[1:] if argv is None else argv), "")
-        resumes = "; finished runs are preserved, the same command resumes"
-        print(f"\ninterrupted{resumes if command in _RESUMING else ''}", file=sys.stderr)
+        resumes = "; finished runs are preserved, and the same command resumes"
+        with suppress(OSError):  # its terminal may be closed
+            print(f"\ninterrupted{resumes if command in _RESUMING else ''}", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in _OF_OUTPUT:
@@ -149,7 +151,7 @@ def config_use(
 
 @config_app.command("sbatch")
 def config_sbatch(
-    minutes: Annotated[int, typer.Option(help="time limit of a job")] = 120,
+    minutes: Annotated[int, typer.Option(help="time limit of a job, above 4")] = 120,
     partition: Annotated[str, typer.Option(help="of the cluster; its default if empty")] = "",
 ) -> None:
     """Write horizont.sbatch, the batch script that runs the study of params.yaml under Slurm."""

@@ -137,7 +137,7 @@ def test_without_an_allocation_the_launcher_is_unavailable(
 
 
 @pytest.mark.framework("pytorch")
-@pytest.mark.parametrize("event", ["cancelled job", "draining node", "killed agent"])
+@pytest.mark.parametrize("event", ["cancelled job", "draining node", "lost node", "killed agent"])
 def test_the_end_of_an_allocation_leaves_nothing(
     event: str, slurm: SlurmCluster, tmp_path: Path, small_cifar: Path
 ) -> None:
@@ -151,6 +151,8 @@ def test_the_end_of_an_allocation_leaves_nothing(
             agent = worker_processes()[0].parent()
             assert agent is not None
             agent.kill()
+        elif event == "lost node":
+            slurm.run("scontrol", "update", "NodeName=node1", "State=down", "Reason=test")
         elif event == "draining node":
             slurm.run("scontrol", "update", "NodeName=node1", "State=drain", "Reason=test")
             assert study.poll() is None  # jobs end by themselves on a draining node
@@ -161,6 +163,10 @@ def test_the_end_of_an_allocation_leaves_nothing(
         output, _ = study.communicate(timeout=60)
     if event == "killed agent":
         assert "is lost" in output
+    if event == "lost node":
+        slurm.run("scontrol", "update", "NodeName=node1", "State=resume", check=False)
+        assert "is lost: Slurm has ended job" in output
+        assert "NODE_FAIL" in output
     assert_nothing_on_hosts()
 
 

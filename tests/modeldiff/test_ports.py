@@ -127,3 +127,35 @@ def test_weights_that_are_tied_on_one_side_are_named() -> None:
 def test_numbers_that_are_not_finite_allow_no_verdict() -> None:
     report = compared(f"{PORT}:Infinite", f"{PORT}:Infinite", FEATURES)
     assert report.unknown == "on both sides, the input of b has values that are not finite"
+
+
+@pytest.mark.parametrize("b", [f"{PORT}:normed", f"{JAX}:normed"])
+def test_a_norm_of_a_model_itself_is_paired_with_that_of_a_library(b: str) -> None:
+    report = compared(f"{PORT}:normed", b, FEATURES, "own=True")
+    assert (report.status, report.verdict, report.pairs) == (0, "the same", 3), report
+
+
+def test_the_number_of_groups_is_found() -> None:
+    assert compared(f"{PORT}:by_groups", f"{KERAS}:by_groups", IMAGES).status == 0
+    report = compared(f"{PORT}:by_groups", f"{KERAS}:by_groups", IMAGES, "groups=2")
+    assert causes(report) == ["number of groups: 2 against 4"]
+    assert not report.unexplained
+    same = compared(f"{PORT}:by_groups", f"{PORT}:by_groups", IMAGES, "groups=8", "by_channel=True")
+    assert same.status == 0, same
+
+
+def test_kernels_that_are_computed_from_others_can_be_compared() -> None:
+    report = compared(f"{PORT}:weight_normed", f"{PORT}:weight_normed", IMAGES)
+    assert (report.status, report.verdict) == (0, "the same"), report
+
+
+def test_a_rule_that_remembers_large_gradients_is_found() -> None:
+    report = compared(f"{PORT}:trained", f"{PORT}:trained", FEATURES, "amsgrad=True")
+    assert causes(report) == ["maximum of squares of the optimizer: True against False"]
+    assert not report.unexplained
+
+
+def test_two_numbers_of_a_channel_show_no_scale() -> None:
+    report = compared(f"{PORT}:Squeezed", f"{PORT}:Squeezed", IMAGES, "largest=True")
+    assert report.status == 1
+    assert not any("scale of an input" in cause for cause in causes(report))

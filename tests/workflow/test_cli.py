@@ -164,7 +164,7 @@ def test_an_interrupt_preserves_finished_runs(study_folder: Paths) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "interrupted; finished runs are preserved, the same command resumes" in errors
+    assert "interrupted; finished runs are preserved, and the same command resumes" in errors
     assert "Traceback" not in errors
     assert not horizont_processes(study_folder.root)
     finished = {folder: folder.stat().st_mtime_ns for folder in store.glob("[!.]*")}

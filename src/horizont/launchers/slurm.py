@@ -9,13 +9,20 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 
+from pydantic import model_validator
+
 from horizont.config.topology import Topology
+from horizont.errors import RunFailed, UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
 from horizont.launchers.agent.session import Command, Start
 
 FIELD = "topology.options.srun"
+
+#: How a job was ended is known once it is no longer completing.
+_STATE_QUERIES, _STATE_INTERVAL_S = 10, 0.2
 
 
 class SlurmOptions(AgentOptions):
@@ -28,6 +35,13 @@ class SlurmOptions(AgentOptions):
     """
 
     srun: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_srun(self) -> SlurmOptions:
+        for option in self.srun:
+            if re.match(r"--(nodes|ntasks)\b(?!-per)|-[Nn]", option):
+                raise UserError("srun", option, "options other than those of the launcher")
+        return self
 
 
 class SlurmLauncher(AgentLauncher):
@@ -49,6 +63,8 @@ class SlurmLauncher(AgentLauncher):
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return how the agents are started: one on each node of the job, with all of its CPUs."""
         assert isinstance(options, SlurmOptions)
+        if reason := _end_of_job():
+            raise RunFailed(reason)
         nodes = _allocated_nodes()
         command = (
             "srun",
@@ -65,7 +81,7 @@ class SlurmLauncher(AgentLauncher):
             *agent_program(),
         )  # fmt: skip
         start = self._start(FIELD, (Command(command),), (_last_node_address(),), nodes, options)
-        return replace(start, exclusive_hosts=_has_exclusive_nodes())
+        return replace(start, exclusive_hosts=_has_exclusive_nodes(), explain_loss=_end_of_job)
 
 
 LAUNCHER = SlurmLauncher()
@@ -74,6 +90,19 @@ LAUNCHER = SlurmLauncher()
 def _allocated_nodes() -> int:
     """Return the number of nodes of the job; 0 outside a job."""
     return int(os.environ.get("SLURM_JOB_NUM_NODES", "0") or 0)
+
+
+def _end_of_job() -> str:
+    """Return how the job was ended, such as ``NODE_FAIL``; nothing while it is running."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    for _ in range(_STATE_QUERIES):
+        state = re.search(r"JobState=(\w+)", _scontrol("show", "job", job))
+        if state is None or state[1] == "RUNNING":
+            return ""
+        if state[1] != "COMPLETING":
+            return f"Slurm has ended job {job}: {state[1]}"
+        time.sleep(_STATE_INTERVAL_S)
+    return f"Slurm has ended job {job}"
 
 
 def _has_exclusive_nodes() -> bool | None:

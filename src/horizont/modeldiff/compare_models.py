@@ -270,8 +270,15 @@ def _explained(
         agreements.append(Agreement("both in float32", tuple(both)))
         agree_in_float32 = not any(each.exceeds for each in both)
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
-    by_key = {each.key: each for each in [*exceeding, *found.unexplained][::-1]}
+    # Inputs may differ in zeros around them, for example, where every output is the same.
+    others = [each for each in found.unexplained if each.quantity != "input"]
+    fed = found.unexplained if exceeding or others else ()
+    by_key = {each.key: each for each in [*exceeding, *fed][::-1]}
     unexplained = tuple(by_key.values())[::-1]
+    without_effect = [each for each in found.without_effect if each.value_a != UNKNOWN]
+    hidden = [
+        each for each in without_effect if {one.layer for one in unexplained} & {*each.layers}
+    ]
     return replace(
         report,
         layers=tuple(
@@ -281,12 +288,13 @@ def _explained(
         outputs=tuple(plain),
         repairs=found.causes,
         unexplained=unexplained,
-        without_effect=tuple(c for c in found.without_effect if c.value_a != UNKNOWN),
+        without_effect=tuple(each for each in without_effect if each not in hidden),
         agreements=tuple(agreements),
         left_out=left_out(a, b, len(comparison.others), comparison.in_single),
         unknown="" if unexplained else mute,
         notes=tuple(
             [f"cannot be repaired on side {report.changed}: {c}" for c in every if not c.repairs]
+            + [f"also differs, in a layer with unexplained tensors: {each}" for each in hidden]
             + _notes(comparison, repairs, unexplained, agree_in_float32)
         ),
     )

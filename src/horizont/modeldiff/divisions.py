@@ -116,7 +116,7 @@ def _convolutions(layers: Sequence[Layer]) -> list[tuple[Layer, list[Layer]]]:
     """
     found: list[tuple[Layer, list[Layer]]] = []
     for place, layer in enumerate(layers):
-        if layer.kind == "convolution":
+        if layer.kind == "convolution" and "kernel" in layer.shapes:
             channels = layer.shapes["kernel"][:1]
             after = takewhile(lambda each: each.kind == "batch norm", layers[place + 1 :])
             found.append((layer, [each for each in after if each.shapes["mean"] == channels]))
@@ -156,8 +156,11 @@ def _rows(window: Sequence[Layer]) -> Division:
 
 
 def _is_whole(layer: Layer, window: Sequence[Layer]) -> bool:
-    """Whether a matrix may be those of some layers, one below the other."""
-    if layer.kind != "dense" or any(each.kind != "dense" for each in window):
+    """Whether a matrix may be those of some layers, one below the other.
+
+    A layer whose matrix is computed from others, as with weight norm, has none of its own.
+    """
+    if any(each.kind != "dense" or "kernel" not in each.shapes for each in (layer, *window)):
         return False
     shapes = [each.shapes["kernel"] for each in window]
     rows, columns = layer.shapes["kernel"]

@@ -82,6 +82,9 @@ _PARTS = {
 }
 
 
+#: Through two numbers of a channel there is always a line.
+_LEAST_OF_CHANNEL = 5
+
 #: How the place of an axis is called in a message.
 _AXIS = {"first": "channels first", "last": "channels last"}
 
@@ -182,7 +185,8 @@ def scaled_input(glue: Glue) -> Candidate | None:
     scale, shift = _line(glue.a.ravel(), glue.b.ravel())
     value: dict[str, Any] = {"scale": scale, "shift": shift}
     shown_b = _shown_line(scale, shift)
-    if (not scale or not _close(scale * glue.a + shift, glue.b)) and glue.a.ndim == 4:
+    has_evidence = glue.a.ndim == 4 and glue.a.size >= _LEAST_OF_CHANNEL * glue.a.shape[1]
+    if (not scale or not _close(scale * glue.a + shift, glue.b)) and has_evidence:
         lines = [_line(*both) for both in zip(*_by_channel(glue.a, glue.b), strict=True)]
         scale, shift = np.array(lines).T.reshape(2, 1, -1, 1, 1)
         value = {"scales": scale.ravel().tolist(), "shifts": shift.ravel().tolist(), "axis": 1}
@@ -206,7 +210,8 @@ def _offset(glue: Glue) -> Candidate | None:
 def _shown_line(scale: float, shift: float, x: str = "x") -> str:
     digits = 9 if abs(scale - 1.0) < SINGLE_ROUNDING else 6
     factor = "" if scale == 1 else f"{scale:.{digits}g} "
-    summand = f" {'-' if shift < 0 else '+'} {abs(shift):.6g}" if shift else ""
+    is_shifted = abs(shift) > IDENTITY_BOUND * abs(scale)
+    summand = f" {'-' if shift < 0 else '+'} {abs(shift):.6g}" if is_shifted else ""
     return f"{factor}{x}{summand}"
 
 

@@ -24,7 +24,9 @@ from horizont.modeldiff.repairs import Candidate, both_shown
 from horizont.modeldiff.search import Explanation, explain
 from horizont.modeldiff.update_rules import DEFAULTS, Gradients, Rule, simulate, variants
 
-STEPS = 3
+#: Gradients are small in the last steps: some rules remember the larger ones.
+STEPS, LARGE_STEPS = 8, 3
+SMALL = 1e-3
 QUANTITY = f"weight after {STEPS} updates"
 
 #: Of distances relative to the change. Some optimizers compute 1 - 0.999 in single precision, even
@@ -95,7 +97,10 @@ def _tensors(
 
 
 def _gradients(weights: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """Return gradients of many sizes, from a millionth to three; steps have much in common."""
+    """Return gradients of many sizes, from a millionth to three; steps have much in common.
+
+    Those after the first `LARGE_STEPS` are smaller by the factor `SMALL`.
+    """
     steps: list[dict[str, Array]] = [{} for _ in range(STEPS)]
     for number, (key, value) in enumerate(weights.items()):
         common = np.random.default_rng([number, 0])
@@ -103,7 +108,8 @@ def _gradients(weights: Mapping[str, Array]) -> list[dict[str, Array]]:
         direction = common.normal(size=value.shape)
         for step, gradients in enumerate(steps, 1):
             own = np.random.default_rng([number, step]).normal(size=value.shape)
-            gradients[key] = size * (direction + own)
+            factor = 1.0 if step <= LARGE_STEPS else SMALL
+            gradients[key] = factor * size * (direction + own)
     return steps
 
 

@@ -27,6 +27,9 @@ STATISTICS = ("mean", "variance")
 
 Signature = tuple[str, tuple[tuple[int, ...], ...]]
 
+#: Kinds that may compute the same, in a model that defines one of them itself, or by its settings.
+_NORMS = ("layer norm", "rms norm", "group norm", "instance norm", "other")
+
 #: Settings that distinguish layers of equal shapes.
 _DISTINGUISHING = ("stride", "dilation", "groups")
 
@@ -42,7 +45,7 @@ class Pair:
     @property
     def shared_roles(self) -> list[tuple[str, str]]:
         """Tensors that both have, as roles of each side."""
-        if self.a.kind == "other":
+        if "other" in (self.a.kind, self.b.kind):
             return list(zip(self._by_shape(self.a), self._by_shape(self.b), strict=True))
         return [(role, role) for role in self.a.shapes if role in self.b.shapes]
 
@@ -129,6 +132,13 @@ def signature(layer: Layer) -> Signature:
     return layer.kind, tuple(needed or [next(iter(layer.shapes.values()))])
 
 
+def loose_signature(layer: Layer) -> Signature:
+    """Return a signature in which a layer that a model defines itself may be any norm."""
+    if layer.kind in _NORMS:
+        return "norm", tuple(sorted(map(_squeezed, layer.shapes.values())))
+    return signature(layer)
+
+
 def full_signature(layer: Layer) -> Hashable:
     """Return a signature with settings, in which layers of equal shapes may differ."""
     return signature(layer), *(str(layer.settings.get(key)) for key in _DISTINGUISHING)
@@ -154,12 +164,13 @@ def pair_layers(
     """
     signs_a, signs_b = [signature(each) for each in a], [signature(each) for each in b]
     flat = [flat_signature(each) for each in a], [flat_signature(each) for each in b]
+    loose = [loose_signature(each) for each in a], [loose_signature(each) for each in b]
     partner: dict[int, int] = {}
     if not refined and Counter(signs_a) != Counter(signs_b):
         for block in SequenceMatcher(None, signs_a, signs_b, autojunk=False).get_matching_blocks():
             partner.update({block.a + k: block.b + k for k in range(block.size)})
     ties: set[int] = set()
-    for stage_a, stage_b in (*refined, (signs_a, signs_b), flat):
+    for stage_a, stage_b in (*refined, (signs_a, signs_b), flat, loose):
         taken = set(partner.values())
         rest_a = [i for i in range(len(a)) if i not in partner]
         rest_b = [j for j in range(len(b)) if j not in taken]

@@ -87,6 +87,7 @@ SETTINGS = (
     Setting("heads", "number of heads"),
     Setting("scale", "scale of attention"),
     Setting("epsilon", "epsilon of a norm"),
+    Setting("groups", "number of groups"),
     Setting("statistics", "statistics of a norm in training", is_training_only=True),
     Setting(PARTS, "parts of the batch in a norm", is_training_only=True),
     Setting("momentum", "momentum of running statistics", is_training_only=True),

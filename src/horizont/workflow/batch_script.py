@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -57,6 +58,8 @@ def write_batch_script(paths: Paths, minutes: int, partition: str) -> Path:
     least = 2 * NOTICE_S // 60
     if not least < minutes <= LONGEST_MINUTES:
         raise UserError("--minutes", minutes, f"above {least}, up to {LONGEST_MINUTES}")
+    if not re.fullmatch(r"[\w.,-]*", partition):
+        raise UserError("--partition", partition, "the name of a partition")
     study = load_study(paths)
     nodes = max(
         (

@@ -77,8 +77,9 @@ def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> 
     if skipped := [record for record in records if record.result.status == "skipped"]:
         reason = shorten(skipped[0].result.reason)
         lines.append(f"{len(skipped)} of {counted(len(records), 'run')} skipped: {reason}")
-    if disturbed := sum(record.result.disturbed for record in records):
-        lines.append(f"{disturbed} of {len(records)} runs were disturbed by other programs")
+    succeeded = [record for record in records if record.ok]
+    if disturbed := sum(record.result.disturbed for record in succeeded):
+        lines.append(f"{disturbed} of {len(succeeded)} runs were disturbed by other programs")
     if len(skipped) == len(records):
         return [*lines, "next: horizont config check, which counts what would be skipped here"]
     is_timed = not any(record.run.fault for record in records)

@@ -36,8 +36,7 @@ def profile_descriptions(paths: Paths) -> dict[str, str]:
     """Return the first sentence of the comment at the beginning of each profile, by its name."""
     descriptions = {}
     for name in profile_names(paths):
-        lines = _profile_path(paths, name).read_text(encoding="utf-8").splitlines()
-        comment = takewhile(lambda line: line.startswith("#"), lines)
+        comment, _ = _split_comment(_profile_path(paths, name).read_text(encoding="utf-8"))
         text = " ".join(line.removeprefix("#").strip() for line in comment)
         descriptions[name] = re.split(r"(?<=\.)\s", text)[0].rstrip(".")
     return descriptions
@@ -126,7 +125,16 @@ def _settings_of(paths: Paths, name: str, launcher: str) -> str:
             _use_launcher(experiment, launcher)
     text = StringIO()
     yaml.dump(values, text)
-    return text.getvalue()
+    comment, _ = _split_comment(_profile_path(paths, name).read_text(encoding="utf-8"))
+    _, settings = _split_comment(text.getvalue())  # after the comment on the quick profile
+    return "".join([*comment, *settings])
+
+
+def _split_comment(text: str) -> tuple[list[str], list[str]]:
+    """Split the lines of a file after the comment at its beginning."""
+    lines = text.splitlines(keepends=True)
+    comment = [*takewhile(lambda line: line.startswith("#"), lines)]
+    return comment, lines[len(comment) :]
 
 
 def _use_launcher(experiment: Any, name: str) -> None:

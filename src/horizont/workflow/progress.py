@@ -6,6 +6,7 @@ A headless kernel cannot reach the terminal, so it appends its progress to the f
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import tempfile
@@ -16,7 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from horizont.launchers.agent.files import remove_abandoned
+
 PROGRESS_VARIABLE = "HORIZONT_PROGRESS"
+
+#: Names of temporary folders, and of the file in them that passes the progress on; it is locked.
+FOLDER_PREFIX, RELAY = "horizont-relay-", "progress"
 
 POLL_INTERVAL_S = 0.3
 LINE_WIDTH = 110
@@ -138,9 +144,13 @@ def forwarded_progress(out: TextIO | None = None) -> Iterator[Path]:
     terminal only, and only the newest of them.
     """
     outer_relay = os.environ.get(PROGRESS_VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="horizont-") as folder:
-        relay = Path(folder, "progress")
-        relay.touch()
+    remove_abandoned(Path(tempfile.gettempdir()), FOLDER_PREFIX, RELAY)
+    with (
+        tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder,
+        Path(folder, RELAY).open("w", encoding="utf-8") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        relay = Path(folder, RELAY)
         os.environ[PROGRESS_VARIABLE] = str(relay)
         stop = threading.Event()
         arguments = (relay, out or sys.stderr, stop)

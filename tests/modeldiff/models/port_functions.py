@@ -46,3 +46,23 @@ def heads() -> Any:
         return layer("b", x), jax.nn.sigmoid(layer("c", x))
 
     return init, apply
+
+
+def normed() -> Any:
+    """Return a function with a norm by the root of the mean square."""
+
+    def init(key: Any) -> Any:
+        keys = jax.random.split(key, 2)
+        return {
+            "a": {"kernel": jax.random.normal(keys[0], (8, 16)), "bias": jnp.zeros(16)},
+            "n": jnp.ones(16),
+            "o": {"kernel": jax.random.normal(keys[1], (16, 3)), "bias": jnp.zeros(3)},
+        }
+
+    def apply(parameters: Any, x: Any) -> Any:
+        a, o = parameters["a"], parameters["o"]
+        x = x @ a["kernel"] + a["bias"]
+        mean = jnp.mean(jnp.square(x), -1, keepdims=True)
+        return x * jax.lax.rsqrt(mean + 1e-6) * parameters["n"] @ o["kernel"] + o["bias"]
+
+    return init, apply

@@ -155,3 +155,55 @@ class Infinite(nn.Module):
     def forward(self, x: Any) -> Any:
         """Return the result."""
         return self.b(self.a(x) / 0.0)
+
+
+class MeanSquareNorm(nn.Module):
+    """A norm by the root of the mean square that a model defines itself."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Any) -> Any:
+        """Return the normalized features."""
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+def normed(*, own: bool = False) -> nn.Module:
+    """Return a model with a norm of PyTorch, or its own."""
+    norm = MeanSquareNorm(16) if own else nn.RMSNorm(16, 1e-6)
+    return nn.Sequential(nn.Linear(8, 16), norm, nn.Linear(16, 3))
+
+
+def by_groups(groups: int = 4, *, by_channel: bool = False) -> nn.Module:
+    """Return a model with a norm of groups of channels, or of each channel."""
+    norm = nn.InstanceNorm2d(8, affine=True) if by_channel else nn.GroupNorm(groups, 8)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU(), nn.Conv2d(8, 4, 1))
+
+
+def weight_normed() -> nn.Module:
+    """Return a model whose kernels are computed from others."""
+    normed = nn.utils.parametrizations.weight_norm
+    return nn.Sequential(normed(nn.Conv2d(3, 8, 3)), nn.ReLU(), normed(nn.Conv2d(8, 4, 1)))
+
+
+def trained(*, amsgrad: bool = False) -> Any:
+    """Return a model with its optimizer and loss."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, amsgrad=amsgrad)
+    return model, optimizer, nn.CrossEntropyLoss()
+
+
+class Squeezed(nn.Module):
+    """A gate of channels, from their means or their largest values."""
+
+    def __init__(self, *, largest: bool = False) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 6, 3), nn.Linear(6, 6), nn.Conv2d(6, 2, 1)
+        self.largest = largest
+
+    def forward(self, x: Any) -> Any:
+        """Return the images after the gate."""
+        x = torch.relu(self.a(x))
+        pooled = x.amax((2, 3)) if self.largest else x.mean((2, 3))
+        return self.c(x * torch.sigmoid(self.b(pooled))[:, :, None, None])

@@ -83,3 +83,12 @@ def gated(*, reset_after: bool = True) -> Any:
             layers.Dense(3),
         ]
     )
+
+
+def by_groups() -> Any:
+    """Return a model with a norm of four groups of channels."""
+    norm = layers.GroupNormalization(4, epsilon=1e-5)
+    last = layers.Conv2D(4, 1)
+    return keras.Sequential(
+        [keras.Input((8, 8, 3)), layers.Conv2D(8, 3), norm, layers.ReLU(), last]
+    )

@@ -17,7 +17,12 @@ Undo = Callable[[], object]
 #: Settings that a layer shows and that cannot be changed here.
 FIXED = ("padding index", "padding mode", "biases", "activation", "heads", "reset gate", "cropping")
 
-_ATTRIBUTES = {"epsilon": "epsilon", "stride": "strides", "dilation": "dilation_rate"}
+_ATTRIBUTES = {
+    "epsilon": "epsilon",
+    "stride": "strides",
+    "dilation": "dilation_rate",
+    "groups": "groups",
+}
 
 
 class Namespace:

@@ -297,6 +297,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Undo]] = {
     "scale": lambda entry, value: set_scale(entry.module, value),
     "biases": lambda entry, _: set_biases(entry.module, entry.part),
     "frozen": lambda entry, value: set_frozen(entry.tensors, value),
+    "groups": lambda entry, value: set_attribute(entry.module, "num_groups", value),
     "epsilon": lambda entry, value: set_attribute(entry.module, epsilon_name(entry.module), value),
 }
 

@@ -37,7 +37,8 @@ class AgentConnection:
     """A connection to the agent of a host.
 
     A thread reads its frames. `on_frame` is called there with those that are no replies, and
-    `on_lost` once, when the host is lost.
+    `on_lost` once, when the host is lost; `explain_loss` returns why, if the scheduler of the hosts
+    has ended the connection.
 
     Attributes
     ----------
@@ -50,6 +51,7 @@ class AgentConnection:
         self.lost = ""
         self.on_frame: Callable[[Message], None] = lambda message: None
         self.on_lost: Callable[[], None] = lambda: None
+        self.explain_loss: Callable[[], str] = str
         self._channel = channel
         self._lease_s = lease_s
         self._ids = itertools.count(1)
@@ -89,7 +91,7 @@ class AgentConnection:
             try:
                 self._channel.send({"kind": kind, **fields}, body)
             except OSError as error:
-                self.lose(_reason(error))
+                self._lose_by(error)
         if self.lost:
             raise HostLost(self.lost)
 
@@ -159,7 +161,11 @@ class AgentConnection:
                 else:
                     self.on_frame(message)
         except (OSError, ConnectionRefused, ValueError, KeyError) as error:
-            self.lose(_reason(error))
+            self._lose_by(error)
+
+    def _lose_by(self, error: Exception) -> None:
+        if not self.lost:
+            self.lose(self.explain_loss() or _reason(error))
 
 
 def _reason(error: Exception) -> str:

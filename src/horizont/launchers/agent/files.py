@@ -33,7 +33,7 @@ class RunFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            _remove_abandoned(folder)
+            remove_abandoned(folder.parent, PREFIX, _LOCK, but=folder)
             self._lock = self._lock_folder()
         except OSError as error:
             reason = error.strerror or str(error)
@@ -71,9 +71,12 @@ class RunFiles:
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with temporary.open("r+b" if offset else "wb") as file:
-            file.seek(offset)
-            file.write(content)
+        try:
+            with temporary.open("r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(content)
+        except OSError as error:  # which would not name the folder
+            raise OSError(error.errno, error.strerror, str(self.folder.parent)) from None
         if offset + len(content) >= size:
             os.replace(temporary, path)
 
@@ -95,11 +98,12 @@ class RunFiles:
         self._lock.close()
 
 
-def _remove_abandoned(own: Path) -> None:
-    for folder in set(own.parent.glob(f"{PREFIX}*")) - {own}:
+def remove_abandoned(parent: Path, prefix: str, lock_name: str, but: Path | None = None) -> None:
+    """Remove the folders whose lock is free: the processes that held it were killed."""
+    for folder in set(parent.glob(f"{prefix}*")) - {but}:
         with contextlib.suppress(OSError):
             # Not blocking: another user may have put a pipe there.
-            lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            lock = os.open(folder / lock_name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             with contextlib.closing(os.fdopen(lock)):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)

@@ -9,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from horizont.config.base import ConfigModel, parse_config
 from horizont.config.topology import Capability, Topology
+from horizont.errors import UserError
 from horizont.launchers.agent.cluster import AgentCluster
 from horizont.launchers.agent.session import Command, Start, open_session
 from horizont.launchers.base import Launcher
@@ -40,6 +42,12 @@ class AgentOptions(ConfigModel):
     scratch: str = ""
     start_timeout_s: float = Field(default=120.0, gt=0, le=3600)
     lease_s: float = Field(default=3.0, ge=1, le=600)
+
+    @model_validator(mode="after")
+    def _check_scratch(self) -> Self:
+        if self.scratch and not Path(self.scratch).is_absolute():
+            raise UserError("scratch", self.scratch, "an absolute path")
+        return self
 
 
 class AgentLauncher(Launcher):

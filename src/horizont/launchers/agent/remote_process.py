@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -14,8 +15,8 @@ from horizont.errors import HostLost
 from horizont.launchers.agent.clock import ClockOffset, shift_event, shift_times
 from horizont.launchers.agent.connections import AgentConnection
 from horizont.launchers.base import ProcessHandle
-from horizont.launchers.plan import ProcessPlan
-from horizont.monitoring.progress import StepCount
+from horizont.launchers.plan import EVENTS_FILE, PROGRESS_FILE, ProcessPlan
+from horizont.monitoring.progress import StepCount, StepCounter
 
 #: Exit status of a process whose host is lost, as of ssh.
 LOST_STATUS = 255
@@ -41,6 +42,7 @@ class RemoteProcess(ProcessHandle):
         self._agent = agent
         self._shift = shift
         self._state: Mapping[str, Any] = {}
+        self._counter: StepCounter | None = None
         self._last_error = ""
         self._exit_status: int | None = None
         self._ended = os.eventfd(0)
@@ -48,8 +50,16 @@ class RemoteProcess(ProcessHandle):
         self._is_closed = False
 
     def update(self, state: Mapping[str, Any]) -> None:
-        """Replace the state by a newer one."""
-        self._state = state
+        """Replace the state by a newer one, and write what `horizont watch` reads of it."""
+        last, self._state = self._state, state
+        with contextlib.suppress(OSError):  # the run is over
+            if (count := self.step_count()) is not None:
+                if self._counter is None:
+                    self._counter = StepCounter(self.plan.folder / PROGRESS_FILE, count.planned)
+                self._counter.set(count.done)
+            if state.get("events") != last.get("events"):
+                lines = (json.dumps(event) + "\n" for event in self.events())
+                (self.plan.folder / EVENTS_FILE).write_text("".join(lines), encoding="utf-8")
 
     def end(self, last_error: str) -> None:
         """Mark the process as ended, with the last error that is known."""

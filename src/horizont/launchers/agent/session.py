@@ -5,15 +5,19 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
+import shlex
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
-from horizont.errors import UserError
+from horizont.errors import Problem, UserError
 from horizont.launchers.agent.connections import PING_S, AgentConnection, AgentListener
 from horizont.launchers.agent.facts import code_digest
 from horizont.launchers.agent.files import PREFIX
@@ -39,6 +43,11 @@ class Command:
     argv: tuple[str, ...]
     number: int | None = None
 
+    @property
+    def engine(self) -> str:
+        """The command line without the program of the agent."""
+        return shlex.join(takewhile(lambda word: word != sys.executable, self.argv))
+
 
 @dataclass(frozen=True)
 class Start:
@@ -58,6 +67,8 @@ class Start:
         That of agents which are not started by a command of this process; empty for a new one.
     exclusive_hosts
         Whether no other job can use the hosts; None if no scheduler says so.
+    explain_loss
+        Returns why the scheduler has taken the hosts away; nothing if it has not.
     """
 
     field: str
@@ -70,6 +81,7 @@ class Start:
     port: int = 0
     secret: str = ""
     exclusive_hosts: bool | None = None
+    explain_loss: Callable[[], str] = str
 
 
 class Session:
@@ -162,22 +174,33 @@ class Session:
         while len(agents) < start.agents:
             agent = listener.wait(0.2)
             if agent is not None:
+                agent.explain_loss = start.explain_loss
                 agents[int(agent.facts["number"])] = agent
                 self.agents = list(agents.values())  # to be closed if the others are missing
-            elif failed := [p for p in self._programs if p.poll()]:
-                raise self._not_started(start, f"a command ended with status {failed[0].poll()}")
+            elif failed := [n for n, program in enumerate(self._programs) if program.poll()]:
+                status = self._programs[failed[0]].poll()
+                command = start.commands[failed[0]]
+                raise self._not_started(start, command, f"ended with status {status}")
             elif time.monotonic() > end_s:
-                missing = f"{start.agents - len(agents)} of {start.agents} agents did not call back"
-                raise self._not_started(start, f"{missing} within {start.timeout_s:g} s")
+                missing = (each for each in start.commands if each.number not in agents)
+                number = start.agents - len(agents)
+                problem = (
+                    f"{number} of {start.agents} agents did not call back "
+                    f"within {start.timeout_s:g} s"
+                )
+                raise self._not_started(start, next(missing, None), problem)
         return [agents[number] for number in sorted(agents)]
 
-    def _not_started(self, start: Start, problem: str) -> UserError:
+    def _not_started(self, start: Start, command: Command | None, problem: str) -> UserError:
+        """Return an error with a command, what became of it, and what was printed."""
         self._log.seek(0)
-        lines = [line.strip() for line in self._log.read().splitlines() if line.strip()]
-        said = f": {lines[-1]}" if lines else ""
-        command = " ".join(start.commands[0].argv[:3]) if start.commands else "no command"
-        allowed = f"agents on {start.agents} hosts ({problem}{said})"
-        return UserError(start.field, command, allowed)
+        lines = [line.strip() for line in self._log.read().splitlines()]
+        lines = [line for line in lines if re.search(r"\w", line)]
+        errors = [line for line in lines if re.search(r"\berror: ", line)]
+        said = " / ".join(errors[:1] or lines[-2:])
+        name = f"`{command.engine}`: " if command else ""
+        reason = Problem(f"{name}{problem}{': ' if said else ''}{said}")
+        return UserError(start.field, reason, f"agents on {start.agents} hosts")
 
     def _check(self, start: Start) -> None:
         folders = {agent.facts["folder"] for agent in self.agents}

@@ -18,6 +18,7 @@ def norm(reader: Reader, number: int) -> Iterator[Entry]:
     kinds = {
         "BatchNormalization": "batch norm", "LayerNormalization": "layer norm",
         "RMSNormalization": "rms norm", "GroupNormalization": "group norm",
+        "InstanceNormalization": "instance norm",
     }  # fmt: skip
     found = [reader.constant(node, place) for place in range(1, 5)]
     roles = zip(_ROLES, found, strict=True)
@@ -25,19 +26,26 @@ def norm(reader: Reader, number: int) -> Iterator[Entry]:
     if not tensors:
         return
     settings = {"epsilon": float(node.epsilon)}
+    is_plain = node.op_type == "InstanceNormalization" and all(
+        each is None or (each == value).all() for each, value in zip(found, (1, 0), strict=False)
+    )
     if node.op_type == "GroupNormalization":
         settings["groups"] = node.num_groups
     yield Entry(
         name_of(node, 1), kinds[node.op_type], node, tensors, (number,), number, node.input[0],
-        node.output[0], settings, fixed=("groups",),
+        node.output[0], settings, fixed=("groups",), is_optional=is_plain,
     )  # fmt: skip
 
 
 def group_norm(reader: Reader, number: int) -> Iterator[Entry]:
-    """Read a group norm: a norm of instances of reshaped images, then scale and offset."""
+    """Read a group norm: a norm of instances of reshaped images, then scale and offset.
+
+    Or a norm of instances itself, whose scale and offset may be constants of the operator.
+    """
     node = reader.nodes[number]
     before, after = reader.before(node, 0), reader.only_reader(number, "Reshape")
     if before is None or before.op_type != "Reshape" or after is None:
+        yield from norm(reader, number)
         return
     channels = reader.shapes[reader.nodes[after].output[0]][1]
     axis = 1 - len(reader.shapes[reader.nodes[after].output[0]])
