@@ -15,7 +15,7 @@ from horizont.errors import UserError
 from horizont.modeldiff.comparison import Comparison
 from horizont.modeldiff.distances import FACTOR_BOUND, Difference, gradient_factor, mute_reason
 from horizont.modeldiff.distributed import check_processes
-from horizont.modeldiff.evaluations import SINGLE_PRECISION, not_finite
+from horizont.modeldiff.evaluations import SINGLE_PRECISION, in_float32, not_finite
 from horizont.modeldiff.graphs import with_graphs
 from horizont.modeldiff.inputs import make_batch
 from horizont.modeldiff.left_out import left_out
@@ -41,9 +41,6 @@ from horizont.modeldiff.ties import better_pairing
 from horizont.modeldiff.timing import time_models
 
 NO_TRAINING = "training was not compared: a recording has evaluation only"
-
-#: With how many other weights a divergence in float32 is looked for again.
-OTHER_WEIGHTS = 3
 
 #: How often pairs of layers of equal shape are exchanged.
 MOST_EXCHANGES = 8
@@ -266,19 +263,18 @@ def _explained(
     if b.can_run and not mute:
         progress("comparing in float32")
         open_both(a, b, batch, "float32")
-        both = _in_float32(comparison, repairs)
+        both = in_float32(comparison, repairs)
         agreements.append(Agreement("both in float32", tuple(both)))
         agree_in_float32 = not any(each.exceeds for each in both)
     exceeding = [each for agreement in agreements for each in agreement.differences if each.exceeds]
     # Inputs may differ in zeros around them, for example, where every output is the same.
-    others = [each for each in found.unexplained if each.quantity != "input"]
-    fed = found.unexplained if exceeding or others else ()
+    differs = exceeding or any(each.quantity != "input" for each in found.unexplained)
+    fed = found.unexplained if differs else ()
     by_key = {each.key: each for each in [*exceeding, *fed][::-1]}
     unexplained = tuple(by_key.values())[::-1]
     without_effect = [each for each in found.without_effect if each.value_a != UNKNOWN]
-    hidden = [
-        each for each in without_effect if {one.layer for one in unexplained} & {*each.layers}
-    ]
+    layers = {each.layer for each in unexplained}
+    hidden = [each for each in without_effect if layers & {*each.layers}]
     return replace(
         report,
         layers=tuple(
@@ -330,24 +326,3 @@ def _notes(
             a, b = comparison.a.name, comparison.b.name
             return [f"every gradient of side {b} is {factor:.6g} times that of side {a}"]
     return []
-
-
-def _in_float32(comparison: Comparison, repairs: Sequence[Repair]) -> list[Difference]:
-    """Compare in float32; a divergence is believed if other weights have it, too.
-
-    Rounding moves a unit across the kink of its activation, and with it a gradient, for some
-    weights; a defect is there for all.
-    """
-
-    def compared(one: Comparison) -> list[Difference]:
-        single = one.in_float32(repairs)
-        trained = single.train(repairs) if single.can_train else []
-        return [*single.evaluate(repairs), *trained]
-
-    found = compared(comparison)
-    for seed in range(OTHER_WEIGHTS):
-        if not any(each.exceeds for each in found):
-            break
-        other = {each.key: each for each in compared(comparison.with_moved_weights(seed))}
-        found = [each if not each.exceeds else other.get(each.key, each) for each in found]
-    return found

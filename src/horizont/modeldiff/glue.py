@@ -82,8 +82,8 @@ _PARTS = {
 }
 
 
-#: Through two numbers of a channel there is always a line.
-_LEAST_OF_CHANNEL = 5
+#: Through two numbers there is always a line.
+_LEAST_NUMBERS = 5
 
 #: How the place of an axis is called in a message.
 _AXIS = {"first": "channels first", "last": "channels last"}
@@ -178,16 +178,16 @@ def scaled_input(glue: Glue) -> Candidate | None:
 
     Pixels from 0 to 1 against -1 to 1, or without the mean and deviation of their channel.
     """
-    if glue.a.shape != glue.b.shape or glue.a.size < 3:
+    if glue.a.shape != glue.b.shape:
         return None
     if np.issubdtype(glue.a.dtype, np.integer):
-        return _offset(glue)
+        return _offset(glue) if glue.a.size > 2 else None
     scale, shift = _line(glue.a.ravel(), glue.b.ravel())
     value: dict[str, Any] = {"scale": scale, "shift": shift}
     shown_b = _shown_line(scale, shift)
-    has_evidence = glue.a.ndim == 4 and glue.a.size >= _LEAST_OF_CHANNEL * glue.a.shape[1]
-    if (not scale or not _close(scale * glue.a + shift, glue.b)) and has_evidence:
-        lines = [_line(*both) for both in zip(*_by_channel(glue.a, glue.b), strict=True)]
+    if (not scale or not _close(scale * glue.a + shift, glue.b)) and glue.a.ndim == 4:
+        channels = zip(*(np.moveaxis(each, 1, 0) for each in (glue.a, glue.b)), strict=True)
+        lines = [_line(x.ravel(), y.ravel()) for x, y in channels]
         scale, shift = np.array(lines).T.reshape(2, 1, -1, 1, 1)
         value = {"scales": scale.ravel().tolist(), "shifts": shift.ravel().tolist(), "axis": 1}
         shown_b = f"{_shown_line(scale.flat[0], shift.flat[0])} and others by channel"
@@ -215,15 +215,10 @@ def _shown_line(scale: float, shift: float, x: str = "x") -> str:
     return f"{factor}{x}{summand}"
 
 
-def _by_channel(*images: Array) -> list[Array]:
-    """Return the numbers of each channel."""
-    return [np.moveaxis(each, 1, 0).reshape(each.shape[1], -1) for each in images]
-
-
 def _line(x: Array, y: Array) -> tuple[Any, Any]:
-    """Return scale and shift from the smallest and the largest number; scale 0 if all are equal."""
+    """Return scale and shift from the smallest and the largest number; scale 0 if unknown."""
     i, j = int(x.argmin()), int(x.argmax())
-    if not x[j] > x[i]:
+    if x.size < _LEAST_NUMBERS or not x[j] > x[i]:
         return 0.0, 0.0
     scale = float((y[j] - y[i]) / (x[j] - x[i]))
     return scale, float(y[i] - scale * x[i])

@@ -199,11 +199,11 @@ class Squeezed(nn.Module):
 
     def __init__(self, *, largest: bool = False) -> None:
         super().__init__()
-        self.a, self.b, self.c = nn.Conv2d(3, 6, 3), nn.Linear(6, 6), nn.Conv2d(6, 2, 1)
+        self.a, self.b, self.c = nn.Conv2d(3, 6, 3), nn.Conv2d(6, 6, 1), nn.Conv2d(6, 2, 1)
         self.largest = largest
 
     def forward(self, x: Any) -> Any:
         """Return the images after the gate."""
         x = torch.relu(self.a(x))
-        pooled = x.amax((2, 3)) if self.largest else x.mean((2, 3))
-        return self.c(x * torch.sigmoid(self.b(pooled))[:, :, None, None])
+        pooled = x.amax((2, 3), True) if self.largest else x.mean((2, 3), True)
+        return self.c(x * torch.sigmoid(self.b(pooled)))
