@@ -29,6 +29,7 @@ from horizont.errors import UserError
 from horizont.launchers.agent import facts
 from horizont.launchers.agent.clock import ClockOffset, drift_s, measure_offset
 from horizont.launchers.agent.session import close_sessions
+from horizont.workflow.watch import read_status
 
 TWO_HOSTS = {"command": LOCAL_COMMAND, "hosts": ["node0", "node1"], "lease_s": LEASE_S}
 
@@ -188,6 +189,11 @@ run_on_agents(Path(sys.argv[2]), Path(sys.argv[3]), steps={"warmup": 1, "timed":
 """
 
 
+def is_watched(record: Path) -> bool:
+    status = read_status(record)
+    return len(status.steps) == 2 and set(status.stages.values()) == {"training"}
+
+
 @pytest.mark.framework("pytorch")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_hosts_end_everything_without_their_launcher(
@@ -197,6 +203,7 @@ def test_hosts_end_everything_without_their_launcher(
     words = [sys.executable, "-c", LAUNCHER_PROGRAM, str(ROOT), str(tmp_path), str(small_cifar)]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as launcher:
         wait_for(lambda: len(worker_processes()) == 2, "no worker was started")
+        wait_for(lambda: is_watched(tmp_path / "key"), "no steps can be watched")
         launcher.send_signal(number)
         launcher.wait(30)
     assert_nothing_on_hosts()
@@ -212,6 +219,10 @@ def test_hosts_with_other_code_are_refused(
     assert not list(tmp_path.glob(".key*"))
 
 
+#: The second host does not answer.
+LATE_COMMAND = "sh -c 'test $0 = node1 && exec sleep 60; exec \"$@\"' {host}"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -224,10 +235,13 @@ def test_hosts_with_other_code_are_refused(
         ({"command": "sh -c 'echo no route >&2; exit 3' {host}"}, r"status 3: no route"),
         (
             {"command": "sh -c 'sleep 60' {host}", "start_timeout_s": 1},
-            r"2 of 2 agents did not call back",
+            r"`sh -c 'sleep 60' node0`: 2 of 2 agents did not call back",
         ),
+        ({"command": LATE_COMMAND, "start_timeout_s": 10}, r"node1`: 1 of 2 agents did not call"),
+        ({"command": "sh -c 'echo error: a; echo b; exit 3' {host}"}, r"node\d`: .* 3: error: a;"),
+        ({"scratch": "relative"}, r"topology\.options\.scratch: 'relative' .*absolute path"),
         ({"address": "192.0.2.1"}, r"topology\.options\.address: '192\.0\.2\.1'"),
-        ({"scratch": "/proc"}, r"topology\.options\.scratch|status 2"),
+        ({"scratch": "/proc"}, r"status 2: error: topology\.options\.scratch"),
         ({"lease": 5}, r"topology\.options\.lease: .* lease_s"),
     ],
 )
