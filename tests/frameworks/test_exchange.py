@@ -72,7 +72,7 @@ def test_compressed_gradients_are_rounded_to_16_bits(
     ("exchange", "message"),
     [
         ({"local_steps": 2}, "gradient_exchange.local_steps: 2 .* 1 for"),
-        ({"compression": "float16"}, "gradient_exchange.compression: 'float16' .* none for"),
+        ({"compression": "float16"}, "gradient_exchange.compression: 'float16' .* 'none' for"),
     ],
 )
 def test_other_systems_reject_it(name: str, exchange: Any, message: str) -> None:

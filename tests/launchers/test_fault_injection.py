@@ -174,7 +174,7 @@ def test_hosts_are_disconnected_by_their_cluster(sleeper: ProcessGroup) -> None:
 def test_a_disconnect_needs_a_launcher_that_can_do_it() -> None:
     fault = {"kind": "disconnect", "target": "worker", "at_step": 3}
     run = small_run("pytorch/sync/allreduce", fault=fault)
-    with pytest.raises(UserError, match=r"fault\.kind: 'disconnect' .* emulated"):
+    with pytest.raises(UserError, match=r"faults: 'disconnect' .* emulated"):
         check_run(run)
     emulated = {"launcher": "emulated", "workers": 2}
     check_run(small_run("pytorch/sync/allreduce", fault=fault, topology=emulated))

@@ -73,7 +73,7 @@ def test_options_are_validated_by_the_launcher() -> None:
         (
             "distributed",
             {"link": {"rate_mbit": 100}},
-            r"topology\.link: {'rate_mbit': 100\.0} .* emulated",
+            r"topology\.link: {rate_mbit: 100\.0} .* emulated",
         ),
         ("scaling", {"launcher": "local"}, r"topology\.placement: 'dedicated' .* emulated"),
     ],

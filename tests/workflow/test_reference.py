@@ -117,7 +117,7 @@ def test_missing_records_are_counted(measured: Paths, capsys: pytest.CaptureFixt
     next(store.iterdir()).rename(store / ".interrupted.1.tmp")
     assert main(["pack", "local"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "records of local: '1 of 3 runs on lenet5-cifar10 have none'" in line
+    assert "records of local: 1 of 3 runs on lenet5-cifar10 have none" in line
     assert not measured.reference.exists()
 
 
