@@ -119,3 +119,17 @@ def test_progress_reaches_the_terminal() -> None:
     assert "1 available before" in text
     assert "step 5/10" not in text, "transient lines are for terminals"
     assert re.search(r"~run 1/2 first: step 5/10, \d+ steps/s", relayed)
+
+
+def test_what_a_killed_process_has_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    abandoned = tmp_path / "horizont-relay-0"
+    abandoned.mkdir()
+    (abandoned / "progress").touch()
+    with forwarded_progress(io.StringIO()) as outer:
+        assert not abandoned.exists()
+        with forwarded_progress(io.StringIO()) as inner:
+            assert sorted(tmp_path.iterdir()) == sorted([outer, inner])
+    assert not list(tmp_path.iterdir())

@@ -21,7 +21,8 @@ from horizont.launchers.agent.session import Command, Start
 
 FIELD = "topology.options.srun"
 
-#: How a job was ended is known once it is no longer completing.
+#: States of a job that was ended; which of them is known once it is no longer completing.
+_END_STATES = ("CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "PREEMPTED", "TIMEOUT")
 _STATE_QUERIES, _STATE_INTERVAL_S = 10, 0.2
 
 
@@ -97,10 +98,10 @@ def _end_of_job() -> str:
     job = os.environ.get("SLURM_JOB_ID", "")
     for _ in range(_STATE_QUERIES):
         state = re.search(r"JobState=(\w+)", _scontrol("show", "job", job))
-        if state is None or state[1] == "RUNNING":
-            return ""
-        if state[1] != "COMPLETING":
+        if state is not None and state[1] in _END_STATES:
             return f"Slurm has ended job {job}: {state[1]}"
+        if state is None or state[1] != "COMPLETING":
+            return ""
         time.sleep(_STATE_INTERVAL_S)
     return f"Slurm has ended job {job}"
 

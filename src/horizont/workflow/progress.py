@@ -147,10 +147,11 @@ def forwarded_progress(out: TextIO | None = None) -> Iterator[Path]:
     remove_abandoned(Path(tempfile.gettempdir()), FOLDER_PREFIX, RELAY)
     with (
         tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder,
-        Path(folder, RELAY).open("w", encoding="utf-8") as lock,
+        Path(folder, f".{RELAY}").open("w", encoding="utf-8") as lock,
     ):
-        fcntl.flock(lock, fcntl.LOCK_SH)
         relay = Path(folder, RELAY)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        os.replace(lock.name, relay)  # it is never there without its lock
         os.environ[PROGRESS_VARIABLE] = str(relay)
         stop = threading.Event()
         arguments = (relay, out or sys.stderr, stop)
