@@ -15,7 +15,7 @@ from dataclasses import replace
 from pydantic import model_validator
 
 from horizont.config.topology import Topology
-from horizont.errors import RunFailed, UserError
+from horizont.errors import UserError
 from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
 from horizont.launchers.agent.session import Command, Start
 
@@ -64,8 +64,6 @@ class SlurmLauncher(AgentLauncher):
     def start(self, topology: Topology, options: AgentOptions) -> Start:
         """Return how the agents are started: one on each node of the job, with all of its CPUs."""
         assert isinstance(options, SlurmOptions)
-        if reason := _end_of_job():
-            raise RunFailed(reason)
         nodes = _allocated_nodes()
         command = (
             "srun",
@@ -95,21 +93,19 @@ def _allocated_nodes() -> int:
 
 def _end_of_job() -> str:
     """Return how the job was ended, such as ``NODE_FAIL``; nothing while it is running."""
-    job = os.environ.get("SLURM_JOB_ID", "")
     for _ in range(_STATE_QUERIES):
-        state = re.search(r"JobState=(\w+)", _scontrol("show", "job", job))
+        state = re.search(r"JobState=(\w+)", _describe_job())
         if state is not None and state[1] in _END_STATES:
-            return f"Slurm has ended job {job}: {state[1]}"
+            return f"Slurm has ended job {_job_id()}: {state[1]}"
         if state is None or state[1] != "COMPLETING":
             return ""
         time.sleep(_STATE_INTERVAL_S)
-    return f"Slurm has ended job {job}"
+    return f"Slurm has ended job {_job_id()}"
 
 
 def _has_exclusive_nodes() -> bool | None:
     """Whether the job was submitted as exclusive; None if Slurm does not say."""
-    job = _scontrol("show", "job", os.environ.get("SLURM_JOB_ID", ""))
-    sharing = re.search(r"OverSubscribe=(\S+)", job)
+    sharing = re.search(r"OverSubscribe=(\S+)", _describe_job())
     return None if sharing is None else sharing[1] == "NO"
 
 
@@ -128,6 +124,14 @@ def _last_node_address() -> str:
         return "localhost"
     address = re.search(r"NodeAddr=(\S+)", _scontrol("show", "node", names[-1]))
     return address[1] if address else names[-1]
+
+
+def _job_id() -> str:
+    return os.environ.get("SLURM_JOB_ID", "")
+
+
+def _describe_job() -> str:
+    return _scontrol("show", "job", _job_id())
 
 
 def _scontrol(*words: str) -> str:

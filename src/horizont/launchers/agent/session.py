@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from horizont.errors import Problem, UserError
+from horizont.errors import Problem, RunFailed, UserError
 from horizont.launchers.agent.connections import PING_S, AgentConnection, AgentListener
 from horizont.launchers.agent.facts import code_digest
 from horizont.launchers.agent.files import PREFIX
@@ -191,16 +191,21 @@ class Session:
                 raise self._not_started(start, next(missing, None), problem)
         return [agents[number] for number in sorted(agents)]
 
-    def _not_started(self, start: Start, command: Command | None, problem: str) -> UserError:
-        """Return an error with a command, what became of it, and what was printed."""
+    def _not_started(self, start: Start, command: Command | None, problem: str) -> Exception:
+        """Return an error with a command, what became of it, and what was printed.
+
+        Or with what the scheduler has done, which is no mistake of the user.
+        """
+        if reason := start.explain_loss():
+            return RunFailed(reason)
         self._log.seek(0)
         lines = [line.strip() for line in self._log.read().splitlines()]
         lines = [line for line in lines if re.search(r"\w", line)]
         errors = [line for line in lines if re.search(r"\berror: ", line)]
         said = " / ".join(errors[:1] or lines[-2:])
         name = f"`{command.engine}`: " if command else ""
-        reason = Problem(f"{name}{problem}{': ' if said else ''}{said}")
-        return UserError(start.field, reason, f"agents on {start.agents} hosts")
+        found = Problem(f"{name}{problem}{': ' if said else ''}{said}")
+        return UserError(start.field, found, f"agents on {start.agents} hosts")
 
     def _check(self, start: Start) -> None:
         folders = {agent.facts["folder"] for agent in self.agents}
