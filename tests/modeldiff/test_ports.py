@@ -21,7 +21,7 @@ def compared(a: str, b: str, batch: str, args_a: str = "", args_b: str = "") -> 
 
 
 def causes(report: Report) -> list[str]:
-    return [str(cause.candidate).rpartition(" in ")[0] for cause in report.repairs]
+    return [str(cause.candidate).partition(" in ")[0] for cause in report.repairs]
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,42 @@ def test_two_numbers_of_a_channel_show_no_scale() -> None:
     report = compared(f"{PORT}:Squeezed", f"{PORT}:Squeezed", IMAGES, "largest=True")
     assert report.status == 1
     assert not any("scale of an input" in cause for cause in causes(report))
+
+
+@pytest.mark.parametrize("b", [f"{PORT}:Joined", f"{KERAS}:joined"])
+def test_the_order_of_branches_side_by_side_is_found(b: str) -> None:
+    assert compared(f"{PORT}:Joined", b, FEATURES).status == 0
+    report = compared(f"{PORT}:Joined", b, FEATURES, "exchanged=True")
+    assert causes(report) == ["order of concatenated parts: 0:4, 4:10 against 4:10, 0:4"]
+    assert not report.unexplained
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"), [("last", "mean"), ("mean", "last"), ("max", "mean"), ("first", "max")]
+)
+def test_the_reduction_of_steps_is_found(own: str, theirs: str) -> None:
+    port, original = f"{PORT}:Recurrent", f"{KERAS}:recurrent"
+    right, wrong = f"reduction='{theirs}'", f"reduction='{own}'"
+    biases = "biases of a recurrent layer: 2 against 1"
+    assert causes(compared(port, original, WORDS, right, right)) == [biases]
+    report = compared(port, original, WORDS, wrong, right)
+    names = {"max": "the maximum"}
+    one, other = (names.get(each, f"the {each}") for each in (own, theirs))
+    assert causes(report) == [f"reduction of steps: {one} against {other}", biases]
+    assert not report.unexplained
+
+
+def test_weights_of_classes_are_found() -> None:
+    port = f"{PORT}:weighted"
+    report = compared(port, port, FEATURES, "weights=(0.5, 2.0, 1.0)")
+    assert causes(report) == ["class weights of the loss: 1, 4, 2 against none"]
+    assert not report.unexplained
+
+
+def test_losses_of_one_number_are_compared() -> None:
+    port, original = f"{PORT}:weighted", f"{KERAS}:predicted"
+    assert compared(port, original, FEATURES, "kind='binary'", "loss=''").status == 0
+    assert compared(port, original, FEATURES, "kind='absolute'", "loss='mae'").status == 0
+    report = compared(port, original, FEATURES, "kind='squared'", "loss='mae'")
+    assert causes(report) == ["loss: squared error against absolute error"]
+    assert not report.unexplained

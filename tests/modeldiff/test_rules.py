@@ -19,14 +19,12 @@ from horizont.modeldiff.distances import (
     training_values,
     unpadded,
 )
-from horizont.modeldiff.functions import FUNCTIONS, RESULTS, attended, repaired
-from horizont.modeldiff.glue import (
-    Glue,
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, STEPS, attended, repaired
+from horizont.modeldiff.glue import Glue
+from horizont.modeldiff.glue_rules import (
     attention,
     chain,
-    channel_order,
     combination,
-    flatten_order,
     result_candidate,
     rounded_input,
     scaled_input,
@@ -34,6 +32,7 @@ from horizont.modeldiff.glue import (
 from horizont.modeldiff.identification import ArrayNamespace, chains, identify, identify_pair
 from horizont.modeldiff.inputs import displaced, make_batch, moved_statistics
 from horizont.modeldiff.links import refined
+from horizont.modeldiff.orders import channel_order, feature_order, flatten_order
 from horizont.modeldiff.pairing import (
     Pair,
     neutral_weights,
@@ -250,6 +249,38 @@ def test_flattened_features_are_reordered() -> None:
     repaired_features = repaired(ArrayNamespace, last, back.repairs[0].value, {})
     assert np.array_equal(repaired_features, features)
     assert flatten_order(glue(features, features[:, ::-1], before=IMAGES)) is None
+
+
+def test_concatenated_parts_and_reversed_features_are_reordered() -> None:
+    features = RANDOM.normal(size=(2, 10))
+    exchanged = np.concatenate([features[:, 6:], features[:, :6]], axis=1)
+    found = feature_order(glue(features, exchanged))
+    assert found is not None
+    assert str(found) == "order of concatenated parts: 0:6, 6:10 against 6:10, 0:6 in layer"
+    assert np.array_equal(repaired(ArrayNamespace, features, found.repairs[0].value, {}), exchanged)
+    sequences = RANDOM.normal(size=(2, 5, 3))
+    for axis, name in ((1, "steps"), (2, "features")):
+        back = feature_order(glue(sequences, np.flip(sequences, axis)))
+        assert back is not None
+        assert str(back) == f"order of {name}: given against reversed in layer"
+    assert feature_order(glue(features, features * (1 + 1e-15))) is None
+    assert feature_order(glue(features, features[:, ::-1] * (1 + 1e-9))) is None
+
+
+@pytest.mark.parametrize("theirs", STEPS)
+def test_the_reduction_of_steps_is_named(theirs: str) -> None:
+    sequences = RANDOM.normal(size=(2, 5, 3))
+    reduced = {
+        "the first": sequences[:, 0],
+        "the last": sequences[:, -1],
+        "the mean": sequences.mean(1),
+        "the mean without the first": sequences[:, 1:].mean(1),
+        "the maximum": sequences.max(1),
+    }
+    own = "the mean" if theirs != "the mean" else "the maximum"
+    found = chain(glue(reduced[own], reduced[theirs], before=sequences))
+    assert found is not None
+    assert str(found) == f"reduction of steps: {own} against {theirs} in layer"
 
 
 def test_channels_and_scales_of_an_input_are_found() -> None:

@@ -34,6 +34,7 @@ FOUND: dict[str, dict[str, dict[str, Any]]] = {
         "momentum": {"momentum": 0.9, "dampening": 0.3, "weight decay": 0.1},
         "Adam": {"beta 1": 0.8, "beta 2": 0.95, "place of the epsilon": ROOT},
         "AMSGrad": {"maximum of squares": True},
+        "maximized": {"maximize": True, "momentum": 0.9},
         "AdamW": {"weight decay": 0.01, "place of the weight decay": WEIGHT, "epsilon": 1e-5},
         "of a user": {"rule": "Adam", "bias correction": False},
         "RMSprop": {"smoothing": 0.99, "momentum": 0.5, "place of the epsilon": ROOT},
@@ -83,6 +84,12 @@ LOSSES: dict[str, dict[str, dict[str, Any]]] = {
         "counted steps": {
             "reduction": "mean that counts ignored classes", "ignored classes": [0],
         },
+        "weighted": {loss_rules.CLASS_WEIGHTS: [1, 4, 2]},
+        "weighted sum": {loss_rules.CLASS_WEIGHTS: [1, 4, 2], "reduction": "sum"},
+        "number": {"loss": loss_rules.SQUARED_ERROR},
+        "number, absolute": {"loss": loss_rules.ABSOLUTE_ERROR, "reduction": "sum"},
+        "number, binary": {"loss": loss_rules.BINARY, loss_rules.CLASS_WEIGHTS: [1, 3]},
+        "number, probability": {"loss": loss_rules.BINARY, "input": loss_rules.PROBABILITIES},
     },
     "keras": {
         "plain": {},
@@ -92,22 +99,30 @@ LOSSES: dict[str, dict[str, dict[str, Any]]] = {
         "squared": {"loss": loss_rules.SQUARED_ERROR, "reduction": "mean of all elements"},
         "binary": {"loss": loss_rules.BINARY, "reduction": "mean of all elements"},
         "steps": {},
+        "number": {"loss": loss_rules.SQUARED_ERROR},
+        "number, binary": {"loss": loss_rules.BINARY, "label smoothing": 0.2},
+        "number, probability": {"loss": loss_rules.BINARY, "input": loss_rules.PROBABILITIES},
     },
     "mxnet": {
         "plain": {},
         "one for each class": {},
         "logarithms": {"input": loss_rules.LOGARITHMS},
         "squared": {"loss": loss_rules.SQUARED_ERROR, "reduction": "half the mean of all elements"},
+        "number": {"loss": loss_rules.ABSOLUTE_ERROR},
+        "number, binary": {"loss": loss_rules.BINARY},
     },
     "jax": {
         "plain": {},
         "one for each class": {},
         "smoothed": {"label smoothing": 0.1},
         "squared": {"loss": loss_rules.SQUARED_ERROR, "reduction": "mean of all elements"},
+        "number": {"loss": loss_rules.SQUARED_ERROR},
+        "number, binary": {"loss": loss_rules.BINARY},
     },
 }  # fmt: skip
 PLAIN = {
     "loss": loss_rules.CROSS_ENTROPY, "input": loss_rules.LOGITS, "label smoothing": 0.0,
+    loss_rules.CLASS_WEIGHTS: None,
     "reduction": "mean", "ignored classes": [], loss_rules.SEPARATE_MEANS: 1,
 }  # fmt: skip
 
@@ -123,7 +138,8 @@ PLAIN = {
 )  # fmt: skip
 def test_rules_compute_what_the_frameworks_do(prefix: str, tmp_path: Path) -> None:
     framework, recorder = recorders()[prefix]
-    given = {"rows": given_result((4, 3)), "steps": given_result((4, 5, 3))}
+    shapes = {"rows": (4, 3), "steps": (4, 5, 3), "numbers": (4, 1)}
+    given = {name: given_result(shape) for name, shape in shapes.items()}
     for name, (result, classes) in given.items():
         np.savez(tmp_path / f"{name}.npz", result=result, classes=classes)
     program = MODELS / "recorded_training.py"
@@ -153,8 +169,13 @@ def check_losses(prefix: str, folder: Path, given: dict[str, Any]) -> None:
     for name in names:
         with np.load(folder / f"loss of {name}.npz") as file:
             loss, gradient = float(file["loss"]), file["gradient"]
-        result, classes = given["steps" if "steps" in name else "rows"]
+        kind = next((kind for kind in ("step", "number") if kind in name), "row")
+        result, classes = given[f"{kind}s"]
         found = loss_rules.identified(result, classes, loss, gradient)
+        if found is not None and (weights := found[loss_rules.CLASS_WEIGHTS]):
+            # Only the relative size of the weights of a mean is known.
+            relative = [round(each / min(weights.values()), 4) for each in weights.values()]
+            found = {**found, loss_rules.CLASS_WEIGHTS: relative}
         expected = None if name == "unknown" else {**PLAIN, **LOSSES[prefix][name]}
         assert found == expected, name
         wrong = loss_rules.identified(result, classes, loss, gradient * (1 + 1e-4 * result))

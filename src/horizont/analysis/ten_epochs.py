@@ -106,8 +106,8 @@ def has_ten_epochs(record: Record) -> bool:
 def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
     """Compare ten epochs that were run with their extrapolation from shorter runs.
 
-    Runs and extrapolations have the same workload, system, topology, batch and input, and are
-    compared over the same number of timed steps.
+    Runs and extrapolations have the same machine, workload, system, topology, batch and input, and
+    are compared over the same number of timed steps.
 
     One row per long experiment, system and shorter experiment: ``workload``, ``system``,
     ``experiment`` (the shorter one), its ``blocks`` and timed ``steps`` in each,
@@ -116,7 +116,9 @@ def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
     the relative one of the extrapolation.
     """
     included = [record for record in trained(records) if steps_of_ten_epochs(record) > 0]
-    groups = group_by(included, lambda r: r.run.model_dump_json(include=_COMMON_SETTINGS))
+    groups = group_by(
+        included, lambda r: (r.machine, r.run.model_dump_json(include=_COMMON_SETTINGS))
+    )
     experiments = [group_by(runs, lambda r: r.run.experiment).values() for runs in groups.values()]
     rows = [
         _compare(long, short)

@@ -37,7 +37,8 @@ from horizont.modeldiff.evaluations import (
     in_single,
     statistics_after,
 )
-from horizont.modeldiff.glue import GLUE, Glue, result_candidate, same_inputs
+from horizont.modeldiff.glue import Glue, all_steps
+from horizont.modeldiff.glue_rules import GLUE, result_candidate, same_inputs
 from horizont.modeldiff.inputs import displaced, moved, moved_statistics, rounded
 from horizont.modeldiff.pairing import Pair, Pairing, flattened, neutral_weights, transfer
 from horizont.modeldiff.process import RunFailed
@@ -249,9 +250,9 @@ class Comparison:
         """Return what both sides compute before a layer, from the same outputs."""
         outputs, inputs, inputs_a = {}, {}, {}
         for before in reversed(self.pairs[max(number - _REACH, 0) : number]):
-            name = f"output|{before.b.name}"
-            if name in self.evaluation_b and f"output|{before.a.name}" in fed:
-                outputs[before.a.name] = self.evaluation_b[name]
+            name, own = f"output|{before.b.name}", f"output|{before.a.name}"
+            if name in self.evaluation_b and own in fed:
+                outputs[before.a.name] = all_steps(fed[own], self.evaluation_b[name])
             name, own = f"input|{before.b.name}", f"input|{before.a.name}"
             if name in self.evaluation_b and own in fed:
                 inputs[own], inputs_a[own] = self.evaluation_b[name], fed[own]

@@ -136,7 +136,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         windows of a ``size``, 0 for all of an image, with a ``stride`` and ``padding`` before and
         after, whose zeros are ``counted`` in a mean or not; ``resize``, a name of `RESIZED`, by
         ``times larger``; ``unflatten``, whether the features of images of ``sizes``, ``CHW``, have
-        channels ``first`` or ``last``; ``flatten``, likewise of images; ``order``, a
+        channels ``first`` or ``last``; ``flatten``, likewise of images; ``steps``, a name of
+        `STEPS`, by which the steps of a sequence become one; ``order``, a
         permutation of an ``axis``; ``scale`` and ``shift``, or ``scales`` and ``shifts`` of the
         channels on an ``axis``.
     live
@@ -161,6 +162,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         value = m.unflatten(value, change["sizes"], layout)
     if layout := change.get("flatten"):
         value = m.flatten(value, layout)
+    if reduction := change.get("steps"):
+        value = _reduced_steps(m, value, reduction)
     if order := change.get("order"):
         value = m.take(value, order, change["axis"])
     if scales := change.get("scales"):
@@ -169,6 +172,31 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
         return value * m.like(factors, value) + m.like(summands, value)
     return value * change.get("scale", 1) + change.get("shift", 0)
+
+
+def _reduced_steps(m: Any, value: Any, reduction: str) -> Any:
+    """Return sequences, (examples, steps, features), with one step in the place of all."""
+    examples, steps, features = value.shape
+    if reduction == "the maximum":
+        while (count := value.shape[1]) > 1:
+            half = (count + 1) // 2
+            first = m.take(value, list(range(half)), 1)
+            second = m.take(value, list(range(count - half, count)), 1)
+            value = m.maximum(first, second)
+        return m.reshape(value, (examples, features))
+    weights = np.zeros((steps, 1))
+    weights[STEPS[reduction]] = 1.0
+    return m.reshape(m.linear(value, weights / weights.sum(), 1), (examples, features))
+
+
+#: How the steps of a sequence may become one, and of which steps it is the mean or the maximum.
+STEPS: dict[str, slice] = {
+    "the first": slice(0, 1),
+    "the last": slice(-1, None),
+    "the mean": slice(None),
+    "the mean without the first": slice(1, None),
+    "the maximum": slice(None),
+}
 
 
 def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:

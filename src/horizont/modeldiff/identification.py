@@ -16,6 +16,7 @@ from horizont.modeldiff.functions import (
     RESULTS,
     ROUNDINGS,
     SINGLE,
+    STEPS,
     Function,
     exact,
     leaky_relu,
@@ -65,6 +66,8 @@ def chains(shape: tuple[int, ...], target: tuple[int, ...]) -> list[dict[str, An
         found += [{"unflatten": layout, "sizes": sizes} for layout in ("first", "last")]
     if len(shape) < 3:
         return found
+    if len(shape) == 3 and shape[1] > 1 and target == (shape[0], shape[2]):
+        found += [{"steps": reduction} for reduction in STEPS]
     if target == shape[:2]:
         return found + [{"pool": kind, "size": 0} for kind in ("max", "mean")]
     if len(target) == 2 and target[1] == np.prod(shape[1:]):

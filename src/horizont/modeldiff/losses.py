@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from horizont.modeldiff.distances import Difference, distance
-from horizont.modeldiff.loss_rules import BOUND, SEPARATE_MEANS, Rule, identified, loss_and_gradient
+from horizont.modeldiff.loss_rules import (
+    BOUND,
+    CLASS_WEIGHTS,
+    SEPARATE_MEANS,
+    Rule,
+    identified,
+    loss_and_gradient,
+)
 from horizont.modeldiff.process import RunFailed
 from horizont.modeldiff.recording import Array, Repair, Side
 from horizont.modeldiff.repairs import Candidate, both_shown
@@ -17,6 +25,9 @@ QUANTITIES = ("loss of a given result", "gradient of the loss")
 
 #: How many examples a result without steps has.
 _EXAMPLES = 16
+
+#: How many weights of classes are shown.
+_SHOWN = 8
 
 #: The setting with which all others are repaired.
 _WHOLE = "loss"
@@ -33,8 +44,8 @@ def compare_losses(a: Side, b: Side, result: Array) -> Explanation:
     if not (a.has_loss and b.has_loss):
         alone = [each.name for each in (a, b) if each.has_loss]
         return Explanation(note=f"only side {alone[0]} has a loss of its own" if alone else "")
-    if result.ndim not in (2, 3) or result.shape[-1] < 2:
-        text = "losses are compared for results of examples or steps, and classes"
+    if result.ndim not in (1, 2, 3):
+        text = "losses are compared for results of examples or steps, and classes or one number"
         return Explanation(unknown=f"the losses were not compared: {text}")
     given, classes = given_result(result.shape)
     try:
@@ -68,9 +79,19 @@ def compare_losses(a: Side, b: Side, result: Array) -> Explanation:
 
 
 def given_result(shape: Sequence[int]) -> tuple[Array, Array]:
-    """Return rows that may be logits or probabilities, and classes, with the first and the last."""
+    """Return rows that may be logits or probabilities, and classes, with the first and the last.
+
+    For a result of one number per example, numbers between 0 and 1, and zeros and ones.
+    """
     generator = np.random.default_rng(6)
     examples = shape[0] if len(shape) > 2 else max(shape[0], _EXAMPLES)
+    # An array of classes must not have a shape that the result could be combined with.
+    examples += examples == shape[-1]
+    if len(shape) == 1 or shape[-1] == 1:
+        numbers = generator.uniform(0.05, 0.95, size=(examples, *shape[1:]))
+        classes = generator.integers(2, size=numbers.shape)
+        classes.flat[0], classes.flat[-1] = 0, 1
+        return numbers, classes
     powers = np.exp(generator.normal(size=(examples, *shape[1:])))
     classes = generator.integers(shape[-1], size=powers.shape[:-1])
     classes.flat[0], classes.flat[-1] = 0, shape[-1] - 1
@@ -91,7 +112,7 @@ def _candidates(rule_a: Rule, rule_b: Rule) -> list[Candidate]:
     return [
         Candidate(
             key if key == _WHOLE else f"{key} of the loss",
-            *both_shown(rule_a[key], rule_b[key]),
+            *both_shown(_value(rule_a, key), _value(rule_b, key)),
             (),
             tuple(Repair("", name, rule_b[name]) for name in (rule_b if is_whole else (key,))),
             is_training_only=True,
@@ -99,3 +120,12 @@ def _candidates(rule_a: Rule, rule_b: Rule) -> list[Candidate]:
         for key in ([_WHOLE] if is_whole else rule_a)
         if rule_a[key] != rule_b[key]
     ]
+
+
+def _value(rule: Rule, key: str) -> Any:
+    """Return a setting as it is shown: weights of classes relative to the smallest."""
+    value = rule[key]
+    if key != CLASS_WEIGHTS or value is None:
+        return value
+    relative = [f"{each / min(value.values()):.4g}" for each in value.values()]
+    return relative if len(relative) <= _SHOWN else f"{len(relative)} different ones"

@@ -5,7 +5,7 @@ or where recorded tensors show which function each side applies between two laye
 a cause is decided by runs, see `search`.
 
 Differences of settings have a line in `SETTINGS`; those between layers a function in
-:mod:`horizont.modeldiff.glue`.
+:mod:`horizont.modeldiff.glue_rules`.
 """
 
 from __future__ import annotations

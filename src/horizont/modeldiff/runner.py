@@ -154,8 +154,11 @@ class Runner:
         """Compute the model's own loss of a result, and its gradient."""
         given, recorder = self.arrays(request["given"]), self.recorders[request["dtype"]]
         result, classes = given["result"], given["classes"]
-        # Some losses want a row of zeros and a one for each class.
-        one_hot = np.eye(result.shape[-1])[classes]
+        if classes.shape == result.shape:
+            classes = one_hot = classes.astype(result.dtype)  # a number for each number
+        else:
+            # Some losses want a row of zeros and a one for each class.
+            one_hot = np.eye(result.shape[-1])[classes]
         loss, gradient = recorder.loss(result, classes, one_hot)
         np.savez(os.path.join(self.folder, request["out"]), loss=loss, gradient=gradient)
         return {}

@@ -30,6 +30,7 @@ _OF_ALL: dict[str, Any] = {
     "weight decay": 0.0,
     "place of the weight decay": GRADIENT,
     "clipping": None,
+    "maximize": False,
 }
 _OF_MOMENTUM: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "Nesterov momentum": False}
 _OF_ROOT: dict[str, Any] = {"epsilon": 1e-8, "place of the epsilon": ROOT}
@@ -112,6 +113,8 @@ def simulate(
             if rule["rule"] == "none":
                 continue
             gradient = _clipped(rule, np.asarray(each.of[key], dtype=np.float64), each)
+            if rule["maximize"]:
+                gradient = -gradient
             weights[key] = _updated(rule, weights[key], gradient, states[key], step)
     return weights
 

@@ -207,3 +207,42 @@ class Squeezed(nn.Module):
         x = torch.relu(self.a(x))
         pooled = x.amax((2, 3), True) if self.largest else x.mean((2, 3), True)
         return self.c(x * torch.sigmoid(self.b(pooled)))
+
+
+class Joined(nn.Module):
+    """Two branches, side by side."""
+
+    def __init__(self, *, exchanged: bool = False) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(8, 6), nn.Linear(8, 4), nn.Linear(10, 3)
+        self.exchanged = exchanged
+
+    def forward(self, x: Any) -> Any:
+        """Return a function of both branches."""
+        branches = [torch.relu(self.a(x)), torch.tanh(self.b(x))]
+        return self.c(torch.cat(branches[::-1] if self.exchanged else branches, 1))
+
+
+class Recurrent(nn.Module):
+    """One step of an LSTM, or a function of all steps."""
+
+    def __init__(self, reduction: str = "last") -> None:
+        super().__init__()
+        self.e, self.r, self.o = nn.Embedding(50, 12), nn.LSTM(12, 16), nn.Linear(16, 3)
+        self.r.batch_first = True
+        self.reduction = reduction
+
+    def forward(self, words: Any) -> Any:
+        """Return a function of the steps."""
+        x = self.r(self.e(words))[0]
+        reduced = {"last": x[:, -1], "first": x[:, 0], "mean": x.mean(1), "max": x.amax(1)}
+        return self.o(reduced[self.reduction])
+
+
+def weighted(kind: str = "classes", weights: Any = None) -> Any:
+    """Return a model with a loss whose classes may have weights, or one of a single number."""
+    if kind == "classes":
+        given = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+        return nn.Sequential(nn.Linear(8, 3)), nn.CrossEntropyLoss(given)
+    losses = {"binary": nn.BCEWithLogitsLoss(), "squared": nn.MSELoss(), "absolute": nn.L1Loss()}
+    return nn.Sequential(nn.Linear(8, 1)), losses[kind]

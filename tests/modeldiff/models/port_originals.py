@@ -92,3 +92,28 @@ def by_groups() -> Any:
     return keras.Sequential(
         [keras.Input((8, 8, 3)), layers.Conv2D(8, 3), norm, layers.ReLU(), last]
     )
+
+
+def joined() -> Any:
+    """Return a model with two branches, side by side."""
+    inputs = keras.Input((8,))
+    branches = [layers.Dense(6, "relu")(inputs), layers.Dense(4, "tanh")(inputs)]
+    return keras.Model(inputs, layers.Dense(3)(layers.Concatenate()(branches)))
+
+
+def recurrent(reduction: str = "last") -> Any:
+    """Return one step of an LSTM, or a function of all steps."""
+    reductions = {
+        "last": [layers.LSTM(16)],
+        "mean": [layers.LSTM(16, return_sequences=True), layers.GlobalAveragePooling1D()],
+        "max": [layers.LSTM(16, return_sequences=True), layers.GlobalMaxPooling1D()],
+    }
+    first = [keras.Input((7,)), layers.Embedding(50, 12)]
+    return keras.Sequential([*first, *reductions[reduction], layers.Dense(3)])
+
+
+def predicted(loss: str) -> Any:
+    """Return a model of one number with its loss."""
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(1)])
+    model.compile(loss=keras.losses.BinaryCrossentropy(from_logits=True) if loss == "" else loss)
+    return model

@@ -66,6 +66,7 @@ def of_torch() -> dict[str, Any]:
         "Nesterov": build("SGD", lr=0.1, momentum=0.9, nesterov=True),
         "Adam": build("Adam", lr=0.01, betas=(0.8, 0.95), weight_decay=0.1),
         "AMSGrad": build("Adam", lr=0.01, amsgrad=True),
+        "maximized": build("SGD", lr=0.1, momentum=0.9, weight_decay=0.1, maximize=True),
         "AdamW": build("AdamW", lr=0.01, eps=1e-5),
         "groups": in_groups,
         "forgotten": forgotten,
@@ -165,6 +166,7 @@ def torch_losses() -> dict[str, Any]:
         rows, labels = result.flatten(0, 1), classes.flatten()
         return F.cross_entropy(rows, labels, ignore_index=0, reduction="sum") / len(rows)
 
+    weights = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
     return {
         "plain": build(torch.nn.CrossEntropyLoss()),
         "sum": build(torch.nn.CrossEntropyLoss(reduction="sum", label_smoothing=0.1)),
@@ -175,6 +177,12 @@ def torch_losses() -> dict[str, Any]:
         "squared": build(torch.nn.MSELoss()),
         "steps": build(of_steps),
         "counted steps": build(counted),
+        "weighted": build(torch.nn.CrossEntropyLoss(weight=weights)),
+        "weighted sum": build(torch.nn.CrossEntropyLoss(weight=weights, reduction="sum")),
+        "number": build(torch.nn.MSELoss()),
+        "number, absolute": build(torch.nn.L1Loss(reduction="sum")),
+        "number, binary": build(torch.nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))),
+        "number, probability": build(torch.nn.BCELoss()),
         "unknown": build(torch.nn.MultiMarginLoss()),
     }
 
@@ -199,6 +207,9 @@ def keras_losses() -> dict[str, Any]:
         "squared": build("mse"),
         "binary": build(kinds.BinaryCrossentropy(from_logits=True)),
         "steps": build(kinds.SparseCategoricalCrossentropy(from_logits=True)),
+        "number": build("mse"),
+        "number, binary": build(kinds.BinaryCrossentropy(from_logits=True, label_smoothing=0.2)),
+        "number, probability": build("binary_crossentropy"),
         "unknown": build("hinge"),
     }
 
@@ -219,6 +230,8 @@ def mxnet_losses() -> dict[str, Any]:
         "one for each class": build(gluon.loss.SoftmaxCrossEntropyLoss(sparse_label=False)),
         "logarithms": build(gluon.loss.SoftmaxCrossEntropyLoss(from_logits=True)),
         "squared": build(gluon.loss.L2Loss()),
+        "number": build(gluon.loss.L1Loss()),
+        "number, binary": build(gluon.loss.SigmoidBinaryCrossEntropyLoss()),
         "unknown": build(gluon.loss.HingeLoss()),
     }
 
@@ -243,6 +256,8 @@ def jax_losses() -> dict[str, Any]:
         "one for each class": optax.softmax_cross_entropy,
         "smoothed": smoothed,
         "squared": optax.squared_error,
+        "number": optax.squared_error,
+        "number, binary": optax.sigmoid_binary_cross_entropy,
     }
     return {name: lambda loss=each: (init, apply, loss) for name, each in losses.items()}
 
@@ -261,9 +276,14 @@ def main() -> None:
     losses["jax"] = jax_losses
     for name, build in losses[prefix]().items():
         recorded = module.Recorder(build, {}, np.ones((4, 8)), "float64", functions)
-        with np.load(Path(folder, "steps.npz" if "steps" in name else "rows.npz")) as file:
+        kind = next((kind for kind in ("step", "number") if kind in name), "row")
+        with np.load(Path(folder, f"{kind}s.npz")) as file:
             result, classes = file["result"], file["classes"]
-        loss, gradient = recorded.loss(result, classes, np.eye(result.shape[-1])[classes])
+        if kind == "number":
+            classes = one_hot = classes.astype(float)
+        else:
+            one_hot = np.eye(result.shape[-1])[classes]
+        loss, gradient = recorded.loss(result, classes, one_hot)
         np.savez(Path(folder, f"loss of {name}.npz"), loss=loss, gradient=gradient)
     rules = {}
     generator = np.random.default_rng(0)

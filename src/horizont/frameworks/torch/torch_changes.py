@@ -44,8 +44,8 @@ class Namespace:
         return torch.as_tensor(array).to(x.dtype)
 
     @staticmethod
-    def maximum(x: Any, low: float) -> Any:
-        """Return the larger one of each element and a number."""
+    def maximum(x: Any, low: Any) -> Any:
+        """Return the larger one of each element and a number, or that of another tensor."""
         return torch.clamp(x, min=low)
 
     @staticmethod

@@ -19,7 +19,7 @@ _NAMES = {
     "lr": "learning rate", "momentum": "momentum", "dampening": "dampening",
     "nesterov": "Nesterov momentum", "eps": "epsilon", "alpha": "smoothing",
     "centered": "centered", "amsgrad": "maximum of squares", "weight_decay": "weight decay",
-    "initial_accumulator_value": "initial accumulator",
+    "initial_accumulator_value": "initial accumulator", "maximize": "maximize",
 }  # fmt: skip
 
 

@@ -1,0 +1,278 @@
+"""Which function each of two models applies between its layers. A rule is a function in `GLUE`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from horizont.modeldiff.attention import identify_attention
+from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
+from horizont.modeldiff.glue import Glue, glue_candidate, is_close
+from horizont.modeldiff.identification import (
+    IDENTITY_BOUND,
+    ArrayNamespace,
+    identify,
+    identify_pair,
+    identity_bound,
+)
+from horizont.modeldiff.orders import channel_order, feature_order, flatten_order
+from horizont.modeldiff.pairing import Pair
+from horizont.modeldiff.recording import Array, Recording, Repair
+from horizont.modeldiff.repairs import (
+    SINGLE_ROUNDING,
+    UNKNOWN,
+    Candidate,
+    both_shown,
+    is_rounding,
+)
+
+GlueRule = Callable[[Glue], Candidate | None]
+
+
+#: The parts of what lies between two layers, and how a candidate calls them.
+_PARTS = {
+    "function": "activation",
+    "pool": "pooling",
+    "size": "size of pooling",
+    "stride": "stride of pooling",
+    "padding": "padding of pooling",
+    "counted": "zeros in the mean of pooling",
+    "resize": "interpolation",
+    "unflatten": "order of features that become images",
+    "steps": "reduction of steps",
+    "flatten": "order of flattened features",
+}
+
+
+#: Through two numbers there is always a line.
+_LEAST_NUMBERS = 5
+
+#: How the place of an axis is called in a message.
+_AXIS = {"first": "channels first", "last": "channels last"}
+
+
+def chain(glue: Glue) -> Candidate | None:
+    """Find an activation, with pooling and flattening after it: ReLU6, or the other GELU.
+
+    A branch may start with it, so that it is applied to the input of another layer.
+    """
+    on_a = glue.sources_a
+    for name, source in glue.sources.items():
+        theirs = identify(source, glue.b, identity_bound(glue.b))
+        if theirs is None or (name in glue.inputs and theirs == {"function": "none"}):
+            continue
+        own = identify(on_a[name], glue.a, identity_bound(glue.a))
+        if own == theirs:  # which one side computes in single precision
+            return None
+        if own is None and (summand := _summand(glue, name)):
+            return glue_candidate(glue, "summand", summand, "none", {"from": name, **theirs})
+        if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
+            return scaled
+        parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
+        parts = [key for key in parts if key in theirs] or ["function"]
+        both = {key: _PARTS[key] for key in parts}, own, theirs
+        found = _differing(glue, *both, {"from": name, **theirs})
+        one, other = (each.removesuffix(SINGLE) for each in (found.value_a, found.value_b))
+        return replace(found, of_framework=parts == ["function"] and one == other)
+    return None
+
+
+def _summand(glue: Glue, name: str) -> str:
+    """Return what side A adds to an output or input of a layer; empty if it adds nothing."""
+    sources = glue.sources_a
+    for other, array in sources.items():
+        found = identify_pair(sources[name], array, glue.a, IDENTITY_BOUND)
+        if other != name and found is not None and "plus" in found:
+            return _source(other)
+    return ""
+
+
+def _source(name: str) -> str:
+    """Name an output, or an input, of a layer."""
+    kind, _, layer = name.rpartition("|")
+    return f"{kind or 'output'} of {layer}"
+
+
+def rounded_input(glue: Glue) -> Candidate | None:
+    """Find an input that is rounded to a type with 16 bits."""
+    if glue.a.shape != glue.b.shape or not np.issubdtype(glue.a.dtype, np.floating):
+        return None
+    for name in ROUNDINGS:
+        change = {"function": name}
+        if np.array_equal(repaired(ArrayNamespace, glue.a, change, {}), glue.b):
+            return glue_candidate(glue, "precision of an input", "whole", name, change)
+    return None
+
+
+def scaled_input(glue: Glue) -> Candidate | None:
+    """Find a linear function between the inputs, of all numbers or of each channel of an image.
+
+    Pixels from 0 to 1 against -1 to 1, or without the mean and deviation of their channel.
+    """
+    if glue.a.shape != glue.b.shape:
+        return None
+    if np.issubdtype(glue.a.dtype, np.integer):
+        return _offset(glue) if glue.a.size > 2 else None
+    scale, shift = _line(glue.a.ravel(), glue.b.ravel())
+    value: dict[str, Any] = {"scale": scale, "shift": shift}
+    shown_b = _shown_line(scale, shift)
+    if (not scale or not is_close(scale * glue.a + shift, glue.b)) and glue.a.ndim == 4:
+        channels = zip(*(np.moveaxis(each, 1, 0) for each in (glue.a, glue.b)), strict=True)
+        lines = [_line(x.ravel(), y.ravel()) for x, y in channels]
+        scale, shift = np.array(lines).T.reshape(2, 1, -1, 1, 1)
+        value = {"scales": scale.ravel().tolist(), "shifts": shift.ravel().tolist(), "axis": 1}
+        shown_b = f"{_shown_line(scale.flat[0], shift.flat[0])} and others by channel"
+    if not np.all(scale) or not is_close(scale * glue.a + shift, glue.b):
+        return None
+    found = glue_candidate(glue, "scale of an input", "x", shown_b, value)
+    # The same scale, which one framework has rounded to single precision.
+    return replace(found, of_framework=bool(np.all(np.abs(scale - 1.0) < SINGLE_ROUNDING)))
+
+
+def _offset(glue: Glue) -> Candidate | None:
+    """Find indices, of positions for example, that start elsewhere."""
+    offset = int(glue.b.flat[0] - glue.a.flat[0])
+    if not np.array_equal(glue.a + offset, glue.b):
+        return None
+    value: dict[str, Any] = {"scale": 1, "shift": offset}
+    return glue_candidate(glue, "offset of indices", "i", _shown_line(1, offset, "i"), value)
+
+
+def _shown_line(scale: float, shift: float, x: str = "x") -> str:
+    digits = 9 if abs(scale - 1.0) < SINGLE_ROUNDING else 6
+    factor = "" if scale == 1 else f"{scale:.{digits}g} "
+    is_shifted = abs(shift) > IDENTITY_BOUND * abs(scale)
+    summand = f" {'-' if shift < 0 else '+'} {abs(shift):.6g}" if is_shifted else ""
+    return f"{factor}{x}{summand}"
+
+
+def _line(x: Array, y: Array) -> tuple[Any, Any]:
+    """Return scale and shift from the smallest and the largest number; scale 0 if unknown."""
+    i, j = int(x.argmin()), int(x.argmax())
+    if x.size < _LEAST_NUMBERS or not x[j] > x[i]:
+        return 0.0, 0.0
+    scale = float((y[j] - y[i]) / (x[j] - x[i]))
+    return scale, float(y[i] - scale * x[i])
+
+
+def combination(glue: Glue) -> Candidate | None:
+    """Find a function of two tensors: an activation after a sum, or a gate of channels.
+
+    One summand is often the input of an earlier layer, around which a model has a connection.
+    """
+    sources, on_a = glue.sources, glue.sources_a
+    for first, second in permutations(sources, 2):
+        x, y = sources[first], sources[second]
+        theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND)
+        if theirs is None:
+            continue
+        own = identify_pair(on_a[first], on_a[second], glue.a, IDENTITY_BOUND)
+        if own:  # the maximum after ReLU is the maximum, if it is positive
+            theirs = identify_pair(x, y, glue.b, IDENTITY_BOUND, [own["function"]]) or theirs
+        mine = own or {}
+        parts = [key for key in _JOINED if key in theirs and mine.get(key) != theirs[key]]
+        named: dict[str, Any] = {key: second for key in ("plus", "times") if key in theirs}
+        change: dict[str, Any] = {**theirs, **named, "from": first}
+        if own is None and "plus" in named and identify(on_a[first], glue.a, IDENTITY_BOUND):
+            return glue_candidate(glue, "summand", "none", _source(second), change)
+        if not parts:  # the difference is one of a summand
+            arises = [name.removeprefix("input|") for name in (first, second) if "|" in name]
+            repairs = (Repair(glue.layer, "input", change),)
+            return Candidate("", "", "", (), repairs, follows=arises[0] if arises else "")
+        return _differing(glue, {key: _JOINED[key] for key in parts}, own, theirs, change)
+    return None
+
+
+#: What is done with two tensors, and how a candidate calls it.
+_JOINED = {
+    "function": "activation after a sum or before a product",
+    "factor": "factor of a summand",
+    "gate": "function of a gate",
+    "pool": "pooling",
+}
+
+
+def attention(glue: Glue) -> Candidate | None:
+    """Find attention with another scale, mask or number of heads."""
+    theirs = identify_attention(glue.outputs, glue.b, IDENTITY_BOUND)
+    if theirs is None:
+        return None
+    own = identify_attention(glue.outputs, glue.a, IDENTITY_BOUND)
+    names = {k: name for k, name in _ATTENTION.items() if own is None or own[k] != theirs[k]}
+    found = _differing(glue, names, own, theirs, {"attention": theirs})
+    scale = own["scale"] if own and [*names] == ["scale"] else None
+    return replace(found, of_framework=is_rounding(scale, theirs["scale"]))
+
+
+#: The settings of attention, and how a candidate calls them.
+_ATTENTION = {
+    "heads": "number of heads",
+    "scale": "scale of attention",
+    "mask": "mask of attention",
+    "queries": "queries of attention",
+    "keys": "keys of attention",
+    "values": "values of attention",
+}
+
+GLUE: tuple[GlueRule, ...] = (
+    rounded_input,
+    chain,
+    flatten_order,
+    channel_order,
+    feature_order,
+    scaled_input,
+    combination,
+    attention,
+)
+
+
+def same_inputs(pairs: Sequence[Pair], a: Recording, b: Recording) -> dict[str, str]:
+    """Return layers of side A that have the same input as an earlier one, which branches share."""
+    found: dict[str, str] = {}
+    earlier: list[Pair] = []
+    for pair in pairs:
+        names = f"input|{pair.a.name}", f"input|{pair.b.name}"
+        if names[0] not in a or names[1] not in b:
+            continue
+        for other in earlier:
+            others = a[f"input|{other.a.name}"], b[f"input|{other.b.name}"]
+            if np.array_equal(others[0], a[names[0]]) and np.array_equal(others[1], b[names[1]]):
+                found[pair.a.name] = other.a.name
+                break
+        else:
+            earlier.append(pair)
+    return found
+
+
+def result_candidate(glue: Glue) -> Candidate | None:
+    """Find what follows the last layer: nothing, softmax or another function."""
+    for name, output in glue.outputs.items():
+        every = {**RESULTS, **FUNCTIONS}
+        theirs = identify(output, glue.b, IDENTITY_BOUND, every)
+        if theirs is not None:
+            own = identify(output, glue.a, IDENTITY_BOUND, every)
+            repair = Repair("", "result", {"from": name, **theirs})
+            mine = own["function"] if own else "another"
+            return Candidate("function of the result", mine, theirs["function"], (), (repair,))
+    return None
+
+
+def _differing(
+    glue: Glue,
+    names: dict[str, str],
+    own: dict[str, Any] | None,
+    theirs: dict[str, Any],
+    change: dict[str, Any],
+) -> Candidate:
+    """Return a candidate for the parts that differ, with their names and the values of both."""
+    both = [
+        [_AXIS.get(each, each) for each in both_shown((own or {}).get(key), theirs[key])]
+        for key in names
+    ]
+    value_a = ", ".join(one for one, _ in both) if own else UNKNOWN
+    value_b = ", ".join(other for _, other in both)
+    return glue_candidate(glue, " and ".join(names.values()), value_a, value_b, change)
