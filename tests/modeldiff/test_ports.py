@@ -198,3 +198,18 @@ def test_losses_of_one_number_are_compared() -> None:
     report = compared(port, original, FEATURES, "kind='squared'", "loss='mae'")
     assert causes(report) == ["loss: squared error against absolute error"]
     assert not report.unexplained
+
+
+@pytest.mark.parametrize("b", [f"{PORT}:GatedUnit", f"{JAX}:gated_unit"])
+@pytest.mark.parametrize("joint", [False, True])
+def test_what_gates_a_linear_unit_is_found(b: str, joint: bool) -> None:
+    form = f"joint={joint}"
+    assert compared(f"{PORT}:GatedUnit", b, FEATURES, form, form).status == 0
+    exchanged = compared(f"{PORT}:GatedUnit", b, FEATURES, f"{form},exchanged=True", form)
+    both = ("the second half of a", "the first half of a") if joint else ("u", "g")
+    expected = f"argument of SiLU in a product: {both[0]} against {both[1]}"
+    assert causes(exchanged) == [expected]
+    assert not exchanged.unexplained
+    other = compared(f"{PORT}:GatedUnit", b, FEATURES, f"{form},tanh=True", form)
+    assert causes(other) == ["activation in a product: tanh against SiLU"]
+    assert not other.unexplained

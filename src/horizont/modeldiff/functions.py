@@ -129,7 +129,7 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     ----------
     change
         In this order: ``from``, the tensor that it is computed from, by default itself;
-        ``attention``, see `attended`, in the place of that tensor; ``plus``,
+        ``attention``, see `attended`, or a ``product``, in the place of that tensor; ``plus``,
         another tensor, times ``factor``; ``function``, a name of `FUNCTIONS`, `RESULTS` or
         `ROUNDINGS`;
         ``times``, another tensor after the function ``gate``; ``pool``, ``max`` or ``mean``, over
@@ -146,12 +146,28 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     value = live.get(change.get("from", ""), value)
     if attention := change.get("attention"):
         value = attended(m, attention, live)
+    if product := change.get("product"):
+        argument, factor = (_part(m, live, product[key]) for key in ("argument", "factor"))
+        value = function_of(product["function"])(m, argument) * factor
     if other := change.get("plus"):
         value = value + change["factor"] * live[other]
     if name := change.get("function"):
         value = function_of(name)(m, value)
     if other := change.get("times"):
         value = value * function_of(change["gate"])(m, m.expand(live[other], value))
+    value = _reshaped(m, value, change)
+    if order := change.get("order"):
+        value = m.take(value, order, change["axis"])
+    if scales := change.get("scales"):
+        shape = [1] * len(value.shape)
+        shape[change["axis"]] = len(scales)
+        factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
+        return value * m.like(factors, value) + m.like(summands, value)
+    return value * change.get("scale", 1) + change.get("shift", 0)
+
+
+def _reshaped(m: Any, value: Any, change: dict[str, Any]) -> Any:
+    """Return a tensor after the changes, in this order, that give it other axes or sizes."""
     if kind := change.get("pool"):
         value = m.pool(value, kind, Windows.of(change))
     if mode := change.get("resize"):
@@ -164,14 +180,7 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
         value = m.flatten(value, layout)
     if reduction := change.get("steps"):
         value = _reduced_steps(m, value, reduction)
-    if order := change.get("order"):
-        value = m.take(value, order, change["axis"])
-    if scales := change.get("scales"):
-        shape = [1] * len(value.shape)
-        shape[change["axis"]] = len(scales)
-        factors, summands = (np.reshape(change[key], shape) for key in ("scales", "shifts"))
-        return value * m.like(factors, value) + m.like(summands, value)
-    return value * change.get("scale", 1) + change.get("shift", 0)
+    return value
 
 
 def _reduced_steps(m: Any, value: Any, reduction: str) -> Any:
@@ -197,6 +206,14 @@ STEPS: dict[str, slice] = {
     "the mean without the first": slice(1, None),
     "the maximum": slice(None),
 }
+
+
+def _part(m: Any, live: dict[str, Any], source: list[Any]) -> Any:
+    """Return a part of an output by its name, the number of the part, and of how many."""
+    name, number, count = source
+    size = live[name].shape[-1] // count
+    places = list(range(number * size, (number + 1) * size))
+    return live[name] if count == 1 else m.take(live[name], places, len(live[name].shape) - 1)
 
 
 def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from horizont.modeldiff.identification import (
 )
 from horizont.modeldiff.orders import channel_order, feature_order, flatten_order
 from horizont.modeldiff.pairing import Pair
+from horizont.modeldiff.products import product
 from horizont.modeldiff.recording import Array, Recording, Repair
 from horizont.modeldiff.repairs import (
     SINGLE_ROUNDING,
@@ -226,6 +227,7 @@ GLUE: tuple[GlueRule, ...] = (
     feature_order,
     scaled_input,
     combination,
+    product,
     attention,
 )
 

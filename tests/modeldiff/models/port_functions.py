@@ -66,3 +66,24 @@ def normed() -> Any:
         return x * jax.lax.rsqrt(mean + 1e-6) * parameters["n"] @ o["kernel"] + o["bias"]
 
     return init, apply
+
+
+def gated_unit(*, joint: bool = False) -> Any:
+    """Return a gated linear unit, of two layers or of the halves of one."""
+    shapes = {"a": (8, 24), "o": (12, 3)} if joint else {"g": (8, 12), "u": (8, 12), "o": (12, 3)}
+
+    def init(key: Any) -> Any:
+        keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
+        return {
+            name: {"kernel": jax.random.normal(keys[name], shape), "bias": jnp.zeros(shape[1])}
+            for name, shape in shapes.items()
+        }
+
+    def apply(parameters: Any, x: Any) -> Any:
+        def layer(name: str, x: Any) -> Any:
+            return x @ parameters[name]["kernel"] + parameters[name]["bias"]
+
+        gate, value = jnp.split(layer("a", x), 2, -1) if joint else (layer("g", x), layer("u", x))
+        return layer("o", jax.nn.silu(gate) * value)
+
+    return init, apply

@@ -246,3 +246,23 @@ def weighted(kind: str = "classes", weights: Any = None) -> Any:
         return nn.Sequential(nn.Linear(8, 3)), nn.CrossEntropyLoss(given)
     losses = {"binary": nn.BCEWithLogitsLoss(), "squared": nn.MSELoss(), "absolute": nn.L1Loss()}
     return nn.Sequential(nn.Linear(8, 1)), losses[kind]
+
+
+class GatedUnit(nn.Module):
+    """A gated linear unit, of two layers or of the halves of one."""
+
+    def __init__(self, *, joint: bool = False, exchanged: bool = False, tanh: bool = False) -> None:
+        super().__init__()
+        if joint:
+            self.a = nn.Linear(8, 24)
+        else:
+            self.g, self.u = nn.Linear(8, 12), nn.Linear(8, 12)
+        self.o = nn.Linear(12, 3)
+        self.joint, self.exchanged, self.tanh = joint, exchanged, tanh
+
+    def forward(self, x: Any) -> Any:
+        """Return a function of the product."""
+        gate, value = self.a(x).chunk(2, -1) if self.joint else (self.g(x), self.u(x))
+        if self.exchanged:
+            gate, value = value, gate
+        return self.o((torch.tanh(gate) if self.tanh else F.silu(gate)) * value)
