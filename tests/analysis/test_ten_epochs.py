@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import exp, log, sqrt
 from pathlib import Path
@@ -16,7 +17,7 @@ from test_operators_table import add_profile
 from horizont.analysis.operators import WHOLE_STEP, classes_by_workload
 from horizont.analysis.ten_epochs import extrapolation_errors, ten_epochs
 from horizont.records.files import write_table
-from horizont.records.record import Record
+from horizont.records.record import Record, read_record
 from horizont.reporting.figures.operators import operator_matrix
 from horizont.reporting.figures.published import (
     extrapolation_table,
@@ -140,9 +141,32 @@ def test_an_extrapolation_is_compared_with_ten_epochs_that_were_run(
     assert errors["measured_s"] == pytest.approx(0.050 * 3959)  # without the first step
     assert errors["extrapolated_s"] == pytest.approx(0.052 * 3959)
     assert errors["error"] == pytest.approx(0.04)
+    assert errors["own_error"] == pytest.approx(0.0)  # all of its steps are equal
     assert (errors["experiment"], errors["blocks"], errors["steps"]) == ("distributed", 3, 4)
     (cells,) = extrapolation_table(both).cells.to_dict("records")
     assert (cells["measured, s"], cells["error"]) == ("198.0", "+4.0%")
+    assert cells["error, own steps"] == "+0.0%"
+
+
+def test_first_steps_that_are_faster_are_seen(tmp_path: Path) -> None:
+    (long,) = runs(tmp_path, PT, (50,), long=True)
+    steps = long.steps().to_pandas()
+    first = (steps["kind"] == "timed") & (steps["step"] <= 4)  # after one of warm-up
+    steps.loc[first, "step_s"] = 0.040
+    write_table(long.folder / "steps.parquet", pa.Table.from_pandas(steps, preserve_index=False))
+    (errors,) = extrapolation_errors([*runs(tmp_path, PT, (50,)), long]).to_dict("records")
+    assert errors["own_error"] == pytest.approx(0.040 / 0.050 - 1, abs=1e-3)
+
+
+def test_another_machine_is_no_evidence_for_an_extrapolation(
+    records: list[Record], tmp_path: Path
+) -> None:
+    long = runs(tmp_path, PT, (50,), long=True)
+    file = long[0].folder / "environment.json"
+    environment = json.loads(file.read_text())
+    environment.setdefault("provenance", {})["machine"] = "another"
+    file.write_text(json.dumps(environment))
+    assert extrapolation_errors([*records, read_record(long[0].folder)]).empty
 
 
 def test_other_hosts_are_no_evidence_for_an_extrapolation(

@@ -113,7 +113,8 @@ def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
     ``experiment`` (the shorter one), its ``blocks`` and timed ``steps`` in each,
     ``extrapolated_s`` with its 95 % interval over the blocks ``low_s``, ``high_s``; of the longer
     one ``long_blocks``, ``long_steps`` and ``measured_s``, a mean over workers and runs; ``error``,
-    the relative one of the extrapolation.
+    the relative one of the extrapolation; ``own_error``, that of one from as many first steps of
+    the longer runs themselves, which no difference between runs is part of.
     """
     included = [record for record in trained(records) if steps_of_ten_epochs(record) > 0]
     groups = group_by(
@@ -127,7 +128,7 @@ def extrapolation_errors(records: Sequence[Record]) -> pd.DataFrame:
         if has_ten_epochs(long[0]) and not has_ten_epochs(short[0])
     ]
     columns = ["workload", "system", "experiment", "blocks", "steps", "extrapolated_s"]
-    columns += ["low_s", "high_s", "long_blocks", "long_steps", "measured_s", "error"]
+    columns += ["low_s", "high_s", "long_blocks", "long_steps", "measured_s", "error", "own_error"]
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values(["workload", "system"], key=table_order, ignore_index=True)
 
@@ -149,4 +150,15 @@ def _compare(long: Sequence[Record], short: Sequence[Record]) -> dict[str, objec
         "long_steps": steps,
         "measured_s": measured_s,
         "error": extrapolated_s / measured_s - 1.0,
+        "own_error": _first_steps_s(long, run.steps.timed) * steps / measured_s - 1.0,
     }
+
+
+def _first_steps_s(records: Sequence[Record], count: int) -> float:
+    """Return the mean of the first timed steps of each worker, and over runs."""
+    means = []
+    for record in records:
+        steps = record.steps().to_pandas()
+        timed = steps[steps["kind"] == "timed"].sort_values("step")
+        means.append(float(timed.groupby("worker").head(count)["step_s"].mean()))
+    return float(np.mean(means))
