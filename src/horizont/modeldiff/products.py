@@ -73,7 +73,7 @@ def _distance(function: Function, x: Array, y: Array, z: Array) -> float:
         return float(np.max(np.abs(function(ArrayNamespace, x) * y - z)))
 
 
-def _shown(product: Mapping[str, Any]) -> str:
+def _shown(found: Mapping[str, Any]) -> str:
     """Name the argument of the function."""
-    name, number, count = product["argument"]
+    name, number, count = found["argument"]
     return f"the {('first', 'second')[number]} half of {name}" if count == 2 else str(name)
