@@ -194,7 +194,8 @@ def test_weights_of_classes_are_found() -> None:
 def test_losses_of_one_number_are_compared() -> None:
     port, original = f"{PORT}:weighted", f"{KERAS}:predicted"
     assert compared(port, original, FEATURES, "kind='binary'", "loss=''").status == 0
-    assert compared(port, original, FEATURES, "kind='absolute'", "loss='mae'").status == 0
+    for kind in ("absolute", "of a column"):
+        assert compared(port, original, FEATURES, f"kind='{kind}'", "loss='mae'").status == 0
     report = compared(port, original, FEATURES, "kind='squared'", "loss='mae'")
     assert causes(report) == ["loss: squared error against absolute error"]
     assert not report.unexplained

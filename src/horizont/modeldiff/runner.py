@@ -83,6 +83,34 @@ def load_target(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def loss_of_numbers(recorder: Any, result: Any, targets: Any) -> Any:
+    """Return a loss of one number for each example, and its gradient.
+
+    The targets have the shape of the result, or one without its last axis: that for which the
+    gradient of an example depends on its own target alone. With another one, an operation may
+    combine each example with all targets, without an error.
+    """
+    shapes = [targets.shape, targets.shape[:-1]] if targets.ndim > 1 else [targets.shape]
+    found: list[Any] = []
+    problems: list[Exception] = []
+    for shape in shapes:
+        own = targets.reshape(shape)
+        other = own.copy()
+        other.flat[0] = 1.0 - other.flat[0]
+        try:
+            loss, gradient = recorder.loss(result, own, own)
+            changed = recorder.loss(result, other, other)[1] != gradient
+        except Exception as error:  # noqa: BLE001 - whatever a loss raises
+            problems.append(error)
+            continue
+        found.append((loss, gradient))
+        if not changed.reshape(-1)[1:].any():
+            return loss, gradient
+    if not found:
+        raise problems[0]
+    return found[0]
+
+
 class Runner:
     """The recorders of one model, one for each floating-point type."""
 
@@ -155,11 +183,10 @@ class Runner:
         given, recorder = self.arrays(request["given"]), self.recorders[request["dtype"]]
         result, classes = given["result"], given["classes"]
         if classes.shape == result.shape:
-            classes = one_hot = classes.astype(result.dtype)  # a number for each number
+            loss, gradient = loss_of_numbers(recorder, result, classes.astype(result.dtype))
         else:
             # Some losses want a row of zeros and a one for each class.
-            one_hot = np.eye(result.shape[-1])[classes]
-        loss, gradient = recorder.loss(result, classes, one_hot)
+            loss, gradient = recorder.loss(result, classes, np.eye(result.shape[-1])[classes])
         np.savez(os.path.join(self.folder, request["out"]), loss=loss, gradient=gradient)
         return {}
 
