@@ -21,7 +21,8 @@ def compared(a: str, b: str, batch: str, args_a: str = "", args_b: str = "") -> 
 
 
 def causes(report: Report) -> list[str]:
-    return [str(cause.candidate).partition(" in ")[0] for cause in report.repairs]
+    found = [cause.candidate for cause in report.repairs]
+    return [f"{each.what}: {each.value_a} against {each.value_b}" for each in found]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_two_numbers_of_a_channel_show_no_scale() -> None:
 def test_the_order_of_branches_side_by_side_is_found(b: str) -> None:
     assert compared(f"{PORT}:Joined", b, FEATURES).status == 0
     report = compared(f"{PORT}:Joined", b, FEATURES, "exchanged=True")
-    assert causes(report) == ["order of concatenated parts: 0:4, 4:10 against 4:10, 0:4"]
+    assert causes(report) == ["order of concatenated parts: b, a against a, b"]
     assert not report.unexplained
 
 
@@ -214,3 +215,18 @@ def test_what_gates_a_linear_unit_is_found(b: str, joint: bool) -> None:
     other = compared(f"{PORT}:GatedUnit", b, FEATURES, f"{form},tanh=True", form)
     assert causes(other) == ["activation in a product: tanh against SiLU"]
     assert not other.unexplained
+
+
+@pytest.mark.parametrize(
+    ("mistake", "cause"),
+    [
+        ("reduction='mean'", "pooling of a concatenated part: mean against max"),
+        ("widths=(5, 4, 3)", "order of concatenated parts: c.2, c.1, c.0 against c.0, c.1, c.2"),
+    ],
+)
+def test_what_is_concatenated_is_found(mistake: str, cause: str) -> None:
+    port, original = f"{PORT}:Windows", f"{KERAS}:windows"
+    assert compared(port, original, WORDS).status == 0
+    report = compared(port, original, WORDS, mistake)
+    assert causes(report) == [cause]
+    assert not report.unexplained

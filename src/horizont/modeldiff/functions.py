@@ -128,7 +128,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     Parameters
     ----------
     change
-        In this order: ``from``, the tensor that it is computed from, by default itself;
+        ``parts``, changes whose tensors are put side by side on an ``axis``, and nothing else. Or,
+        in this order: ``from``, the tensor that it is computed from, by default itself;
         ``attention``, see `attended`, or a ``product``, in the place of that tensor; ``plus``,
         another tensor, times ``factor``; ``function``, a name of `FUNCTIONS`, `RESULTS` or
         `ROUNDINGS`;
@@ -143,6 +144,8 @@ def repaired(m: Any, value: Any, change: dict[str, Any], live: dict[str, Any]) -
     live
         Outputs of layers by name, and inputs as ``input|name``, as the model has them.
     """
+    if parts := change.get("parts"):
+        return _side_by_side(m, [repaired(m, value, each, live) for each in parts], change["axis"])
     value = live.get(change.get("from", ""), value)
     if attention := change.get("attention"):
         value = attended(m, attention, live)
@@ -206,6 +209,17 @@ STEPS: dict[str, slice] = {
     "the mean without the first": slice(1, None),
     "the maximum": slice(None),
 }
+
+
+def _side_by_side(m: Any, parts: list[Any], axis: int) -> Any:
+    """Return tensors side by side, each multiplied by the columns of its places."""
+    widths = [part.shape[axis] for part in parts]
+    starts = np.cumsum([0, *widths])
+    places = np.eye(int(starts[-1]))
+    return sum(
+        m.linear(part, places[start : start + width], axis)
+        for part, start, width in zip(parts, starts, widths, strict=False)
+    )
 
 
 def _part(m: Any, live: dict[str, Any], source: list[Any]) -> Any:

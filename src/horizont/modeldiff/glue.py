@@ -11,6 +11,20 @@ from horizont.modeldiff.identification import IDENTITY_BOUND, largest
 from horizont.modeldiff.recording import Array, Repair
 from horizont.modeldiff.repairs import Candidate
 
+#: The parts of what lies between two layers, and how a candidate calls them.
+PARTS = {
+    "function": "activation",
+    "pool": "pooling",
+    "size": "size of pooling",
+    "stride": "stride of pooling",
+    "padding": "padding of pooling",
+    "counted": "zeros in the mean of pooling",
+    "resize": "interpolation",
+    "unflatten": "order of features that become images",
+    "steps": "reduction of steps",
+    "flatten": "order of flattened features",
+}
+
 
 @dataclass(frozen=True)
 class Glue:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from horizont.modeldiff.attention import identify_attention
+from horizont.modeldiff.concatenations import concatenation
 from horizont.modeldiff.functions import FUNCTIONS, RESULTS, ROUNDINGS, SINGLE, repaired
-from horizont.modeldiff.glue import Glue, glue_candidate, is_close
+from horizont.modeldiff.glue import PARTS, Glue, glue_candidate, is_close
 from horizont.modeldiff.identification import (
     IDENTITY_BOUND,
     ArrayNamespace,
@@ -32,21 +33,6 @@ from horizont.modeldiff.repairs import (
 )
 
 GlueRule = Callable[[Glue], Candidate | None]
-
-
-#: The parts of what lies between two layers, and how a candidate calls them.
-_PARTS = {
-    "function": "activation",
-    "pool": "pooling",
-    "size": "size of pooling",
-    "stride": "stride of pooling",
-    "padding": "padding of pooling",
-    "counted": "zeros in the mean of pooling",
-    "resize": "interpolation",
-    "unflatten": "order of features that become images",
-    "steps": "reduction of steps",
-    "flatten": "order of flattened features",
-}
 
 
 #: Through two numbers there is always a line.
@@ -73,9 +59,9 @@ def chain(glue: Glue) -> Candidate | None:
             return glue_candidate(glue, "summand", summand, "none", {"from": name, **theirs})
         if own is None and theirs == {"function": "none"} and (scaled := scaled_input(glue)):
             return scaled
-        parts = [key for key in _PARTS if own is None or own.get(key) != theirs.get(key)]
+        parts = [key for key in PARTS if own is None or own.get(key) != theirs.get(key)]
         parts = [key for key in parts if key in theirs] or ["function"]
-        both = {key: _PARTS[key] for key in parts}, own, theirs
+        both = {key: PARTS[key] for key in parts}, own, theirs
         found = _differing(glue, *both, {"from": name, **theirs})
         one, other = (each.removesuffix(SINGLE) for each in (found.value_a, found.value_b))
         return replace(found, of_framework=parts == ["function"] and one == other)
@@ -224,11 +210,12 @@ GLUE: tuple[GlueRule, ...] = (
     chain,
     flatten_order,
     channel_order,
-    feature_order,
     scaled_input,
     combination,
     product,
     attention,
+    concatenation,
+    feature_order,
 )
 
 

@@ -269,3 +269,20 @@ class GatedUnit(nn.Module):
         if self.exchanged:
             gate, value = value, gate
         return self.o((torch.tanh(gate) if self.tanh else F.silu(gate)) * value)
+
+
+class Windows(nn.Module):
+    """Convolutions of several widths over words, each reduced to its largest or mean value."""
+
+    def __init__(self, widths: tuple[int, ...] = (3, 4, 5), reduction: str = "max") -> None:
+        super().__init__()
+        self.e, self.o = nn.Embedding(50, 12), nn.Linear(24, 2)
+        self.c = nn.ModuleList([nn.Conv1d(12, 8, width) for width in (3, 4, 5)])
+        self.widths, self.reduction = widths, reduction
+
+    def forward(self, words: Any) -> Any:
+        """Return a function of the features side by side."""
+        x = self.e(words).transpose(1, 2)
+        images = [torch.relu(self.c[width - 3](x)) for width in self.widths]
+        pooled = [x.amax(2) if self.reduction == "max" else x.mean(2) for x in images]
+        return self.o(torch.cat(pooled, 1))

@@ -117,3 +117,12 @@ def predicted(loss: str) -> Any:
     model = keras.Sequential([keras.Input((8,)), layers.Dense(1)])
     model.compile(loss=keras.losses.BinaryCrossentropy(from_logits=True) if loss == "" else loss)
     return model
+
+
+def windows() -> Any:
+    """Return convolutions of several widths over words, each reduced to its largest value."""
+    inputs = keras.Input((7,))
+    x = layers.Embedding(50, 12)(inputs)
+    images = [layers.Conv1D(8, width, activation="relu")(x) for width in (3, 4, 5)]
+    pooled = [layers.GlobalMaxPooling1D()(each) for each in images]
+    return keras.Model(inputs, layers.Dense(2)(layers.Concatenate()(pooled)))

@@ -1,0 +1,73 @@
+"""Inputs of layers that are put together from functions of several outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from horizont.modeldiff.glue import PARTS, Glue, glue_candidate
+from horizont.modeldiff.identification import identify, identity_bound
+from horizont.modeldiff.recording import Array
+from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
+
+#: The axis of features or channels, of an array with so many axes.
+_AXES = {2: 1, 3: 2, 4: 1}
+
+
+def concatenation(glue: Glue) -> Candidate | None:
+    """Find parts side by side: their order, or what one of them is a function of."""
+    axis = _AXES.get(glue.b.ndim)
+    if axis is None or glue.a.shape != glue.b.shape:
+        return None
+    theirs = _split(glue.sources, glue.b, axis)
+    if theirs is None:
+        return None
+    own = _split(glue.sources_a, glue.a, axis)
+    change = {"parts": theirs, "axis": axis}
+    if own is None:
+        return glue_candidate(glue, "concatenated parts", UNKNOWN, _names(theirs), change)
+    if _names(own) != _names(theirs):
+        names = _names(own), _names(theirs)
+        return glue_candidate(glue, "order of concatenated parts", *names, change)
+    for one, other in zip(own, theirs, strict=True):
+        for key, name in PARTS.items():
+            if one.get(key) != other.get(key):
+                values = shown(one.get(key)), shown(other.get(key))
+                return glue_candidate(glue, f"{name} of a concatenated part", *values, change)
+    return None
+
+
+def _names(parts: list[dict[str, Any]]) -> str:
+    """Name the outputs and inputs of which the parts are functions."""
+    return ", ".join(each["from"].replace("|", " of ") for each in parts)
+
+
+def _split(sources: Mapping[str, Array], target: Array, axis: int) -> list[dict[str, Any]] | None:
+    """Return the functions of outputs that give an array side by side; None if none do."""
+    found: list[dict[str, Any]] = []
+    offset = 0
+    while offset < target.shape[axis]:
+        rest = np.take(target, range(offset, target.shape[axis]), axis)
+        part = _first_part(sources, rest, axis)
+        if part is None:
+            return None
+        change, width = part
+        found.append(change)
+        offset += width
+    return found if len(found) > 1 else None
+
+
+def _first_part(
+    sources: Mapping[str, Array], target: Array, axis: int
+) -> tuple[dict[str, Any], int] | None:
+    """Return the function of an output with which an array begins, and its width."""
+    for name, source in sources.items():
+        widths = {source.shape[1], source.shape[-1], int(np.prod(source.shape[1:]))}
+        for width in sorted(each for each in widths if each <= target.shape[axis]):
+            part = np.take(target, range(width), axis)
+            change = identify(source, part, identity_bound(part))
+            if change is not None:
+                return {"from": name, **change}, width
+    return None
