@@ -222,6 +222,11 @@ def test_what_gates_a_linear_unit_is_found(b: str, joint: bool) -> None:
     [
         ("reduction='mean'", "pooling of a concatenated part: mean against max"),
         ("widths=(5, 4, 3)", "order of concatenated parts: c.2, c.1, c.0 against c.0, c.1, c.2"),
+        (
+            "widths=(5, 4, 3), reduction='mean'",
+            "order of concatenated parts and pooling of a concatenated part: "
+            "c.2, c.1, c.0, mean against c.0, c.1, c.2, max",
+        ),
     ],
 )
 def test_what_is_concatenated_is_found(mistake: str, cause: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from horizont.modeldiff.glue import PARTS, Glue, glue_candidate
 from horizont.modeldiff.identification import identify, identity_bound
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
+
+#: What each part is computed from, and how, see `repaired`.
+_Parts = list[dict[str, Any]]
 
 #: The axis of features or channels, of an array with so many axes.
 _AXES = {2: 1, 3: 2, 4: 1}
@@ -28,25 +31,34 @@ def concatenation(glue: Glue) -> Candidate | None:
     change = {"parts": theirs, "axis": axis}
     if own is None:
         return glue_candidate(glue, "concatenated parts", UNKNOWN, _names(theirs), change)
+    found = list(_differences(own, theirs))
+    if not found:
+        return None
+    whats, ones, others = zip(*found, strict=True)
+    return glue_candidate(glue, " and ".join(whats), ", ".join(ones), ", ".join(others), change)
+
+
+def _differences(own: _Parts, theirs: _Parts) -> Iterator[tuple[str, str, str]]:
+    """List what differs: the order, and the first one of the functions, with both values."""
     if _names(own) != _names(theirs):
-        names = _names(own), _names(theirs)
-        return glue_candidate(glue, "order of concatenated parts", *names, change)
-    for one, other in zip(own, theirs, strict=True):
+        yield "order of concatenated parts", _names(own), _names(theirs)
+    by_source = {each["from"]: each for each in own}
+    for other in theirs:
+        one = by_source.get(other["from"], {})
         for key, name in PARTS.items():
-            if one.get(key) != other.get(key):
-                values = shown(one.get(key)), shown(other.get(key))
-                return glue_candidate(glue, f"{name} of a concatenated part", *values, change)
-    return None
+            if one and one.get(key) != other.get(key):
+                yield f"{name} of a concatenated part", shown(one.get(key)), shown(other.get(key))
+                return
 
 
-def _names(parts: list[dict[str, Any]]) -> str:
+def _names(parts: _Parts) -> str:
     """Name the outputs and inputs of which the parts are functions."""
     return ", ".join(each["from"].replace("|", " of ") for each in parts)
 
 
-def _split(sources: Mapping[str, Array], target: Array, axis: int) -> list[dict[str, Any]] | None:
+def _split(sources: Mapping[str, Array], target: Array, axis: int) -> _Parts | None:
     """Return the functions of outputs that give an array side by side; None if none do."""
-    found: list[dict[str, Any]] = []
+    found: _Parts = []
     offset = 0
     while offset < target.shape[axis]:
         rest = np.take(target, range(offset, target.shape[axis]), axis)
