@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from horizont.modeldiff.functions import HIDDEN, attended
-from horizont.modeldiff.identification import ArrayNamespace, largest
+from horizont.modeldiff.identification import ArrayNamespace, Part, largest, output_parts
 from horizont.modeldiff.recording import Array
 
 #: More heads are not tried.
@@ -26,9 +26,6 @@ _DIGITS = 12
 
 #: Rounding of a mean that lies between its summands, relative to the largest element.
 _MARGIN = 1e-9
-
-#: A part of an output: its name, the number of the part, and of how many.
-_Source = tuple[str, int, int]
 
 
 def identify_attention(
@@ -74,15 +71,14 @@ def identify_attention(
     return None
 
 
-def _sources(outputs: Mapping[str, Array], target: Array) -> Iterator[tuple[_Source, Array]]:
+def _sources(outputs: Mapping[str, Array], target: Array) -> Iterator[tuple[Part, Array]]:
     """List the parts of outputs that may be queries, keys or values, the last output first."""
-    for name, output in outputs.items():
-        if output.ndim != 3 or len(output) != len(target):
-            continue
-        for count in _PARTS:
-            if output.shape[2] == count * target.shape[2]:
-                parts = np.split(output, count, axis=2)
-                yield from (((name, i, count), part) for i, part in enumerate(parts))
+    possible = {
+        name: output
+        for name, output in outputs.items()
+        if output.ndim == 3 and len(output) == len(target)
+    }
+    return output_parts(possible, target.shape[2], _PARTS)
 
 
 def _can_be_values(part: Array, target: Array) -> bool:

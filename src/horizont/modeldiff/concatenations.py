@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from horizont.modeldiff.glue import PARTS, Glue, glue_candidate
+from horizont.modeldiff.glue import FEATURE_AXIS, PARTS, Glue, glue_candidate
 from horizont.modeldiff.identification import identify, identity_bound
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
@@ -15,13 +15,10 @@ from horizont.modeldiff.repairs import UNKNOWN, Candidate, shown
 #: What each part is computed from, and how, see `repaired`.
 _Parts = list[dict[str, Any]]
 
-#: The axis of features or channels, of an array with so many axes.
-_AXES = {2: 1, 3: 2, 4: 1}
-
 
 def concatenation(glue: Glue) -> Candidate | None:
     """Find parts side by side: their order, or what one of them is a function of."""
-    axis = _AXES.get(glue.b.ndim)
+    axis = FEATURE_AXIS.get(glue.b.ndim)
     if axis is None or glue.a.shape != glue.b.shape:
         return None
     theirs = _split(glue.sources, glue.b, axis)

@@ -242,11 +242,8 @@ def attended(m: Any, attention: dict[str, Any], live: dict[str, Any]) -> Any:
     """
 
     def heads_of(name: str) -> Any:
-        source, number, count = attention[name]
-        output = live[source]
-        size = output.shape[-1] // count
-        part = output[:, :, number * size : (number + 1) * size]
-        shape = (*part.shape[:2], attention["heads"], size // attention["heads"])
+        part = _part(m, live, attention[name])
+        shape = (*part.shape[:2], attention["heads"], part.shape[2] // attention["heads"])
         return m.swapaxes(m.reshape(part, shape), 1, 2)
 
     queries, keys, values = map(heads_of, ("queries", "keys", "values"))

@@ -26,6 +26,10 @@ PARTS = {
 }
 
 
+#: The axis of features or channels, of an array with so many axes.
+FEATURE_AXIS = {2: 1, 3: 2, 4: 1}
+
+
 @dataclass(frozen=True)
 class Glue:
     """What both sides compute between layers from the same outputs, up to one input.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -161,6 +161,21 @@ def _leaky_relu(x: Any, y: Any) -> dict[str, Function]:
     is_single = abs(slope - near) > abs(slope - float(np.float32(near)))
     name = f"{LEAKY}{near:.9g}{SINGLE if is_single else ''}"
     return {name: leaky_relu(name)}
+
+
+#: A part of an output: its name, the number of the part, and of how many.
+Part = tuple[str, int, int]
+
+
+def output_parts(
+    outputs: Mapping[str, Any], features: int, counts: Iterable[int]
+) -> Iterator[tuple[Part, Any]]:
+    """Yield the equal parts of outputs that have some features, where they have so many parts."""
+    for name, output in outputs.items():
+        for count in counts:
+            if output.shape[-1] == count * features:
+                parts = np.split(output, count, axis=-1)
+                yield from (((name, number, count), part) for number, part in enumerate(parts))
 
 
 def largest(y: Any) -> float:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from horizont.modeldiff.glue import Glue, glue_candidate, is_close
+from horizont.modeldiff.glue import FEATURE_AXIS, Glue, glue_candidate, is_close
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import Candidate
-
-#: The axes whose order is found, of an array with so many axes: features, then steps; channels.
-_AXES = {2: (1,), 3: (2, 1), 4: (1,)}
 
 #: How many parts of a concatenation are shown.
 _MOST_PARTS = 4
@@ -50,7 +47,9 @@ def feature_order(glue: Glue) -> Candidate | None:
     """Find parts that are concatenated in another order, and reversed features or steps."""
     if glue.a.shape != glue.b.shape or not np.issubdtype(glue.a.dtype, np.floating):
         return None
-    for axis in _AXES.get(glue.a.ndim, ()):
+    # Features or channels, and then the steps of sequences.
+    axes = [FEATURE_AXIS[glue.a.ndim], 1] if glue.a.ndim in FEATURE_AXIS else []
+    for axis in dict.fromkeys(axes):
         order = _order(glue.a, glue.b, axis)
         if order is not None:
             name = "steps" if (glue.a.ndim, axis) == (3, 1) else "features"

@@ -13,15 +13,18 @@ import numpy as np
 
 from horizont.modeldiff.functions import FUNCTIONS, Function
 from horizont.modeldiff.glue import Glue, glue_candidate
-from horizont.modeldiff.identification import IDENTITY_BOUND, ArrayNamespace, largest
+from horizont.modeldiff.identification import (
+    IDENTITY_BOUND,
+    ArrayNamespace,
+    Part,
+    largest,
+    output_parts,
+)
 from horizont.modeldiff.recording import Array
 from horizont.modeldiff.repairs import UNKNOWN, Candidate
 
 #: How many elements exclude most functions.
 _FEW = 64
-
-#: A part of an output: its name, the number of the part, and of how many.
-_Part = tuple[str, int, int]
 
 
 def product(glue: Glue) -> Candidate | None:
@@ -43,20 +46,14 @@ def product(glue: Glue) -> Candidate | None:
     )
 
 
-def _parts(outputs: Mapping[str, Array], target: Array) -> dict[_Part, Array]:
+def _parts(outputs: Mapping[str, Array], target: Array) -> dict[Part, Array]:
     """Return the outputs with the shape of an array, and the halves of those twice as wide."""
-    found: dict[_Part, Array] = {}
-    for name, output in outputs.items():
-        if output.shape == target.shape:
-            found[name, 0, 1] = output
-        elif output.ndim == target.ndim < 4 and output.shape[-1] == 2 * target.shape[-1]:
-            for number, half in enumerate(np.split(output, 2, axis=-1)):
-                if half.shape == target.shape:
-                    found[name, number, 2] = half
-    return found
+    counts = (1, 2) if target.ndim < 4 else (1,)  # the last axis of an image is one of space
+    parts = output_parts(outputs, target.shape[-1], counts)
+    return {source: part for source, part in parts if part.shape == target.shape}
 
 
-def _identified(parts: Mapping[_Part, Array], target: Array) -> dict[str, Any] | None:
+def _identified(parts: Mapping[Part, Array], target: Array) -> dict[str, Any] | None:
     """Return the function, its argument and the factor that give an array; None if none do."""
     few = [slice(None, None, max(target.size // _FEW, 1)), slice(None)]
     limit = IDENTITY_BOUND * largest(target)
