@@ -40,14 +40,16 @@ class JaxAdapter(FrameworkAdapter):
         computed while Python loads the next batch; and instructions that do not depend on each
         other are scheduled so that the caller and the pool share them. With one thread both are
         off.
+
+        For a GPU the pool only compiles, and has a thread per core.
         """
-        for variable in ("NPROC", "PJRT_NPROC"):  # one is the older name of the other
-            os.environ[variable] = str(threads)
         if device == "cuda":
             from horizont.frameworks.jax import cuda
 
             cuda.configure()
             return
+        for variable in ("NPROC", "PJRT_NPROC"):  # one is the older name of the other
+            os.environ[variable] = str(threads)
         if threads == 1:
             flags = (os.environ.get("XLA_FLAGS", ""), SEQUENTIAL_SCHEDULE)
             os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
