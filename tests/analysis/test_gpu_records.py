@@ -31,7 +31,7 @@ def paths() -> Paths:
 
 @pytest.fixture(scope="module")
 def records(paths: Paths) -> list[Record]:
-    return open_pack("gpu", paths)[0].records()
+    return open_pack("gpu", paths)[0].records("resnet50-cifar10")
 
 
 def test_a_timed_step_is_kernels_and_the_time_without_one(records: list[Record]) -> None:
