@@ -6,6 +6,7 @@ import copy
 import shutil
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ def test_every_profile_can_be_used(name: str, tmp_path: Path) -> None:
         (tmp_path / "profiles" / profile.name).write_text(profile.read_text())
     study = apply_profile(Paths(tmp_path), name)
     assert study.profile == name
+    lines = (tmp_path / "params.yaml").read_text().splitlines()
+    for line, following in pairwise(lines):
+        # A comment that was merged to another place is not indented as what it precedes.
+        if line.lstrip().startswith("#"):
+            assert _indentation(following) == _indentation(line), line
     for experiment, settings in study.experiments.items():
         assert all(list(study.runs(experiment, workload)) for workload in settings.workloads)
     assert (ROOT / f"profiles/{name}.yaml").read_text().startswith(("#", "profile"))
@@ -92,6 +98,10 @@ def test_a_page_for_each_workload_and_view(values: dict[str, Any]) -> None:
     about = [name for name in pages if "distributed" in name]
     views = [f"{view}-distributed-lenet5-cifar10" for view in ("verdicts", "resources")]
     assert about == ["distributed-lenet5-cifar10", *views]
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def read_profile(name: str) -> Study:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from horizont.modeldiff import Options, Report, diff
+from tests.conftest import EXTENDED, cases
 
 MODELS = Path(__file__).parent / "models"
 PORT = f"torch:{MODELS / 'port_models.py'}"
@@ -29,9 +30,9 @@ def causes(report: Report) -> list[str]:
     ("b", "args_a", "args_b"),
     [
         (f"{KERAS}:heads", "", ""),
-        (f"{KERAS}:heads", "form='dict'", "form='dict'"),
+        pytest.param(f"{KERAS}:heads", "form='dict'", "form='dict'", marks=EXTENDED),
         (f"{PORT}:Heads", "form='reversed'", "form='dict'"),
-        (f"{JAX}:heads", "", ""),
+        pytest.param(f"{JAX}:heads", "", "", marks=EXTENDED),
     ],
 )
 def test_results_in_the_same_place_are_compared(b: str, args_a: str, args_b: str) -> None:
@@ -61,7 +62,9 @@ def test_what_is_left_out_is_named_in_the_verdict() -> None:
     assert "float16 in A, none in B" in str(report)
 
 
-@pytest.mark.parametrize("slopes", [(0.2, 0.2), (0.01, 0.3), (0.07, 0.13)])
+@pytest.mark.parametrize(
+    "slopes", [(0.2, 0.2), (0.01, 0.3), pytest.param((0.07, 0.13), marks=EXTENDED)]
+)
 def test_a_slope_that_keras_rounds_is_found(slopes: tuple[float, float]) -> None:
     args_a, args_b = (f"slope={slope}" for slope in slopes)
     report = compared(f"{PORT}:Leaky", f"{KERAS}:leaky", FEATURES, args_a, args_b)
@@ -95,7 +98,7 @@ def test_what_a_transposed_convolution_cuts_is_found() -> None:
     assert not report.unexplained
 
 
-@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize("is_swapped", [False, pytest.param(True, marks=EXTENDED)])
 def test_features_that_become_images_in_another_order_are_found(is_swapped: bool) -> None:
     sides = [f"{PORT}:Decoder", f"{KERAS}:decoder"]
     report = compared(*(sides[::-1] if is_swapped else sides), FEATURES)
@@ -130,7 +133,7 @@ def test_numbers_that_are_not_finite_allow_no_verdict() -> None:
     assert report.unknown == "on both sides, the input of b has values that are not finite"
 
 
-@pytest.mark.parametrize("b", [f"{PORT}:normed", f"{JAX}:normed"])
+@pytest.mark.parametrize("b", cases([f"{PORT}:normed", f"{JAX}:normed"], f"{PORT}:normed"))
 def test_a_norm_of_a_model_itself_is_paired_with_that_of_a_library(b: str) -> None:
     report = compared(f"{PORT}:normed", b, FEATURES, "own=True")
     assert (report.status, report.verdict, report.pairs) == (0, "the same", 3), report
@@ -162,7 +165,7 @@ def test_two_numbers_of_a_channel_show_no_scale() -> None:
     assert not any("scale of an input" in cause for cause in causes(report))
 
 
-@pytest.mark.parametrize("b", [f"{PORT}:Joined", f"{KERAS}:joined"])
+@pytest.mark.parametrize("b", cases([f"{PORT}:Joined", f"{KERAS}:joined"], f"{KERAS}:joined"))
 def test_the_order_of_branches_side_by_side_is_found(b: str) -> None:
     assert compared(f"{PORT}:Joined", b, FEATURES).status == 0
     report = compared(f"{PORT}:Joined", b, FEATURES, "exchanged=True")
@@ -171,7 +174,13 @@ def test_the_order_of_branches_side_by_side_is_found(b: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "theirs"), [("last", "mean"), ("mean", "last"), ("max", "mean"), ("first", "max")]
+    ("own", "theirs"),
+    [
+        ("last", "mean"),
+        pytest.param("mean", "last", marks=EXTENDED),
+        pytest.param("max", "mean", marks=EXTENDED),
+        pytest.param("first", "max", marks=EXTENDED),
+    ],
 )
 def test_the_reduction_of_steps_is_found(own: str, theirs: str) -> None:
     port, original = f"{PORT}:Recurrent", f"{KERAS}:recurrent"
@@ -202,8 +211,15 @@ def test_losses_of_one_number_are_compared() -> None:
     assert not report.unexplained
 
 
-@pytest.mark.parametrize("b", [f"{PORT}:GatedUnit", f"{JAX}:gated_unit"])
-@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize(
+    ("b", "joint"),
+    [
+        (f"{PORT}:GatedUnit", False),
+        pytest.param(f"{PORT}:GatedUnit", True, marks=EXTENDED),
+        pytest.param(f"{JAX}:gated_unit", False, marks=EXTENDED),
+        pytest.param(f"{JAX}:gated_unit", True, marks=EXTENDED),
+    ],
+)
 def test_what_gates_a_linear_unit_is_found(b: str, joint: bool) -> None:
     form = f"joint={joint}"
     assert compared(f"{PORT}:GatedUnit", b, FEATURES, form, form).status == 0
@@ -220,8 +236,16 @@ def test_what_gates_a_linear_unit_is_found(b: str, joint: bool) -> None:
 @pytest.mark.parametrize(
     ("mistake", "cause"),
     [
-        ("reduction='mean'", "pooling of a concatenated part: mean against max"),
-        ("widths=(5, 4, 3)", "order of concatenated parts: c.2, c.1, c.0 against c.0, c.1, c.2"),
+        pytest.param(
+            "reduction='mean'",
+            "pooling of a concatenated part: mean against max",
+            marks=EXTENDED,
+        ),
+        pytest.param(
+            "widths=(5, 4, 3)",
+            "order of concatenated parts: c.2, c.1, c.0 against c.0, c.1, c.2",
+            marks=EXTENDED,
+        ),
         (
             "widths=(5, 4, 3), reduction='mean'",
             "order of concatenated parts and pooling of a concatenated part: "

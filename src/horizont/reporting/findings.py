@@ -101,8 +101,10 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
         none = f"At none of {len(cells)} settings is a system clearly faster than the next"
         return f"{none}: {', '.join(rest)}."
     names = labels.short_labels([*by_system(records)])
-    found = ", ".join(f"{names[name]} at {number}" for name, number in clear.most_common())
-    return f"Of {len(cells)} settings, the fastest is clearly {'; '.join([found, *rest])}."
+    (first, number), *others = clear.most_common()
+    lead = f"{names[first]} is clearly the fastest at {number} of {counted(len(cells), 'setting')}"
+    found = ", ".join([lead, *(f"{names[name]} at {number}" for name, number in others)])
+    return f"{'; '.join([found, *rest])}."
 
 
 def _range_of_one_system(points: Mapping[str, Sequence[Record]]) -> str:
