@@ -85,15 +85,13 @@ def scaling_figure(records: Sequence[Record]) -> Drawing:
         for axes in lower:
             axes.plot(ideal, ideal, color=style.FOREGROUND, **_IDEAL)
             _plot_curves(axes, own, "workers", ("speedup", "speedup_low", "speedup_high"))
-            axes.set_ylim(0, 1.1 * points[["workers", "speedup"]].max().max())
     for axes in panels[-1]:
         axes.set_xlabel("workers")
     for axes in panels.flat:
         set_log2_axis(axes, sorted(points["workers"].unique()))
-    style.set_log_scale(panels[0, 0], "y")
-    panels[0, 0].set_ylabel("batches per second")
-    if rows == 2:
-        panels[1, 0].set_ylabel("speedup")
+    for axes, label in zip(panels[:, 0], ("batches per second", "speedup"), strict=False):
+        style.set_log_scale(axes, "y")  # ideal scaling is straight
+        axes.set_ylabel(label)
     _add_legend(plot, points)
     return Drawing(plot, points, {"intervals": _INTERVALS})
 
