@@ -41,7 +41,7 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
         ("gpu", "resnet50-cifar10", "training", "No system is clearly the fastest: PyTorch (one p"),
         ("gpu", "resnet50-cifar10", "training", "Without a valid certificate and not compared: JA"),
         ("gpu", "resnet50-cifar10", "verdicts", "Of 3 pairs of systems, 1 is not settled, 2 are n"),
-        ("gpu", "lstm-ptb", "training", "No system is clearly the fastest: JAX is ahead of PyTorch"),
+        ("gpu", "lstm-ptb", "training", "No system is clearly the fastest: JAX is ahead of PyTo"),
     ],
 )
 def test_the_reference_is_summed_up(
