@@ -59,7 +59,7 @@ def test_every_profile_can_be_used(name: str, tmp_path: Path) -> None:
     lines = (tmp_path / "params.yaml").read_text().splitlines()
     for line, following in pairwise(lines):
         # A comment that was merged to another place is not indented as what it precedes.
-        if line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#") and following:
             assert _indentation(following) == _indentation(line), line
     for experiment, settings in study.experiments.items():
         assert all(list(study.runs(experiment, workload)) for workload in settings.workloads)

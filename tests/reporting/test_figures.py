@@ -23,7 +23,7 @@ from horizont.networks.catalogue import build_network
 from horizont.networks.network import summary
 from horizont.networks.weights import weight_shapes
 from horizont.reporting import labels, style
-from horizont.reporting.figures import communication, scaling
+from horizont.reporting.figures import communication, learning, scaling
 from horizont.reporting.figures.equivalence import (
     check_table,
     distance_figure,
@@ -86,6 +86,13 @@ def test_figures_have_captions_and_data(records, plot):
     assert "{" not in output.caption
     assert len(output.data)
     assert "PyTorch" in text_of(output)
+
+
+def test_without_evaluations_there_is_nothing_to_draw(monkeypatch):
+    monkeypatch.setattr(learning, "final_metrics", lambda records: pd.DataFrame())
+    output = evaluation_figure([], IMAGES)
+    assert "the runs were not evaluated" in text_of(output)
+    assert output.data.empty
 
 
 def test_traffic_is_plotted_by_host_beside_the_theory(monkeypatch):

@@ -61,6 +61,8 @@ def evaluation_figure(records: Sequence[Record], dataset: DatasetDescription) ->
         return Drawing(evaluation_curves(curves, best), curves, values)
     values["points"] = "after the last step, one marker per run"
     metrics = final_metrics(records)
+    if metrics.empty:
+        return no_drawing("the runs were not evaluated")
     return Drawing(final_metric_dots(metrics, best), metrics, values)
 
 
@@ -118,9 +120,9 @@ def evaluation_curves(curves: pd.DataFrame, best: float | None = None) -> Figure
 def final_metric_dots(metrics: pd.DataFrame, best: float | None = None) -> Figure:
     """Plot the evaluation metric of each run; `best` is the best value that the data allow."""
     systems = list(dict.fromkeys(metrics["system"]))
-    metric = str(metrics["metric"].iloc[0]) if len(metrics) else "accuracy"
+    metric = str(metrics["metric"].iloc[0])
     label, scale = _METRIC_AXES[metric]
-    plot = style.new_figure(0.34 * max(len(systems), 1) + 0.8)
+    plot = style.new_figure(0.34 * len(systems) + 0.8)
     axes = plot.subplots()
     style.grid_axis(axes, "x")
     axes.set_ylim(len(systems) - 0.4, -0.6)
