@@ -92,7 +92,6 @@ def test_without_evaluations_there_is_nothing_to_draw(monkeypatch):
     monkeypatch.setattr(learning, "final_metrics", lambda records: pd.DataFrame())
     output = evaluation_figure([], IMAGES)
     assert "the runs were not evaluated" in text_of(output)
-    assert output.data.empty
 
 
 def test_traffic_is_plotted_by_host_beside_the_theory(monkeypatch):
