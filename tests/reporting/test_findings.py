@@ -28,7 +28,12 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
         ("local", RESNET, "operators", "in convolution backward (TensorFlow 62%, "),
         ("local", RESNET, "verdicts", "Of 15 pairs of systems, 10 differ clearly, 1 is equally fa"),
         ("cluster", RESNET, "resources", "up to 717 MiB with MXNet (one process), and up to 5,453"),
-        ("ring_servers", RESNET, "sweep", "is clearly the fastest at 3 of 3 settings."),
+        (
+            "ring_servers",
+            RESNET,
+            "sweep",
+            "PyTorch (synchronous, all-reduce) is clearly the fastest at 3 of 3 settings.",
+        ),
         ("scaling_pytorch", "lenet-fashion-mnist", "sweep", "from 312 (1 x 128) to 3,195 examples"),
         ("learning_25", "lenet-fashion-mnist", "sweep", "processes 10,510 examples per second."),
         ("input", LENET, "input", "A step waits for its batch from 0% of its time in MXNet"),

@@ -24,7 +24,7 @@ from horizont.workflow.reference import pack_experiment
 
 pytestmark = pytest.mark.framework("mxnet")  # starts fastest
 
-LEAST_DRIFT, LARGEST_DRIFT = 1e-9, 0.999
+LEAST_DRIFT = 1e-9
 
 
 def study_with_anchor(paths: Paths, max_drift: float) -> Path:
@@ -120,10 +120,11 @@ def test_a_drift_has_to_be_confirmed(
 
 
 @pytest.mark.usefixtures("busy_cpu")
-def test_a_disturbed_run_is_repeated_once(study_folder: Paths) -> None:
-    store = study_with_anchor(study_folder, LARGEST_DRIFT)
+def test_a_disturbed_run_is_repeated_once(
+    study_folder: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine the anchors drift, too.
+    monkeypatch.setattr("horizont.workflow.blocks._drift", lambda anchors: 0.0)
+    store = study_with_anchor(study_folder, LEAST_DRIFT)
     run_experiment("local", "lenet5-cifar10", study_folder)
-    found = folders(store)
-    # Where other programs make the anchors drift all the same, there is one more.
-    assert found.pop("anchors") in (2, 3)
-    assert found == {"lenet5-cifar10": 1, "superseded": 1}
+    assert folders(store) == {"lenet5-cifar10": 1, "anchors": 2, "superseded": 1}
