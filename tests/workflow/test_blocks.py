@@ -27,7 +27,7 @@ pytestmark = pytest.mark.framework("mxnet")  # starts fastest
 LEAST_DRIFT = 1e-9
 
 
-def study_with_anchor(paths: Paths, max_drift: float) -> Path:
+def study_with_anchor(paths: Paths) -> Path:
     """Write a study of one run and an anchor, and return the folder of its records."""
     values = yaml.safe_load(paths.params.read_text())
     values["anchor"] = {
@@ -36,7 +36,7 @@ def study_with_anchor(paths: Paths, max_drift: float) -> Path:
         "batch": 8,
         # Twenty steps may take twice as long on a busy machine.
         "steps": {"warmup": 1, "timed": 200},
-        "max_drift": max_drift,
+        "max_drift": LEAST_DRIFT,
     }
     steps = {"warmup": 2, "timed": 8}
     values["experiments"]["local"] |= {"systems": ["mxnet/local"], "views": [], "steps": steps}
@@ -59,7 +59,7 @@ def busy_cpu() -> Iterator[None]:
 
 
 def test_a_block_that_drifts_is_repeated_once(study_folder: Paths) -> None:
-    store = study_with_anchor(study_folder, LEAST_DRIFT)
+    store = study_with_anchor(study_folder)
     of_another_block = store / "anchors" / "of-another-block"
     of_another_block.mkdir(parents=True)
     (record,) = run_experiment("local", "lenet5-cifar10", study_folder)
@@ -73,7 +73,7 @@ def test_a_block_that_drifts_is_repeated_once(study_folder: Paths) -> None:
 
 
 def test_an_experiment_without_anchors_has_none(study_folder: Paths) -> None:
-    store = study_with_anchor(study_folder, LEAST_DRIFT)
+    store = study_with_anchor(study_folder)
     values = yaml.safe_load(study_folder.params.read_text())
     values["experiments"]["local"]["anchored"] = False
     study_folder.params.write_text(yaml.safe_dump(values))
@@ -125,6 +125,6 @@ def test_a_disturbed_run_is_repeated_once(
 ) -> None:
     # On a busy machine the anchors drift, too.
     monkeypatch.setattr("horizont.workflow.blocks._drift", lambda anchors: 0.0)
-    store = study_with_anchor(study_folder, LEAST_DRIFT)
+    store = study_with_anchor(study_folder)
     run_experiment("local", "lenet5-cifar10", study_folder)
     assert folders(store) == {"lenet5-cifar10": 1, "anchors": 2, "superseded": 1}
