@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import small_run
+from tests.conftest import cases, small_run
 
 from horizont.analysis.learning import evaluations
 from horizont.config.system import installed_version, parse_system
@@ -31,7 +31,9 @@ def executed(system: str, store: Path, data: Path, every: int) -> Record:
     return record
 
 
-@pytest.mark.parametrize("system", ["mxnet/local", "tensorflow/async/parameter_server"])
+@pytest.mark.parametrize(
+    "system", cases(["mxnet/local", "tensorflow/async/parameter_server"], "mxnet/local")
+)
 def test_checkpoints_are_evaluated(system: str, tmp_path: Path, small_cifar: Path) -> None:
     record = executed(system, tmp_path, small_cifar, every=2)
     table = evaluations([record])

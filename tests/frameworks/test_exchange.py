@@ -53,7 +53,7 @@ def test_weights_are_averaged_after_every_local_steps(
     assert max(distances(run, tmp_path, small_cifar).values()) < 1e-4
 
 
-@pytest.mark.parametrize("name", cases(EXCHANGING, "jax/sync/allreduce"))
+@pytest.mark.parametrize("name", cases(EXCHANGING, "pytorch/sync/allreduce"))
 def test_compressed_gradients_are_rounded_to_16_bits(
     name: str, tmp_path: Path, small_cifar: Path
 ) -> None:

@@ -32,7 +32,7 @@ WITH_LAUNCHER = (
     "pytorch/sync/mpi",
     "mxnet/async/parameter_server",
 )
-REPRESENTATIVE = ("pytorch/sync/allreduce", "pytorch/sync/mpi", "mxnet/async/parameter_server")
+REPRESENTATIVE = ("pytorch/sync/allreduce",)
 
 
 def a_case(system: str, target: str, fault: str, launcher_fault: str = "") -> Case:

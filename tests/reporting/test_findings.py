@@ -43,6 +43,8 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
             "faults",
             "Training continues in 15 of 48 runs with a fault: always",
         ),
+        ("faults", LENET, "faults", "Training continues in 20 of 63 runs with a fault, with no"),
+        ("staleness", LENET, "sweep", "The mean staleness of an update is for PyTorch "),
         ("gpu", "resnet50-cifar10", "training", "No system is clearly the fastest: PyTorch (one p"),
         ("gpu", "resnet50-cifar10", "training", "Without a valid certificate and not compared: JA"),
         ("gpu", "resnet50-cifar10", "verdicts", "Of 3 pairs of systems, 1 is not settled, 2 are n"),

@@ -44,6 +44,23 @@ def test_a_sweep_point_names_what_a_sweep_varies(changes: dict[str, Any], expect
     assert point_of(run, small_run(ASYNC, topology=topology)) == expected
 
 
+def test_both_numbers_of_threads_are_named() -> None:
+    one, two = (small_run(topology={"threads": threads}) for threads in (1, 2))
+    assert (point_of(one, two), point_of(two, one)) == ("1 x 16, 1 thread", "1 x 16, 2 threads")
+
+
+def test_points_are_in_the_order_of_their_size() -> None:
+    shuffled = [(4, None), (12, None), (2, 1000), (2, None), (2, 100)]
+    runs = [
+        small_run(ASYNC, topology={"workers": workers, "servers": 1, "link": {"rate_mbit": rate}},
+                  global_batch=workers)
+        for workers, rate in shuffled
+    ]  # fmt: skip
+    records: list[Any] = [SimpleNamespace(run=run) for run in runs]
+    points = ["2 x 1, 100 Mbit/s", "2 x 1, 1 Gbit/s", "2 x 1", "4 x 1", "12 x 1"]
+    assert list(labels.records_by_point(records)) == points
+
+
 def test_a_sweep_point_names_learning_rate_and_initial_weights() -> None:
     run = small_run()
     point = {"learning_rate": 0.1, "initial_limit": 0.01}

@@ -1,13 +1,16 @@
-"""What `horizont verify` prints: the verdict, who differs, and the next command."""
+"""What `horizont verify` and `horizont run` print: the result and the next command."""
 
 from __future__ import annotations
 
 import pytest
+from tests.conftest import ROOT
 from tests.equivalence.test_compare import certificate_of_three, trace
 
 from horizont.equivalence.certificate import EquivalenceCertificate
-from horizont.workflow.outcome import show_certificate
+from horizont.workflow.outcome import show_certificate, show_outcome
 from horizont.workflow.paths import Paths
+from horizont.workflow.profiles import apply_profile
+from horizont.workflow.reference import open_pack
 from horizont.workflow.results import MAX_LINES
 
 WORKLOAD = "lenet5-cifar10"
@@ -43,3 +46,42 @@ def test_verify_ends_with_what_follows(
     assert any(line.startswith(named) for line in lines)
     assert "MXNet was not compared: not installed" in lines
     assert lines[-1].startswith(following)
+
+
+def outcome_of(experiment: str, study: Paths, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what is printed of the runs of an experiment in the reference."""
+    apply_profile(study, "full")
+    pack, _ = open_pack(experiment, Paths(ROOT))
+    show_outcome(experiment, pack.records(WORKLOAD), study)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= MAX_LINES
+    return lines
+
+
+def test_many_outcomes_of_faults_are_counted(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = outcome_of("faults", study_folder, capsys)
+    (heading,) = (line for line in lines if "aborts" in line)
+    assert heading.split() == [
+        "system",
+        "completes",
+        "completes,",
+        "then",
+        "hangs",
+        "aborts",
+        "hangs",
+    ]
+    counts = [line.split()[-4:] for line in lines if "synchronous, " in line]
+    assert len(counts) == 8
+    assert sum(int(number) for row in counts for number in row) == 63
+
+
+def test_notes_get_the_width_that_the_numbers_leave(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = outcome_of("staleness", study_folder, capsys)
+    rows = [line for line in lines if "parameter server" in line]
+    assert [row.split()[:3] for row in rows[::2]] == [[size, "x", "42"] for size in "248"]
+    assert all(" (75%) " in row and "recording its" in row for row in rows)
+    assert any(line.startswith("The mean staleness of an update is") for line in lines)

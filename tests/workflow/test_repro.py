@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.conftest import ROOT, horizont_processes, wait_for
+from tests.conftest import ROOT, cases, horizont_processes, wait_for
 
 from horizont.workflow.paths import Paths
 from horizont.workflow.repro import read_stage_meta, schedule_stages
@@ -80,7 +80,9 @@ def sleeping_study(study_folder: Paths) -> Path:
     return root
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], signal.SIGINT)
+)
 def test_a_signal_to_the_command_alone_reaches_the_stage(
     sleeping_study: Path, number: signal.Signals
 ) -> None:

@@ -46,17 +46,18 @@ def training_continues(run: Run, report: FaultReport) -> bool:
 def fault_outcomes(records: Sequence[Record]) -> pd.DataFrame:
     """Build the table of injected faults.
 
-    One row per run, in the order of systems and blocks: ``system``, ``fault``, ``block``; ``steps``
-    completed by the slowest worker other than the target, of ``planned``; ``detected_after_s``,
-    from the fault to the first error in another process, NaN without one, and ``first_error``: that
-    error, ``completed`` or ``no error``; ``survivors``, the processes that did not fail;
-    ``weight_holders``, the survivors that still hold all weights; ``continues``, see
+    One row per run, in the order of systems, blocks and faults: ``system``, ``fault``, ``block``;
+    ``steps`` completed by the slowest worker other than the target, of ``planned``;
+    ``detected_after_s``, from the fault to the first error in another process, NaN without one, and
+    ``first_error``: that error, ``completed`` or ``no error``; ``survivors``, the processes that
+    did not fail; ``weight_holders``, the survivors that still hold all weights; ``continues``, see
     `training_continues`; ``outcome``, one of `OUTCOMES`; ``rejoined``, whether a restarted process
     took part again; ``updates``, the `UpdateHistory` if updates were recorded; ``reason`` of a run
     without a report; ``record``.
     """
     rows = []
-    for record in chain.from_iterable(by_system(records).values()):
+    by_fault = sorted(records, key=lambda each: each.run.fault.name if each.run.fault else "")
+    for record in chain.from_iterable(by_system(by_fault).values()):
         run, fault, report = record.run, record.run.fault, record.fault_report()
         if fault is not None:
             outcome = (

@@ -102,9 +102,8 @@ def resource_series(
     is that of a process of the run, such as worker-0, or `TOTAL` for their sum. Network has
     ``sent`` and ``received`` of the machine or, for hosts with `interfaces` of their own, the
     traffic of each in both directions (``host-0``) and, if one sampler samples all, the bytes that
-    all of them sent (`TOTAL`, each byte once). CPU is
-    in percent of one core. What was not measured has no row. `zero_s` is the zero of the time
-    axis, on the clock of the samples.
+    all of them sent (`TOTAL`, each byte once). CPU is in percent of one core. What was not
+    measured has no row. `zero_s` is the zero of the time axis, on the clock of the samples.
     """
     if samples.empty:
         return pd.DataFrame(columns=_SERIES_COLUMNS)

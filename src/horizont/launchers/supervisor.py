@@ -91,7 +91,8 @@ def describe_exit(handle: ProcessHandle) -> str:
     """Return name, exit status and last error of a process that has ended."""
     status = handle.reap()
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    error = handle.last_error()
+    # What a killed process wrote last is no reason for its end.
+    error = "" if status == -signal.SIGKILL else handle.last_error()
     return f"{handle.name} {how}" + (f": {error}" if error else "")
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from horizont.analysis.advice import largest_comparable_group
 from horizont.analysis.answer import Answer, Cell, Verdict, cause_of, leader
+from horizont.analysis.communication import staleness
 from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
@@ -82,7 +83,12 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
 
 
 def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
-    """Count the points at which a system leads; of one system, give the ends of its range."""
+    """Count the points at which a system leads; of one system, give the ends of its range.
+
+    Of runs whose updates were recorded, which takes time, give the staleness of the updates.
+    """
+    if all(record.run.record_updates != "none" for record in records):
+        return _staleness(records)
     points = labels.records_by_point(successful(records))
     if len(by_system(records)) == 1:
         return _range_of_one_system(points)
@@ -92,7 +98,7 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     texts: dict[Verdict, str] = {
         "equal": f"the two fastest are equal within {MARGIN:.0%}",
         "not settled": "it is not settled",
-        "not comparable": "the fastest have no valid certificate",
+        "not comparable": "the fastest are not comparable",
     }
     rest = [
         f"at {verdicts[verdict]} {text}" for verdict, text in texts.items() if verdicts[verdict]
@@ -105,6 +111,18 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     lead = f"{names[first]} is clearly the fastest at {number} of {counted(len(cells), 'setting')}"
     found = ", ".join([lead, *(f"{names[name]} at {number}" for name, number in others)])
     return f"{'; '.join([found, *rest])}."
+
+
+def _staleness(records: Sequence[Record]) -> str:
+    counts = staleness(successful(records))
+    counts["mean"] = counts["staleness"] * counts["fraction"]
+    names = labels.short_labels([*dict.fromkeys(counts["system"])])
+    found = []
+    for system, name in names.items():
+        means = counts[counts["system"] == system].groupby("workers")["mean"].sum()
+        sizes = ", ".join(f"{mean:.1f} with {size} workers" for size, mean in means.items())
+        found.append(f"for {name} {sizes}")
+    return f"The mean staleness of an update is {'; '.join(found)}."
 
 
 def _range_of_one_system(points: Mapping[str, Sequence[Record]]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 
 from horizont.config.run import Run
 from horizont.config.system import FRAMEWORKS, framework_info
 from horizont.config.topology import Link
 from horizont.records.record import Record
+from horizont.wording import counted
 
 NETWORKS = {
     "alexnet": "AlexNet",
@@ -187,9 +189,11 @@ def link_label(link: Link) -> str:
 def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Group records by their sweep points, labelled by what differs between the points.
 
-    Servers are a part of the point where a system was run with several numbers or placements;
-    otherwise they belong to the system.
+    The smallest point is first, in whatever order the runs were executed. Servers are a part of the
+    point where a system was run with several numbers or placements; otherwise they belong to the
+    system.
     """
+    records = sorted(records, key=_point_size)
     parts = [_point_parts(record.run) for record in records]
     servers = [_server_parts(record.run) for record in records]
     layouts: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
@@ -205,6 +209,24 @@ def records_by_point(records: Sequence[Record]) -> dict[str, list[Record]]:
     return points
 
 
+def _point_size(record: Record) -> tuple[float, ...]:
+    """Return the numbers of `_point_parts`, then those of `_server_parts`."""
+    run = record.run
+    topology, workload, link = run.topology, run.workload, run.topology.link
+    return (
+        topology.workers,
+        run.local_batch,
+        topology.hosts or 0,
+        topology.threads,
+        topology.cpus_per_host or 0,
+        link.rate_mbit or inf,
+        link.latency_ms or 0,
+        workload.optimizer.learning_rate,
+        workload.initial_limit or 0,
+        topology.servers,
+    )
+
+
 def _point_parts(run: Run) -> list[str]:
     """List what a sweep point consists of: `2 x 42`, `100 Mbit/s`.
 
@@ -214,7 +236,7 @@ def _point_parts(run: Run) -> list[str]:
     limit = workload.initial_limit
     parts = [f"{topology.workers} x {run.local_batch}"]
     parts += [f"{topology.hosts} hosts"] if topology.hosts else []
-    parts += [f"{topology.threads} threads"] if topology.threads > 1 else []
+    parts += [counted(topology.threads, "thread")]
     parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
     parts += [] if topology.link.is_unlimited else [link_label(topology.link)]
     parts += [f"learning rate {workload.optimizer.learning_rate:g}"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from horizont.analysis.faults import OUTCOMES, fault_outcomes
 from horizont.analysis.runs import CertificateStatus, by_workload
 from horizont.config.experiment import Kind
 from horizont.config.study import read_study
@@ -28,9 +29,9 @@ from horizont.workflow.results import (
     print_table,
 )
 
-_NUMBERS = {"examples/s", "interval", "of best", "runs", "steps", "detected, s"}
+_NUMBERS = {"examples/s", "interval", "of best", "runs", "steps", "detected, s", *OUTCOMES}
 #: For the page of the experiment; the notes say why a system is not comparable.
-_OMITTED = ["runs", "comparable", "survivors", "weights on"]
+_OMITTED = ["runs", "comparable", "first error", "survivors", "weights on"]
 
 
 def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> None:
@@ -46,8 +47,10 @@ def show_outcome(experiment: str, records: Sequence[Record], paths: Paths) -> No
             continue
         certificate = certificate_status(workload, paths)
         cells = _cells(_table_of(kind, own, certificate), "system" if kind == "faults" else "point")
+        if kind == "faults" and len(cells) > rows:
+            cells = _fault_counts(own)
         shown = cells[: max(1, rows)]
-        print_table(console, shown, workload, numbers=_NUMBERS)
+        print_table(console, shown, workload, numbers=_NUMBERS, cut="note")
         if len(shown) < len(cells):
             console.print(f"and {len(cells) - len(shown)} more rows", highlight=False)
         if found := finding(kind, own, certificate):
@@ -68,6 +71,15 @@ def _cells(output: TableOutput, heading: str) -> pd.DataFrame:
     if output.groups:
         cells.insert(0, heading, [output.groups.get(row, "") for row in range(len(cells))])
     return cells
+
+
+def _fault_counts(records: Sequence[Record]) -> pd.DataFrame:
+    """Count the runs of each system by their outcomes."""
+    outcomes = fault_outcomes(records)
+    counts = pd.crosstab(outcomes["system"], outcomes["outcome"])
+    counts = counts.reindex(index=outcomes["system"].unique(), columns=OUTCOMES, fill_value=0)
+    counts.index = pd.Index(map(labels.system_label, counts.index), name="system")
+    return counts.reset_index().astype(str)
 
 
 def _closing_lines(experiment: str, records: Sequence[Record], paths: Paths) -> list[str]:

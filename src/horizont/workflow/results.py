@@ -43,6 +43,10 @@ DEFAULT_CONSOLE_WIDTH = 120
 MAX_LINES = 25
 TABLE_FRAME_LINES = 4
 
+#: Between two columns, and the width below which a column is not worth its place, in characters.
+_GAP = 3
+_LEAST = 10
+
 
 def open_console() -> Console:
     """Open standard output for tables, with a fixed width where it is not a terminal.
@@ -61,20 +65,27 @@ def print_table(
     numbers: Collection[str] = (),
     wrapped: Collection[str] = (),
     group_by: str = "",
+    cut: str = "",
 ) -> None:
     """Print a table of strings; columns of `numbers` are right-aligned.
 
     The column `group_by` is wrapped, too, and has its values in the first row of each group only.
+    If it is too wide for the console, the column `cut` gets what the others leave.
     """
     if group_by:
         column = cells[group_by]
         cells = cells.assign(**{group_by: column.mask(column == column.shift(), "")})
     table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    widths = {
+        name: max(map(len, [str(name), *cells[name]])) for name in cells.columns if name != cut
+    }
+    has_space = cut and sum(width + _GAP for width in widths.values()) + _LEAST < console.width
     for name in cells.columns:
         table.add_column(
             str(name).strip(),
             justify="right" if name in numbers else "left",
             no_wrap=name not in (*wrapped, group_by),
+            min_width=widths.get(name) if has_space else None,
         )
     for row in cells.itertuples(index=False):
         table.add_row(*row)

@@ -185,7 +185,8 @@ def _too_few_seeds(items: Sequence[Observation]) -> str:
 def _count(
     evidence: Evidence, check: rules.Check, count: int, items: Sequence[Observation]
 ) -> Measured:
-    conditions = items[0].setting.description()
+    # Faults are injected in several experiments.
+    conditions = "; ".join(dict.fromkeys(item.setting.description() for item in items))
     records = [item.record for item in items if item.record is not None]
     recorded = [record.updates() for record in records if record.run.record_updates != "none"]
     staleness = [value for table in recorded for value in table["staleness"].to_pylist()]
