@@ -119,7 +119,7 @@ def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def run(address: str, python: str, arguments: list[str]) -> NoReturn:
-    """Let the server execute a program, and end as it ends."""
+    """Send a program to the server, and end as it ends."""
     option, program, *_ = [*arguments, "", ""]
     # With DMLC_ROLE the import of MXNet starts a server.
     if is_module := option == "-m" and "DMLC_ROLE" not in os.environ:
