@@ -121,8 +121,7 @@ def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
 def run(address: str, python: str, arguments: list[str]) -> NoReturn:
     """Send a program to the server, and end as it ends."""
     option, program, *_ = [*arguments, "", ""]
-    # With DMLC_ROLE the import of MXNet starts a server.
-    if is_module := option == "-m" and "DMLC_ROLE" not in os.environ:
+    if is_module := option == "-m":
         further = []
     elif os.path.basename(program) == SIDE:
         further = [int(number) for number in arguments[-2:]]

@@ -44,6 +44,7 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
             "Training continues in 15 of 48 runs with a fault: always",
         ),
         ("faults", LENET, "faults", "Training continues in 20 of 63 runs with a fault, with no"),
+        ("threads", RESNET, "sweep", "with 2 threads instead of 1 is 1.47 (MXNet) to 1.72 (JAX)."),
         ("staleness", LENET, "sweep", "The mean staleness of an update is for PyTorch "),
         ("gpu", "resnet50-cifar10", "training", "No system is clearly the fastest: PyTorch (one p"),
         ("gpu", "resnet50-cifar10", "training", "Without a valid certificate and not compared: JA"),

@@ -1,4 +1,4 @@
-"""Throughput and speed-up over the number of workers."""
+"""Throughput and speed-up over the number of workers, and of compute threads."""
 
 from __future__ import annotations
 
@@ -154,6 +154,39 @@ def _first_fall(workers: NDArray[np.float64], values: NDArray[np.float64]) -> fl
         if value > 0 >= next_value:
             return float(np.exp(log + (next_log - log) * value / (value - next_value)))
     return nan
+
+
+def is_sweep_over_threads(records: Sequence[Record]) -> bool:
+    """Whether the number of threads was varied, and no other size."""
+    topologies = [record.run.topology for record in records]
+    threads = {topology.threads for topology in topologies}
+    sizes = {
+        (topology.workers, record.run.local_batch, topology.threads)
+        for topology, record in zip(topologies, records, strict=True)
+    }
+    return len(threads) == len(sizes) > 1
+
+
+def thread_speedup(records: Sequence[Record]) -> pd.DataFrame:
+    """Compute the speed-up of every system by more compute threads.
+
+    One row per system and number of ``threads`` above the smallest one, ``fewest``: ``speedup``
+    over that, paired by block, with ``low`` and ``high``. Intervals as of `scaling`.
+    """
+    threads_of_runs = [record.run.topology.threads for record in records]
+    rows = []
+    table = throughput_by_run(records).assign(threads=threads_of_runs)
+    for system, own in table.groupby("system"):
+        fewest = own["threads"].min()
+        slowest = own.loc[own["threads"] == fewest, ["block", "examples_per_s"]]
+        for threads, point in own[own["threads"] > fewest].groupby("threads"):
+            both = point.merge(slowest, on="block", suffixes=("", "_fewest"))
+            rates = both["examples_per_s"], both["examples_per_s_fewest"]
+            ratio = paired_ratio(*rates, interval_at_level).columns("speedup", "low", "high")
+            rows.append({"system": system, "threads": threads, "fewest": fewest, **ratio})
+    columns = ["system", "threads", "fewest", "speedup", "low", "high"]
+    speedups = pd.DataFrame(rows, columns=columns)
+    return speedups.sort_values(["system", "threads"], key=table_order, ignore_index=True)
 
 
 def published_training_times(records: Sequence[Record]) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from horizont.analysis.input import input_pipelines
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
 from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import CertificateStatus, by_system, successful, trained
+from horizont.analysis.scaling import is_sweep_over_threads, thread_speedup
 from horizont.analysis.throughput import throughput_by_system
 from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts
 from horizont.errors import UserError
@@ -103,14 +104,28 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     rest = [
         f"at {verdicts[verdict]} {text}" for verdict, text in texts.items() if verdicts[verdict]
     ]
+    names = labels.short_labels([*by_system(records)])
     if not clear:
         none = f"At none of {len(cells)} settings is a system clearly faster than the next"
-        return f"{none}: {', '.join(rest)}."
-    names = labels.short_labels([*by_system(records)])
+        return f"{none}: {', '.join(rest)}.{_thread_speedup(records, names)}"
     (first, number), *others = clear.most_common()
     lead = f"{names[first]} is clearly the fastest at {number} of {counted(len(cells), 'setting')}"
     found = ", ".join([lead, *(f"{names[name]} at {number}" for name, number in others)])
-    return f"{'; '.join([found, *rest])}."
+    return f"{'; '.join([found, *rest])}.{_thread_speedup(records, names)}"
+
+
+def _thread_speedup(records: Sequence[Record], names: Mapping[str, str]) -> str:
+    """Return a sentence on the largest number of threads, if nothing but threads was varied."""
+    if not is_sweep_over_threads(records):
+        return ""
+    speedups = thread_speedup(records)
+    most = speedups[speedups["threads"] == speedups["threads"].max()].sort_values("speedup")
+    ends = (
+        f"{row['speedup']:.2f} ({names[row['system']]})"
+        for row in most.iloc[[0, -1]].to_dict("records")
+    )
+    threads, fewest = most[["threads", "fewest"]].iloc[0]
+    return f" The speedup with {threads} threads instead of {fewest} is {' to '.join(ends)}."
 
 
 def _staleness(records: Sequence[Record]) -> str:
