@@ -31,9 +31,9 @@ def threads_figure(records: Sequence[Record]) -> Drawing:
         colour = style.system_colour(str(system))
         axes.hlines(own["row"], own["low"], own["high"], color=colour, linewidth=1.4)
         plot_points(axes, own, str(system), ("speedup", "row"), hollow="is_hollow", size=6)
-        for point in own.itertuples():
-            text = f"{point.speedup:.2f} with {point.threads} threads"
-            style.annotate(axes, text, (point.speedup, point.row), (0, 10), ha="center")
+        for point in own.to_dict("records"):
+            text = f"{point['speedup']:.2f} with {point['threads']} threads"
+            style.annotate(axes, text, (point["speedup"], point["row"]), (0, 10), ha="center")
     fewest = counted(int(speedups["fewest"].iloc[0]), "compute thread")
     axes.set_xlabel(f"speedup over {fewest} in each process")
     return Drawing(plot, speedups.drop(columns="row"))
