@@ -197,21 +197,10 @@ def warm_interpreters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
 
 @pytest.fixture(scope="module")
 def warm(warm_interpreters: dict[str, Path]) -> Iterator[None]:
-    """Start workers by interpreters that have imported their framework.
-
-    Those of MXNet start as usual: it reads the number of its threads when it is imported.
-    """
-    with use_interpreters(warm_interpreters, without="mxnet"):
-        yield
-
-
-@contextlib.contextmanager
-def use_interpreters(interpreters: dict[str, Path], without: str = "") -> Iterator[None]:
-    """Set the interpreters of all frameworks but one."""
+    """Call frameworks in interpreters that have imported them already."""
     with pytest.MonkeyPatch.context() as patch:
-        for framework, interpreter in interpreters.items():
-            if framework != without:
-                patch.setenv(f"HORIZONT_{framework.upper()}_PYTHON", str(interpreter))
+        for framework, interpreter in warm_interpreters.items():
+            patch.setenv(f"HORIZONT_{framework.upper()}_PYTHON", str(interpreter))
         yield
 
 

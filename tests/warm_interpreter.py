@@ -34,9 +34,6 @@ from typing import Any, NoReturn
 #: The program of the sides of comparisons, whose last arguments are file descriptors.
 SIDE = "runner.py"
 
-#: The variable with the process without which a worker ends; here that is its supervisor.
-PARENT = "HORIZONT_PARENT_PID"
-
 #: Seconds between two checks of a program and of the process that stands for its interpreter.
 INTERVAL_S = 0.01
 
@@ -68,7 +65,7 @@ def serve(address: str, modules: list[str]) -> NoReturn:
 
 
 def supervise(connection: socket.socket) -> NoReturn:
-    """Fork a program, and send its exit status; without a receiver, kill its process group."""
+    """Start a program, and send its exit status; without a receiver, kill its process group."""
     text, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 8)
     program = os.fork()
     if program == 0:
@@ -99,8 +96,6 @@ def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.dup2(copy, number)
     os.environ.clear()
     os.environ.update(message["environment"])
-    if PARENT in os.environ:
-        os.environ[PARENT] = str(os.getppid())
     os.chdir(message["folder"])
     faulthandler.enable()
     sys.argv = message["arguments"]

@@ -19,7 +19,7 @@ from horizont.config.system import (
     parse_system,
 )
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.framework
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])

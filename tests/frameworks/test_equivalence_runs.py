@@ -13,7 +13,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.publish import certificate_status
 from horizont.workflow.verify import TRACE_RUNS, VARIANT_TRACE_RUNS, checker_for, variants_of
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("warm", "small_networks")]
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("small_networks")]
 
 #: Update rules of the networks that are compared whole, which takes minutes. The full AlexNet has
 #: the layers of the small one, ResNet-50 those of ResNet-18. AlexNet, whose weights take half a

@@ -18,7 +18,7 @@ from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, checker_for, verify_workload
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("warm", "small_networks")]
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("small_networks")]
 
 #: The first tensor in which each mutation must show, by the quantity.
 TENSORS = {

@@ -17,7 +17,7 @@ from horizont.workflow.mutation_test import run_mutation_tests
 from horizont.workflow.paths import Paths
 from horizont.workflow.verify import TRACE_RUNS, EquivalenceChecker, checker_for
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("warm", "nothing_left")]
+pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("nothing_left")]
 
 WORKLOAD = "lstm-ptb"
 #: Instead of 10,000 words, whose table is most of the model.

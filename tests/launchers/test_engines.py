@@ -111,7 +111,7 @@ def test_agents_of_the_kubernetes_job_serve_one_session_after_the_other(
             "horizont-0.horizont:4711": f"127.0.0.1:{port}",
             ".venv/bin/python": sys.executable,
             "/tmp/horizont-agent-pod": f"{agent_folder()}pod",
-            "--wait 600": "--wait 20",
+            "--wait 600": "--wait 8",
         }.items():
             assert old in script
             script = script.replace(old, new)

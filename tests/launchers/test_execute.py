@@ -60,7 +60,7 @@ def test_a_killed_worker_ends_the_run(tmp_path: Path, small_cifar: Path) -> None
 
 @pytest.mark.framework("pytorch")
 def test_a_stopped_worker_ends_the_run_by_its_timeout(tmp_path: Path, small_cifar: Path) -> None:
-    for timeout_s in (20, 40, 80):  # a busy machine may not start training in time
+    for timeout_s in (10, 20, 40, 80):  # a busy machine may not start training in time
         folder = tmp_path / str(timeout_s)
         folder.mkdir()
         record, stopped = interrupted(
