@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -40,14 +38,6 @@ SMALL_NETWORKS = ROOT / "tests" / "frameworks" / "small_networks"
 
 #: Marks of tests that take long, the longest first.
 URGENT = ("pipeline", "framework")
-
-#: What `warm_interpreter.py` imports for each framework.
-WARM_MODULES = {
-    "tensorflow": ["tensorflow", "keras"],
-    "pytorch": ["torch"],
-    "mxnet": ["mxnet"],
-    "jax": ["jax"],
-}
 
 #: A test that repeats for one more system, build or engine what another test covers.
 EXTENDED = pytest.mark.extended
@@ -169,39 +159,6 @@ def tiny_study_of_all_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Pa
     paths = Paths(root)
     apply_profile(paths, "tiny")
     return paths
-
-
-@pytest.fixture(scope="session")
-def warm_interpreters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Start a server for each framework, and write a program that stands for its interpreter."""
-    folder = tmp_path_factory.mktemp("warm")
-    program = str(ROOT / "tests" / "warm_interpreter.py")
-    servers, interpreters = [], {}
-    for framework in filter(installed_version, FRAMEWORKS):
-        python, address = framework_python(framework), folder / f"{framework}.socket"
-        words = [python, program, "serve", str(address), *WARM_MODULES.get(framework, ())]
-        null = subprocess.DEVNULL
-        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null)
-        while not address.exists():
-            assert server.poll() is None
-            time.sleep(0.01)
-        servers.append(server)
-        interpreters[framework] = interpreter = folder / framework
-        words = [sys.executable, "-IS", program, "run", str(address), python]
-        interpreter.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        interpreter.chmod(0o755)
-    yield interpreters
-    for server in servers:
-        server.communicate()  # its standard input ends
-
-
-@pytest.fixture(scope="module")
-def warm(warm_interpreters: dict[str, Path]) -> Iterator[None]:
-    """Call frameworks in interpreters that have imported them already."""
-    with pytest.MonkeyPatch.context() as patch:
-        for framework, interpreter in warm_interpreters.items():
-            patch.setenv(f"HORIZONT_{framework.upper()}_PYTHON", str(interpreter))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from horizont_textbook.processes import by_rank, run_group
 from horizont_textbook.strategies import PROCESSES, STRATEGIES
 from tests.conftest import ROOT
 
-pytestmark = [pytest.mark.framework, pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.framework
 
 #: Frameworks that the chapters are compared with.
 COMPARED = [name for name in FRAMEWORKS if name in BACKENDS and installed_version(name)]

@@ -1,17 +1,16 @@
-"""Interpreters that have imported their framework already, for tests of what frameworks compute.
+"""An interpreter that has imported its framework already, for the sides of comparisons.
 
-Tests start hundreds of processes, and most of their time is that of importing a framework. Here a
-server imports it once and forks a process for each program, with the file descriptors, the
-environment and the folder of the process that stands for the interpreter. The program ends when
-that process ends. Tests of processes, of resources and of times use the interpreters themselves.
+The tests of this folder start hundreds of sides, and most of their time is that of importing a
+framework. Here a server imports it once and forks a process for each side, with the file
+descriptors, the environment and the folder of the process that stands for the interpreter. The
+side ends when that process ends.
 
 ::
 
     python warm_interpreter.py serve SOCKET MODULE...
     python warm_interpreter.py run SOCKET PYTHON ARGUMENT...
 
-The second one executes modules and the sides of comparisons; other programs it leaves to the
-interpreter itself.
+The second one leaves everything but the program of a side to the interpreter itself.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-#: The program of the sides of comparisons, whose last arguments are file descriptors.
+#: The program of a side, whose last two arguments are file descriptors.
 SIDE = "runner.py"
 
-#: Seconds between two checks of a program and of the process that stands for its interpreter.
+#: Seconds between two checks of a side and of the process that stands for its interpreter.
 INTERVAL_S = 0.01
 
-#: The lowest number of a file descriptor that no program expects.
+#: The lowest number of a file descriptor that no side expects.
 FIRST_COPY = 200
 
 MESSAGE_BYTES = 1 << 17
@@ -65,30 +64,30 @@ def serve(address: str, modules: list[str]) -> NoReturn:
 
 
 def supervise(connection: socket.socket) -> NoReturn:
-    """Start a program, and send its exit status; without a receiver, kill its process group."""
+    """Start a side, and send its exit status; without a receiver, kill its process group."""
     text, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 8)
-    program = os.fork()
-    if program == 0:
+    side = os.fork()
+    if side == 0:
         connection.close()
         execute(json.loads(text), descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    while os.waitid(os.P_PID, program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while os.waitid(os.P_PID, side, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if select.select([connection], [], [], INTERVAL_S)[0]:  # its other end is closed
             for kill in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError):
-                    kill(program, signal.SIGKILL)
+                    kill(side, signal.SIGKILL)
             break
-    _, status = os.waitpid(program, 0)
+    _, status = os.waitpid(side, 0)
     with contextlib.suppress(OSError):
         connection.send(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 
 def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Execute a program as an interpreter does that was started for it."""
+    """Execute the program of a side as an interpreter does that was started for it."""
     os.setsid()
-    # First to numbers that are not among those which the program expects.
+    # First to numbers that are not among those which the side expects.
     copies = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, FIRST_COPY) for each in descriptors]
     for descriptor in descriptors:
         os.close(descriptor)
@@ -99,15 +98,9 @@ def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.chdir(message["folder"])
     faulthandler.enable()
     sys.argv = message["arguments"]
-    is_module = message["is_module"]
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:1] = [os.getcwd() if is_module else os.path.dirname(sys.argv[0]), *paths]
     status = 0
     try:
-        if is_module:
-            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(sys.argv[0], run_name="__main__")
+        runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - as an interpreter ends
@@ -119,26 +112,21 @@ def execute(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def run(address: str, python: str, arguments: list[str]) -> NoReturn:
-    """Send a program to the server, and end as it ends."""
-    option, program, *_ = [*arguments, "", ""]
-    if is_module := option == "-m":
-        further = []
-    elif os.path.basename(program) == SIDE:
-        further = [int(number) for number in arguments[-2:]]
-    else:
+    """Send a side to the server, and end as it ends."""
+    if len(arguments) < 2 or os.path.basename(arguments[1]) != SIDE:
         os.execv(python, [python, *arguments])
+    pipes = [int(number) for number in arguments[-2:]]
     message = {
-        "is_module": is_module,
         "arguments": arguments[1:],
         "environment": dict(os.environ),
         "folder": os.getcwd(),
-        "numbers": [0, 1, 2, *further],
+        "numbers": [0, 1, 2, *pipes],
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(address)
         socket.send_fds(connection, [json.dumps(message).encode()], message["numbers"])
-        for number in further:
-            os.close(number)  # so that the end of the program closes them
+        for number in pipes:
+            os.close(number)  # so that the end of the side closes them
         status = int(connection.recv(MESSAGE_BYTES) or 1)
     if status < 0:
         os.kill(os.getpid(), -status)
