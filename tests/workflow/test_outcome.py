@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.conftest import ROOT
 from tests.equivalence.test_compare import certificate_of_three, trace
 
 from horizont.equivalence.certificate import EquivalenceCertificate
+from horizont.records.record import Record
+from horizont.records.results import RunResult
 from horizont.workflow.outcome import show_certificate, show_outcome
 from horizont.workflow.paths import Paths
 from horizont.workflow.profiles import apply_profile
@@ -75,6 +79,17 @@ def test_many_outcomes_of_faults_are_counted(
     counts = [line.split()[-4:] for line in lines if "synchronous, " in line]
     assert len(counts) == 8
     assert sum(int(number) for row in counts for number in row) == 63
+
+
+def test_faults_without_a_report_are_no_outcome(
+    study_folder: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_profile(study_folder, "full")
+    monkeypatch.setattr(Record, "fault_report", lambda record: None)
+    result = RunResult(status="failed", reason="it did not start")
+    records = open_pack("faults", Paths(ROOT))[0].records(WORKLOAD)
+    show_outcome("faults", [replace(record, result=result) for record in records], study_folder)
+    assert "No run with a fault has ended with a report." in capsys.readouterr().out
 
 
 def test_notes_get_the_width_that_the_numbers_leave(

@@ -50,13 +50,11 @@ def scaling(records: Sequence[Record]) -> pd.DataFrame:
     table = _rates_by_run(records)
     rows = []
     for _, curve in table.groupby(_CURVE_COLUMNS, sort=False):
-        single_worker = curve.loc[curve["workers"] == 1, ["block", "batches_per_s"]]
+        single_worker = curve[curve["workers"] == 1]
         for workers, point in curve.groupby("workers"):
             first = point.iloc[0].to_dict()
             rate = _estimate_positive(point["batches_per_s"])
-            both = point.merge(single_worker, on="block", suffixes=("", "_alone"))
-            rates = both["batches_per_s"], both["batches_per_s_alone"]
-            speedup = paired_ratio(*rates, interval_at_level)
+            speedup = _speedup(point, single_worker, "batches_per_s")
             rows.append(
                 {
                     **{name: first[name] for name in _CURVE_COLUMNS},
@@ -93,6 +91,12 @@ def _rates_by_run(records: Sequence[Record]) -> pd.DataFrame:
         layout=table["servers"].where(varies, 0),
         batches_per_s=table["examples_per_s"] / table["batch"],
     )
+
+
+def _speedup(point: pd.DataFrame, baseline: pd.DataFrame, column: str) -> Estimate:
+    """Estimate the ratio of a column to that of a baseline at 95 %, paired by block."""
+    both = point.merge(baseline[["block", column]], on="block", suffixes=("", "_baseline"))
+    return paired_ratio(both[column], both[f"{column}_baseline"], interval_at_level)
 
 
 def _estimate_positive(values: pd.Series) -> Estimate:
@@ -158,13 +162,9 @@ def _first_fall(workers: NDArray[np.float64], values: NDArray[np.float64]) -> fl
 
 def is_sweep_over_threads(records: Sequence[Record]) -> bool:
     """Whether the number of threads was varied, and no other size."""
-    topologies = [record.run.topology for record in records]
-    threads = {topology.threads for topology in topologies}
-    sizes = {
-        (topology.workers, record.run.local_batch, topology.threads)
-        for topology, record in zip(topologies, records, strict=True)
-    }
-    return len(threads) == len(sizes) > 1
+    runs = [record.run for record in records]
+    sizes = {(run.topology.workers, run.local_batch, run.topology.threads) for run in runs}
+    return len({threads for _, _, threads in sizes}) == len(sizes) > 1
 
 
 def thread_speedup(records: Sequence[Record]) -> pd.DataFrame:
@@ -173,16 +173,15 @@ def thread_speedup(records: Sequence[Record]) -> pd.DataFrame:
     One row per system and number of ``threads`` above the smallest one, ``fewest``: ``speedup``
     over that, paired by block, with ``low`` and ``high``. Intervals as of `scaling`.
     """
-    threads_of_runs = [record.run.topology.threads for record in records]
+    table = throughput_by_run(records)
+    table["threads"] = [record.run.topology.threads for record in records]
     rows = []
-    table = throughput_by_run(records).assign(threads=threads_of_runs)
     for system, own in table.groupby("system"):
         fewest = own["threads"].min()
-        slowest = own.loc[own["threads"] == fewest, ["block", "examples_per_s"]]
+        baseline = own[own["threads"] == fewest]
         for threads, point in own[own["threads"] > fewest].groupby("threads"):
-            both = point.merge(slowest, on="block", suffixes=("", "_fewest"))
-            rates = both["examples_per_s"], both["examples_per_s_fewest"]
-            ratio = paired_ratio(*rates, interval_at_level).columns("speedup", "low", "high")
+            speedup = _speedup(point, baseline, "examples_per_s")
+            ratio = speedup.columns("speedup", "low", "high")
             rows.append({"system": system, "threads": threads, "fewest": fewest, **ratio})
     columns = ["system", "threads", "fewest", "speedup", "low", "high"]
     speedups = pd.DataFrame(rows, columns=columns)

@@ -118,7 +118,9 @@ def _thread_speedup(records: Sequence[Record], names: Mapping[str, str]) -> str:
     """Return a sentence on the largest number of threads, if nothing but threads was varied."""
     if not is_sweep_over_threads(records):
         return ""
-    speedups = thread_speedup(records)
+    speedups = thread_speedup(records).dropna(subset="speedup")
+    if speedups.empty:
+        return ""
     most = speedups[speedups["threads"] == speedups["threads"].max()].sort_values("speedup")
     ends = (
         f"{row['speedup']:.2f} ({names[row['system']]})"
@@ -135,7 +137,10 @@ def _staleness(records: Sequence[Record]) -> str:
     found = []
     for system, name in names.items():
         means = counts[counts["system"] == system].groupby("workers")["mean"].sum()
-        sizes = ", ".join(f"{mean:.1f} with {size} workers" for size, mean in means.items())
+        sizes = ", ".join(
+            f"{mean:.1f} with {counted(size, 'worker')}"
+            for size, mean in zip(means.index.tolist(), means, strict=True)
+        )
         found.append(f"for {name} {sizes}")
     return f"The mean staleness of an update is {'; '.join(found)}."
 

@@ -75,7 +75,8 @@ def _cells(output: TableOutput, heading: str) -> pd.DataFrame:
 
 def _fault_counts(records: Sequence[Record]) -> pd.DataFrame:
     """Count the runs of each system by their outcomes."""
-    outcomes = fault_outcomes(records)
+    # Without any report there is no column of outcomes.
+    outcomes = fault_outcomes(records).reindex(columns=["system", "outcome"])
     counts = pd.crosstab(outcomes["system"], outcomes["outcome"])
     counts = counts.reindex(index=outcomes["system"].unique(), columns=OUTCOMES, fill_value=0)
     counts.index = pd.Index(map(labels.system_label, counts.index), name="system")

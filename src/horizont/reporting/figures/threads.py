@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from horizont.analysis.scaling import is_sweep_over_threads, thread_speedup
 from horizont.records.record import Record
 from horizont.reporting import style
-from horizont.reporting.figures.elements import plot_points, system_rows
+from horizont.reporting.figures.elements import system_rows
 from horizont.reporting.registry import Drawing, figure, no_drawing
 from horizont.wording import counted
 
@@ -27,13 +27,12 @@ def threads_figure(records: Sequence[Record]) -> Drawing:
     ratios = speedups["threads"] / speedups["fewest"]
     for ratio in (1.0, *ratios.unique()):
         axes.axvline(ratio, color=style.FOREGROUND, linewidth=1, linestyle=(0, (1, 2)))
-    for system, own in speedups.assign(is_hollow=False).groupby("system"):
-        colour = style.system_colour(str(system))
-        axes.hlines(own["row"], own["low"], own["high"], color=colour, linewidth=1.4)
-        plot_points(axes, own, str(system), ("speedup", "row"), hollow="is_hollow", size=6)
-        for point in own.to_dict("records"):
-            text = f"{point['speedup']:.2f} with {point['threads']} threads"
-            style.annotate(axes, text, (point["speedup"], point["row"]), (0, 10), ha="center")
+    for point in speedups.dropna(subset="speedup").to_dict("records"):
+        colour, position = style.system_colour(point["system"]), (point["speedup"], point["row"])
+        axes.hlines(point["row"], point["low"], point["high"], color=colour, linewidth=1.4)
+        axes.plot(*position, style.system_marker(point["system"]), color=colour, markersize=6)
+        text = f"{point['speedup']:.2f} with {point['threads']} threads"
+        style.annotate(axes, text, position, (0, 10), ha="center")
     fewest = counted(int(speedups["fewest"].iloc[0]), "compute thread")
     axes.set_xlabel(f"speedup over {fewest} in each process")
     return Drawing(plot, speedups.drop(columns="row"))
