@@ -27,6 +27,7 @@ from horizont.analysis.answer import (
     answers,
 )
 from horizont.analysis.learning import losses, smoothed
+from horizont.config.input import InputPipeline
 from horizont.records.record import Record, read_record
 from horizont.reporting.answer import (
     answer_cells,
@@ -144,6 +145,59 @@ def test_one_process_with_whole_cpus_precedes_one_with_a_quota(records: list[Rec
     (expected,) = answers(whole, VERIFIED)
     (answer,) = answers([*whole, *quotas, quotas[0]], VERIFIED)
     assert answer.cells[ONE] == expected.cells[ONE]
+
+
+def in_another_experiment(records: list[Record], **settings: object) -> list[Record]:
+    """Return the runs as those of an experiment `repeated`, with other settings."""
+    changes = {"experiment": "repeated", **settings}
+    return [
+        dataclasses.replace(record, run=record.run.model_copy(update=changes)) for record in records
+    ]
+
+
+def test_more_blocks_of_the_two_fastest_decide_their_lead(
+    records: list[Record], tmp_path: Path
+) -> None:
+    one = [record for record in records if record.run.system.is_local]
+    (before,) = answers(one, VERIFIED)
+    pair = {before.cells[ONE].winner, before.cells[ONE].runner_up}
+    more = make_records(tmp_path, "local", blocks=5)
+    two = [record for record in more if record.run.system.name in pair]
+    (answer,) = answers([*one, *in_another_experiment(two)], VERIFIED)
+    fast, slow = (rates_by_hand(two, name) for name in ("pytorch/local", "tensorflow/local"))
+    logs = np.log(np.array(fast) / np.array(slow))
+    half = scipy.stats.t.ppf(0.975, 4) * logs.std(ddof=1) / np.sqrt(5)
+    assert log(answer.cells[ONE].ratio) == pytest.approx(logs.mean(), rel=1e-6)
+    assert log(answer.cells[ONE].high) == pytest.approx(logs.mean() + half, rel=1e-6)
+    assert answer.cause is not None
+    assert answer.cause.pair.records_a[0].run.experiment == "repeated"
+    # The memory of that experiment's runs decides nothing.
+    assert answer.cells[MEMORY] == before.cells[MEMORY]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"record_updates": "order"}, {"global_batch": 84}, {"input": InputPipeline(source="files")}],
+    ids=str,
+)
+def test_blocks_with_other_settings_do_not_decide(
+    records: list[Record], tmp_path: Path, changes: dict[str, object]
+) -> None:
+    one = [record for record in records if record.run.system.is_local]
+    (before,) = answers(one, VERIFIED)
+    more = make_records(tmp_path, "local", blocks=5)
+    pair = {before.cells[ONE].winner, before.cells[ONE].runner_up}
+    two = [record for record in more if record.run.system.name in pair]
+    (answer,) = answers([*one, *in_another_experiment(two, **changes)], VERIFIED)
+    assert answer.cells[ONE] == before.cells[ONE]
+
+
+def test_fewer_blocks_of_another_experiment_do_not_decide(records: list[Record]) -> None:
+    one = [record for record in records if record.run.system.is_local]
+    (before,) = answers(one, VERIFIED)
+    fewer = in_another_experiment([record for record in one if record.run.block < 2])
+    (answer,) = answers([*one, *fewer], VERIFIED)
+    assert answer.cells[ONE] == before.cells[ONE]
 
 
 def test_survivors_complete_after_the_loss_of_a_worker(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Literal
 
@@ -64,6 +64,8 @@ class Cell:
         The systems that do not compete, because they are not verified while others are.
     note
         Why there is no verdict, in two words.
+    records
+        The runs that were compared.
     """
 
     winner: str = ""
@@ -76,6 +78,7 @@ class Cell:
     tested: int = 0
     excluded: tuple[str, ...] = ()
     note: str = ""
+    records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,10 @@ def answers(
 
     The systems compete in their default variants. One process has whole CPUs, or else the quota of
     an emulated host. Several workers are those on emulated hosts, or else the processes of this
-    machine. The records are of experiments that train with fixed settings or inject faults; the
-    certificates are by workload. Several workers of the workloads in `swept` were measured in
-    sweeps, which have no single setting to compare.
+    machine. The experiment with most systems ranks them; how far the fastest is ahead of the next
+    is decided by the experiment with most blocks of these two. The records are of experiments that
+    train with fixed settings or inject faults; the certificates are by workload. Several workers of
+    the workloads in `swept` were measured in sweeps, which have no single setting to compare.
     """
     records = [record for record in records if record.run.system.variant == DEFAULT]
     return [
@@ -123,21 +127,20 @@ def _answer(
     one = [record for record in one if record.run.topology.cpus_per_host is None] or one
     several = [record for record in trained(records) if not record.run.system.is_local]
     several = [record for record in several if record.has("byte_counters")] or several
+    all_of_one, all_of_several = one, several
     one, several = (largest_comparable_group(group) if group else [] for group in (one, several))
     cells = {
-        ONE: _cell(one, certificate, throughput),
+        ONE: _cell(one, certificate, throughput, all_of_one),
         SEVERAL: (
-            _cell(several, certificate, throughput) if several else Cell(note=without_several)
+            _cell(several, certificate, throughput, all_of_several)
+            if several
+            else Cell(note=without_several)
         ),
         LOSS: _cell(several or one, certificate, _inverse_time_to_loss(several or one)),
         MEMORY: _cell(several or one, certificate, lambda record: 1 / peak_memory_mib(record)),
         SURVIVES: _survival([record for record in records if kills_worker(record.run)]),
     }
-    causes = [
-        cause_of(group, cells[column])
-        for column, group in ((SEVERAL, several), (ONE, one))
-        if cells[column].verdict == "clear"
-    ]
+    causes = [cause_of(cells[name]) for name in (SEVERAL, ONE) if cells[name].verdict == "clear"]
     explained = (cause for cause in causes if cause.path)
     return Answer(workload, cells, next(explained, causes[0] if causes else None))
 
@@ -148,15 +151,20 @@ def leader(records: Sequence[Record], certificate: CertificateStatus) -> Cell:
 
 
 def _cell(
-    records: Sequence[Record], certificate: CertificateStatus, rate: Callable[[Record], float]
+    records: Sequence[Record],
+    certificate: CertificateStatus,
+    rate: Callable[[Record], float],
+    all_records: Sequence[Record] = (),
 ) -> Cell:
-    """Compare the two best systems by a rate; unverified ones compete only among themselves."""
+    """Compare the two best systems by a rate; unverified ones compete only among themselves.
+
+    Of `all_records`, those of an experiment that repeats these two in more blocks decide.
+    """
     verified = [record for record in records if comparability(record, certificate) == "verified"]
     competing = verified if len(by_system(verified)) > 1 else records
     excluded = tuple(sorted(by_system(records).keys() - by_system(competing).keys()))
-    rates = {record.folder: rate(record) for record in competing}
     medians = {
-        system: median([rates[record.folder] for record in runs])
+        system: median([rate(record) for record in runs])
         for system, runs in by_system(competing).items()
     }
     known = [system for system in medians if not isnan(medians[system])]
@@ -166,14 +174,37 @@ def _cell(
             return Cell(ranking[0], note="one system")
         return Cell(note="not measured" if records else NOT_RUN)
     best = [record for record in competing if record.run.system.name in ranking[:2]]
-    table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
+    best = _with_most_blocks(best, all_records)
+    table = pairwise_verdicts(best, certificate, rate=rate)
     a, b, outcome, ratio, low, high = table[
         ["a", "b", "outcome", "ratio_95", "low_95", "high_95"]
     ].iloc[0]
     if ratio < 1:
         a, b, ratio, low, high = b, a, 1 / ratio, 1 / high, 1 / low
     verdict = _VERDICTS.get(outcome, "clear")
-    return Cell(a, b, ratio, low, high, verdict, excluded=excluded)
+    return Cell(a, b, ratio, low, high, verdict, excluded=excluded, records=tuple(best))
+
+
+def _with_most_blocks(best: list[Record], all_records: Sequence[Record]) -> list[Record]:
+    """Select the runs of two systems in the experiment that has most blocks of both.
+
+    Its settings are those of `best`, but for steps and evaluation.
+    """
+
+    def settings(record: Record) -> tuple[object, ...]:
+        run = record.run
+        where = run.system.name, run.topology.model_dump_json()
+        what = run.workload_name, run.global_batch, run.input
+        return *where, *what, run.gradient_exchange, run.record_updates
+
+    def blocks(runs: Sequence[Record]) -> int:
+        of_systems = [{run.run.block for run in own} for own in by_system(runs).values()]
+        return len(set.intersection(*of_systems)) if len(of_systems) == 2 else 0
+
+    allowed = {settings(record) for record in best}
+    same = [record for record in all_records if settings(record) in allowed]
+    experiments = group_by(same, lambda record: record.run.experiment)
+    return max([best, *experiments.values()], key=blocks)  # of equal ones, `best`
 
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:
@@ -191,9 +222,7 @@ def _survival(killed: Sequence[Record]) -> Cell:
     return Cell(survivors=tuple(survived[survived].index), tested=len(survived))
 
 
-def cause_of(records: Sequence[Record], cell: Cell) -> Drilldown:
+def cause_of(cell: Cell) -> Drilldown:
     """Explain the difference of the two systems of a cell."""
-    pair = {cell.winner, cell.runner_up}
-    both = [record for record in records if record.run.system.name in pair]
-    operators = operator_table(both)
-    return drilldowns(both, operators if len(operators) else None)[0]
+    operators = operator_table(cell.records)
+    return drilldowns(cell.records, operators if len(operators) else None)[0]

@@ -55,7 +55,7 @@ def _training(records: Sequence[Record], certificate: CertificateStatus) -> str:
         excluded = " and ".join(names[system] for system in cell.excluded)
         text += f" Without a valid certificate and not compared: {excluded}."
     if cell.verdict == "clear":
-        answer = Answer(records[0].run.workload_name, {}, cause_of(group, cell))
+        answer = Answer(records[0].run.workload_name, {}, cause_of(cell))
         text += f" {cause_sentence(answer)}"
     return text
 
