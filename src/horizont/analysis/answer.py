@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import Literal
 
@@ -102,10 +102,10 @@ def answers(
 
     The systems compete in their default variants. One process has whole CPUs, or else the quota of
     an emulated host. Several workers are those on emulated hosts, or else the processes of this
-    machine. The experiment with most systems ranks them; how far the fastest is ahead of the next
-    is decided by the experiment with most blocks of these two. The records are of experiments that
-    train with fixed settings or inject faults; the certificates are by workload. Several workers of
-    the workloads in `swept` were measured in sweeps, which have no single setting to compare.
+    machine. The systems are those of the experiment with most systems, or of the one that repeats
+    the two fastest of these in more blocks. The records are of experiments that train with fixed
+    settings or inject faults; the certificates are by workload. Several workers of the workloads in
+    `swept` were measured in sweeps, which have no single setting to compare.
     """
     records = [record for record in records if record.run.system.variant == DEFAULT]
     return [
@@ -158,7 +158,7 @@ def _cell(
 ) -> Cell:
     """Compare the two best systems by a rate; unverified ones compete only among themselves.
 
-    Of `all_records`, those of an experiment that repeats these two in more blocks decide.
+    If an experiment of `all_records` repeats these two in more blocks, its two best are compared.
     """
     verified = [record for record in records if comparability(record, certificate) == "verified"]
     competing = verified if len(by_system(verified)) > 1 else records
@@ -174,7 +174,8 @@ def _cell(
             return Cell(ranking[0], note="one system")
         return Cell(note="not measured" if records else NOT_RUN)
     best = [record for record in competing if record.run.system.name in ranking[:2]]
-    best = _with_most_blocks(best, all_records)
+    if repeated := _in_more_blocks(best, all_records):
+        return replace(_cell(repeated, certificate, rate), excluded=excluded)
     table = pairwise_verdicts(best, certificate, rate=rate)
     a, b, outcome, ratio, low, high = table[
         ["a", "b", "outcome", "ratio_95", "low_95", "high_95"]
@@ -185,10 +186,10 @@ def _cell(
     return Cell(a, b, ratio, low, high, verdict, excluded=excluded, records=tuple(best))
 
 
-def _with_most_blocks(best: list[Record], all_records: Sequence[Record]) -> list[Record]:
-    """Select the runs of two systems in the experiment that has most blocks of both.
+def _in_more_blocks(best: Sequence[Record], all_records: Sequence[Record]) -> list[Record]:
+    """Select the runs of the experiment that has most blocks of two systems, and more than `best`.
 
-    Its settings are those of `best`, but for steps and evaluation.
+    Its settings are the same, but for steps and evaluation. Empty if there is none.
     """
 
     def settings(record: Record) -> tuple[object, ...]:
@@ -204,7 +205,10 @@ def _with_most_blocks(best: list[Record], all_records: Sequence[Record]) -> list
     allowed = {settings(record) for record in best}
     same = [record for record in all_records if settings(record) in allowed]
     experiments = group_by(same, lambda record: record.run.experiment)
-    return max([best, *experiments.values()], key=blocks)  # of equal ones, `best`
+    name = max(experiments, key=lambda name: blocks(experiments[name]), default="")
+    if not name or blocks(experiments[name]) <= blocks(best):
+        return []
+    return largest_comparable_group([r for r in all_records if r.run.experiment == name])
 
 
 def _inverse_time_to_loss(records: Sequence[Record]) -> Callable[[Record], float]:
