@@ -28,6 +28,7 @@ from horizont.analysis.answer import (
 )
 from horizont.analysis.learning import losses, smoothed
 from horizont.config.input import InputPipeline
+from horizont.config.system import parse_system
 from horizont.records.record import Record, read_record
 from horizont.reporting.answer import (
     answer_cells,
@@ -173,6 +174,36 @@ def test_more_blocks_of_the_two_fastest_decide_their_lead(
     assert answer.cause.pair.records_a[0].run.experiment == "repeated"
     # The memory of that experiment's runs decides nothing.
     assert answer.cells[MEMORY] == before.cells[MEMORY]
+
+
+def as_systems(records: list[Record], names: dict[str, str]) -> list[Record]:
+    """Return the runs of some systems as those of others."""
+    return [
+        dataclasses.replace(
+            record, run=record.run.model_copy(update={"system": parse_system(names[old])})
+        )
+        for record in records
+        if (old := record.run.system.name) in names
+    ]
+
+
+def test_the_experiment_with_more_blocks_ranks_its_own_systems(
+    records: list[Record], tmp_path: Path
+) -> None:
+    one = [record for record in records if record.run.system.is_local]
+    one += as_systems(one, {"mxnet/local": "jax/local"})
+    (before,) = answers(one, VERIFIED)
+    cell = before.cells[ONE]
+    assert (cell.winner, cell.runner_up) == ("pytorch/local", "tensorflow/local")
+    swapped = {
+        "pytorch/local": "pytorch/local",
+        "mxnet/local": "tensorflow/local",
+        "tensorflow/local": "mxnet/local",
+    }
+    repeated = as_systems(make_records(tmp_path, "local", blocks=5), swapped)
+    (answer,) = answers([*one, *in_another_experiment(repeated)], VERIFIED)
+    cell = answer.cells[ONE]
+    assert (cell.winner, cell.runner_up) == ("pytorch/local", "mxnet/local")
 
 
 @pytest.mark.parametrize(
