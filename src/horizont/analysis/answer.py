@@ -23,7 +23,7 @@ from horizont.analysis.runs import (
     group_by,
     trained,
 )
-from horizont.analysis.verdicts import NOT_COMPARABLE, pairwise_verdicts, throughput
+from horizont.analysis.verdicts import NOT_COMPARABLE, pairs, pairwise_verdicts, throughput
 from horizont.config.system import DEFAULT
 from horizont.records.record import Record
 from horizont.statistics.intervals import median
@@ -163,8 +163,9 @@ def _cell(
     verified = [record for record in records if comparability(record, certificate) == "verified"]
     competing = verified if len(by_system(verified)) > 1 else records
     excluded = tuple(sorted(by_system(records).keys() - by_system(competing).keys()))
+    rates = {record.folder: rate(record) for record in competing}
     medians = {
-        system: median([rate(record) for record in runs])
+        system: median([rates[record.folder] for record in runs])
         for system, runs in by_system(competing).items()
     }
     known = [system for system in medians if not isnan(medians[system])]
@@ -176,7 +177,7 @@ def _cell(
     best = [record for record in competing if record.run.system.name in ranking[:2]]
     if repeated := _in_more_blocks(best, all_records):
         return replace(_cell(repeated, certificate, rate), excluded=excluded)
-    table = pairwise_verdicts(best, certificate, rate=rate)
+    table = pairwise_verdicts(best, certificate, rate=lambda record: rates[record.folder])
     a, b, outcome, ratio, low, high = table[
         ["a", "b", "outcome", "ratio_95", "low_95", "high_95"]
     ].iloc[0]
@@ -199,8 +200,7 @@ def _in_more_blocks(best: Sequence[Record], all_records: Sequence[Record]) -> li
         return *where, *what, run.gradient_exchange, run.record_updates
 
     def blocks(runs: Sequence[Record]) -> int:
-        of_systems = [{run.run.block for run in own} for own in by_system(runs).values()]
-        return len(set.intersection(*of_systems)) if len(of_systems) == 2 else 0
+        return max((len(pair.paired_runs()) for pair in pairs(runs)), default=0)
 
     allowed = {settings(record) for record in best}
     same = [record for record in all_records if settings(record) in allowed]
