@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from horizont.monitoring.background import BackgroundMeter
+from horizont.monitoring import background
+from horizont.monitoring.background import BackgroundMeter, _ProcessTimes, _used_s
 
 #: Uses a CPU for a time in seconds.
 BURN = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
@@ -63,7 +64,7 @@ def test_an_unrelated_process_is_background_and_an_own_child_is_not() -> None:
 
 
 def test_an_own_child_is_no_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {(1, 0.0, "init"): (5.0, 7.0)}
+    others = {(1, 0.0): _ProcessTimes("init", 0, 5.0, 2.0)}
     monkeypatch.setattr("horizont.monitoring.background._other_processes", lambda: others)
     meter = BackgroundMeter()
     subprocess.run([sys.executable, "-c", BURN.format(0.3)], check=True)
@@ -78,10 +79,73 @@ def test_short_lived_processes_count_by_their_parent() -> None:
     assert processes_s > 0.4
 
 
+#: Has a child that uses a CPU for 1 s, and does not wait for it: its CPU time is lost at its end.
+IGNORE_CHILD = f"""
+import signal, subprocess, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+burn = {BURN!r}.format(1.0) + "\\nprint(flush=True); input()"
+child = subprocess.Popen([sys.executable, "-c", burn])
+signal.pause()
+"""
+
+
+def test_lost_cpu_time_of_a_process_is_not_taken_from_others() -> None:
+    command = [sys.executable, "-c", IGNORE_CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        with measuring_process() as process:
+            (child,) = psutil.Process(parent.pid).children()
+            parent.stdin.close()
+            child.wait(10)
+            for _ in range(5):
+                subprocess.run([sys.executable, "-c", BURN.format(0.1)], check=True)
+            _, processes_s = cpu_s_of_others(process)
+        parent.kill()
+    assert processes_s > 0.4
+
+
+def test_an_orphan_counts_by_its_adopter() -> None:
+    init, shell = _ProcessTimes("init", 0, 1.0, 0.0), _ProcessTimes("shell", 1, 1.0, 0.0)
+    before = {
+        (1, 0.0): init,
+        (7, 0.0): shell,
+        (8, 0.0): _ProcessTimes("make", 7, 2.0, 0.0),
+        (9, 0.0): _ProcessTimes("compiler", 8, 50.0, 0.0),
+    }
+    # `make` has ended first, then the compiler, after another 0.25 s.
+    after = {
+        (1, 0.0): init._replace(children_s=50.25),
+        (7, 0.0): shell._replace(children_s=2.0),
+    }
+    assert _used_s(before, after) == pytest.approx(0.25)
+
+
+def test_processes_are_read_again_when_one_of_them_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_processes = background._read_processes
+    readings = []
+    with subprocess.Popen(["sleep", "60"]) as child:
+
+        def read_while_a_process_ends() -> object:
+            readings.append(read_processes())
+            child.kill()
+            child.wait()
+            return readings[-1]
+
+        monkeypatch.setattr(background, "_read_processes", read_while_a_process_ends)
+        assert background._other_processes() is readings[-1]
+    assert len(readings) > 1
+
+
 def test_the_earlier_life_of_a_process_is_no_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, child = (1, 0.0, "shell"), (2, 0.0, "compiler")
-    before = {parent: (1.0, 1.0), child: (50.0, 50.0)}
-    after = {parent: (1.0, 51.25)}  # the child has ended after another 0.25 s
+    parent, child = (7, 0.0), (8, 0.0)
+    shell = _ProcessTimes("shell", 1, 1.0, 0.0)
+    before = {parent: shell, child: _ProcessTimes("compiler", 7, 50.0, 0.0)}
+    # The child has ended after another 0.25 s.
+    after = {parent: shell._replace(children_s=50.25)}
     snapshots = iter([before, after])
     monkeypatch.setattr("horizont.monitoring.background._other_processes", lambda: next(snapshots))
     start_s = time.monotonic()

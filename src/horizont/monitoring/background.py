@@ -14,8 +14,24 @@ from horizont.monitoring.counters import cpu_busy_s
 #: Background load from which a run is marked as disturbed, as a fraction of all CPUs.
 DISTURBED_FRACTION = 0.05
 
-#: PID, time of creation and name.
-_Process = tuple[int, float, str]
+#: How often the processes are read again because one of them ended meanwhile.
+_READINGS = 10
+
+#: PID and time of creation.
+_Process = tuple[int, float]
+
+
+class _ProcessTimes(NamedTuple):
+    """Name and parent's PID of a process; CPU seconds of it and of its children that ended."""
+
+    name: str
+    parent: int
+    own_s: float
+    children_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.own_s + self.children_s
 
 
 @dataclass(frozen=True)
@@ -87,12 +103,7 @@ class BackgroundMeter:
         host = psutil.cpu_times()
         own_s = _own_cpu_s() - self._own_s
         if with_quotas:
-            # Of a process that has ended, its parent has the time of its whole life.
-            totals_s = [
-                sum(with_children_s for _, with_children_s in processes.values())
-                for processes in (self._processes, _other_processes())
-            ]
-            others_s = totals_s[1] - totals_s[0]
+            others_s = _used_s(self._processes, _other_processes())
         else:
             others_s = cpu_busy_s(host) - cpu_busy_s(self._host) - own_s
         return CpuUsage(others_s, own_s, host.steal - self._host.steal, capacity_s)
@@ -105,9 +116,9 @@ class BackgroundMeter:
         """
         span_s = time.monotonic() - self._start_s
         cores: defaultdict[str, float] = defaultdict(float)
-        for process, (cpu_s, _) in _other_processes().items():
-            before_s, _ = self._processes.get(process, (0.0, 0.0))
-            cores[process[2]] += (cpu_s - before_s) / span_s
+        for process, times in _other_processes().items():
+            before = self._processes.get(process)
+            cores[times.name] += (times.own_s - (before.own_s if before else 0.0)) / span_s
         return dict(sorted(cores.items(), key=lambda item: -item[1]))
 
 
@@ -116,15 +127,58 @@ def _own_cpu_s() -> float:
     return sum(psutil.Process().cpu_times()[:4])
 
 
-def _other_processes() -> dict[_Process, tuple[float, float]]:
-    """Return the CPU time of all other processes, without and with their children that ended."""
+def _used_s(before: dict[_Process, _ProcessTimes], after: dict[_Process, _ProcessTimes]) -> float:
+    """Compute the CPU time that was used between two readings, in seconds.
+
+    A process that has ended is counted by its parent, with the time of its whole life. The time of
+    those whose parent does not wait for them (it ignores SIGCHLD) is lost; it must not be taken
+    from the time of the others. Hence the earlier life is subtracted from what the nearest ancestor
+    that is alive has gained, and, as far as that gained less, from what PID 1 has: it adopts
+    orphans.
+    """
+    parents = {pid: times.parent for (pid, _), times in before.items()}
+    alive = {pid for pid, _ in before.keys() & after.keys()}
+    earlier_s: defaultdict[int, float] = defaultdict(float)
+    for (pid, _), times in before.items():
+        if pid not in alive:
+            ancestor = times.parent
+            while ancestor in parents and ancestor not in alive:
+                ancestor = parents[ancestor]
+            earlier_s[ancestor] += times.total_s
+    used_s = 0.0
+    gained_s: dict[int, float] = {}
+    for process, times in after.items():
+        start = before.get(process, times._replace(own_s=0.0, children_s=0.0))
+        used_s += times.own_s - start.own_s
+        gained_s[process[0]] = times.children_s - start.children_s
+    orphans_s = 0.0
+    for pid in gained_s.keys() - {1}:
+        used_s += max(0.0, gained_s[pid] - earlier_s[pid])
+        orphans_s += max(0.0, earlier_s[pid] - gained_s[pid])
+    return used_s + max(0.0, gained_s.get(1, 0.0) - earlier_s[1] - orphans_s)
+
+
+def _other_processes() -> dict[_Process, _ProcessTimes]:
+    """Read all processes but this one and its children.
+
+    Where one of them ends after its parent was read and before it was itself, its time is in
+    neither; then all are read again.
+    """
+    for _ in range(_READINGS):
+        pids = set(psutil.pids())
+        processes = _read_processes()
+        if pids <= set(psutil.pids()):
+            break
+    return processes
+
+
+def _read_processes() -> dict[_Process, _ProcessTimes]:
     own = psutil.Process()
     own_pids = {own.pid, *(child.pid for child in own.children(recursive=True))}
     return {
-        (process.pid, process.info["create_time"], process.info["name"]): (
-            sum(times[:2]),
-            sum(times[:4]),
+        (process.pid, process.info["create_time"]): _ProcessTimes(
+            process.info["name"], process.info["ppid"], sum(times[:2]), sum(times[2:4])
         )
-        for process in psutil.process_iter(["name", "create_time", "cpu_times"])
+        for process in psutil.process_iter(["name", "ppid", "create_time", "cpu_times"])
         if process.pid not in own_pids and (times := process.info["cpu_times"]) is not None
     }
