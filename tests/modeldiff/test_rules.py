@@ -44,6 +44,7 @@ from horizont.modeldiff.pairing import (
 )
 from horizont.modeldiff.recording import Layer, Repair
 from horizont.modeldiff.repairs import Candidate, merged
+from horizont.modeldiff.report import Agreement
 from horizont.modeldiff.search import explain
 from horizont.modeldiff.sides import parse_arguments, parse_side
 
@@ -464,6 +465,18 @@ def test_bounds_follow_the_noise_and_say_when_they_hide_a_defect() -> None:
     assert not quiet.is_mute
     assert not loud.exceeds
     assert loud.is_mute
+
+
+def test_a_tensor_that_only_noise_moves_does_not_count_as_agreeing() -> None:
+    noise = [{"output|b": 1e-3, "output|c": 1e-3}]
+    found = differences({"output|a": 1e-15, "output|b": 1e-9, "output|c": 0.5}, noise)
+    agreement = Agreement("evaluation", tuple(found))
+    assert (agreement.agreeing, agreement.largest) == (1, 0.5)
+    assert str(agreement).startswith("evaluation: 1 of 3 tensors agree")
+    assert str(agreement).endswith("; 1 cannot be compared")
+    assert str(Agreement("evaluation", (found[1],))).endswith(
+        "0 of 1 tensors agree; 1 cannot be compared"
+    )
 
 
 def candidate(name: str) -> Candidate:

@@ -40,7 +40,10 @@ _NAMES = 3
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many tensors agree with all repairs."""
+    """How many tensors agree with all repairs.
+
+    One that rounding or random numbers alone may move as far cannot be compared.
+    """
 
     what: str
     differences: tuple[Difference, ...]
@@ -48,19 +51,23 @@ class Agreement:
     @property
     def agreeing(self) -> int:
         """Number of tensors within their bounds."""
-        return sum(not each.exceeds for each in self.differences)
+        return sum(not each.exceeds for each in self._compared)
 
     @property
     def largest(self) -> float:
         """The largest distance."""
-        return max((each.distance for each in self.differences), default=0.0)
+        return max((each.distance for each in self._compared), default=0.0)
+
+    @property
+    def _compared(self) -> list[Difference]:
+        return [each for each in self.differences if each.exceeds or not each.is_mute]
 
     def __str__(self) -> str:
-        number = len(self.differences)
-        return (
-            f"{self.what}: {self.agreeing} of {number} tensors agree, "
-            f"the largest distance is {self.largest:.2g}"
-        )
+        number, moved = len(self.differences), len(self.differences) - len(self._compared)
+        sentence = f"{self.what}: {self.agreeing} of {number} tensors agree"
+        if moved < number:
+            sentence += f", the largest distance is {self.largest:.2g}"
+        return sentence + (f"; {moved} cannot be compared" if moved else "")
 
 
 @dataclass(frozen=True)
