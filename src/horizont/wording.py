@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+#: Shorter texts are not compared with the beginnings of names.
+_LEAST_BEGINNING = 4
+
 
 def counted(number: int | str, noun: str) -> str:
     """Return a number of things: `1 worker`, `2 workers`, `3 processes`."""
@@ -14,8 +17,16 @@ def counted(number: int | str, noun: str) -> str:
 
 
 def suggestion(value: object, names: Iterable[str]) -> str:
-    """Return a question about the name that is spelled nearly like the value, if there is one."""
-    found = get_close_matches(str(value), names, n=1)
+    """Return a question about the name that is spelled nearly like the value, if there is one.
+
+    Without one, the name that begins nearly like it.
+    """
+    text, names = str(value), list(names)
+    found = get_close_matches(text, names, n=1)
+    if not found and len(text) >= _LEAST_BEGINNING:
+        beginnings = {name[: len(text)]: name for name in reversed(names)}
+        close = get_close_matches(text, beginnings, n=1, cutoff=0.8)
+        found = [beginnings[beginning] for beginning in close]
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
