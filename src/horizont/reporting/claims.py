@@ -21,6 +21,7 @@ from horizont.reporting.figures.published import published_vs_measured_figure
 from horizont.reporting.output import Bundle, Message, Stack, TableOutput, key_value_table
 from horizont.reporting.registry import table
 from horizont.reporting.tables import text_table
+from horizont.wording import counted
 
 #: A claim with its verdict, as in ``reports/claims.json``.
 JudgedClaim = Mapping[str, Any]
@@ -142,7 +143,7 @@ def _repetition_sentence(cost: Mapping[str, Any]) -> str:
     memory = cost["memory_mib"]
     peak = f", at most {memory / 1024:.1f} GiB of memory" if memory else ""
     return (
-        f"horizont run {cost['experiment']} {cost['workload']}: {cost['runs']} runs, "
+        f"horizont run {cost['experiment']} {cost['workload']}: {counted(cost['runs'], 'run')}, "
         f"{cost['minutes']:.0f} min{peak}, {cost['disk_mib']:.1f} MiB of records."
     )
 

@@ -235,7 +235,7 @@ def _point_parts(run: Run) -> list[str]:
     topology, workload = run.topology, run.workload
     limit = workload.initial_limit
     parts = [f"{topology.workers} x {run.local_batch}"]
-    parts += [f"{topology.hosts} hosts"] if topology.hosts else []
+    parts += [counted(topology.hosts, "host")] if topology.hosts else []
     parts += [counted(topology.threads, "thread")]
     parts += [f"{topology.cpus_per_host:g} CPUs per host"] if topology.cpus_per_host else []
     parts += [] if topology.link.is_unlimited else [link_label(topology.link)]

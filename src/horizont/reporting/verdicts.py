@@ -16,7 +16,7 @@ from horizont.reporting.output import Message, Stack, TableOutput, Verdict
 from horizont.reporting.registry import table
 from horizont.reporting.tables import format_interval, format_number, format_table, text_table
 from horizont.statistics.comparison import ALPHA, MARGIN, MIN_BLOCKS
-from horizont.wording import shorten
+from horizont.wording import counted, shorten
 
 _INDENT = {"step": 0, "kind": 1, "phase": 2, "class": 3, "operator": 4}
 
@@ -27,7 +27,7 @@ def verdict_table(verdicts: pd.DataFrame) -> TableOutput:
     names = labels.short_labels([*verdicts["a"], *verdicts["b"]]) if len(verdicts) else {}
     rows = []
     for row in verdicts.to_dict("records"):
-        disturbed = f"{row['disturbed']} runs disturbed" if row["disturbed"] else ""
+        disturbed = f"{counted(row['disturbed'], 'run')} disturbed" if row["disturbed"] else ""
         rows.append(
             {
                 "A": names[row["a"]],
