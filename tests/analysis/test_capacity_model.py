@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from bench.coverage import CURVES, model_coverage
 from record_maker import ENVIRONMENT
 from tests.conftest import small_run
 
@@ -160,6 +161,10 @@ def test_held_out_points_are_predicted_with_their_interval():
     table = pd.concat(tables)
     assert table["error"].abs().median() < 0.05
     assert table["inside"].mean() >= 0.85
+
+
+def test_intervals_of_few_blocks_are_wide_enough():
+    assert model_coverage(CURVES[0], blocks=4, trials=40) >= 0.93
 
 
 def test_intervals_follow_the_noise():

@@ -32,6 +32,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq, least_squares
+from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from horizont.statistics.intervals import Estimate
 
@@ -193,8 +195,10 @@ class CapacityModel:
     def predict(self, workers: Sequence[int]) -> list[Estimate]:
         """Predict the updates per second that would be measured with each number of workers.
 
-        The interval consists of the quantiles of refits and residuals, widened as in
-        `horizont.statistics.intervals`.
+        The interval consists of the quantiles of refits and residuals, expanded for the few blocks
+        that they are drawn from (Hesterberg, "What teachers should know about the bootstrap", The
+        American Statistician 69, 2015, section 4): their variance is too small by (n - 1) / n, and
+        the variance itself is estimated, as Student's t takes into account.
         """
         index = np.asarray(workers) - 1
         rates = {
@@ -205,11 +209,16 @@ class CapacityModel:
         logs = np.log([rates[demands] for demands in self.refits] / values)
         logs += self.residuals[:, np.newaxis]
         tails = np.quantile(logs, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
-        lows, highs = values * np.exp(tails * np.sqrt(self.blocks / max(self.blocks - 1, 1)))
+        lows, highs = values * np.exp(tails * _expansion(self.blocks))
         return [
             Estimate(float(value), float(low), float(high), LEVEL, self.blocks)
             for value, low, high in zip(values, lows, highs, strict=True)
         ]
+
+
+def _expansion(blocks: int) -> float:
+    degrees, tail = max(blocks - 1, 1), (1.0 + LEVEL) / 2.0
+    return float(np.sqrt(blocks / degrees) * student_t.ppf(tail, degrees) / norm.ppf(tail))
 
 
 def calibrate(points: pd.DataFrame, arrangement: Arrangement) -> CapacityModel:
