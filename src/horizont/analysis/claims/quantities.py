@@ -51,7 +51,11 @@ def _mean(*names: str) -> Callable[[Record], float]:
 
 
 def _network_s(record: Record) -> float:
-    """Sum transfer and waiting, as the published network times do."""
+    """Sum transfer and waiting.
+
+    The published network times are the distributed time minus that of one process, so they also
+    have what communication adds to the other phases.
+    """
     means = step_means(record)
     return float(means["communication"] + means.fillna(0.0)["waiting"])
 
