@@ -34,7 +34,7 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
             "sweep",
             "PyTorch (synchronous, all-reduce) is clearly the fastest at 3 of 3 settings.",
         ),
-        ("scaling_pytorch", "lenet-fashion-mnist", "sweep", "from 312 (1 x 128) to 3,195 examples"),
+        ("scaling_pytorch", "lenet-fashion-mnist", "sweep", "from 365 (1 x 128) to 3,471 examples"),
         ("learning_25", "lenet-fashion-mnist", "sweep", "processes 10,510 examples per second."),
         ("input", LENET, "input", "A step waits for its batch from 0% of its time in MXNet"),
         (

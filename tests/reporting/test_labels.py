@@ -35,7 +35,7 @@ def point_of(run: Run, *others: Run) -> str:
         ({"servers": 2}, "2 x 8, 2 servers"),
         ({"servers": 2, "placement": "dedicated"}, "2 x 8, 2 servers, dedicated servers"),
         ({"link": {"rate_mbit": 100}, "threads": 2}, "2 x 8, 2 threads, 100 Mbit/s"),
-        ({"cpus_per_host": 0.5, "hosts": 1}, "2 x 8, 1 hosts, 0.5 CPUs per host"),
+        ({"cpus_per_host": 0.5, "hosts": 1}, "2 x 8, 1 host, 0.5 CPUs per host"),
     ],
 )
 def test_a_sweep_point_names_what_a_sweep_varies(changes: dict[str, Any], expected: str) -> None:
