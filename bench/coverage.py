@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from horizont.analysis.capacity_model import Arrangement, Demands, calibrate, throughput
+from horizont.analysis.capacity_model import Arrangement, Demands, throughput
+from horizont.analysis.extrapolation import compare
 from horizont.statistics.comparison import classify, difference_p, equivalence_p
 from horizont.statistics.intervals import Estimate, median_intervals
 
@@ -17,6 +18,10 @@ TRIALS = 10_000
 RESAMPLES = 999
 VERDICT_TRIALS = 2000
 MARGIN = 0.10
+
+#: Times of a step, in seconds: with ten workers the server is nearly idle, or busy.
+CURVES = (Demands(0.4, 0.0148), Demands(1.34, 0.164), Demands(0.19, 0.064))
+MODEL_TRIALS = 100
 
 Random = np.random.Generator
 Shape = tuple[int, int]
@@ -104,15 +109,9 @@ def model_coverage(demands: Demands, blocks: int, trials: int, seed: int = 3) ->
             for block in range(blocks)
         ]
         points = pd.DataFrame(rows, columns=["workers", "block", "updates_per_s", "update_s"])
-        (estimate,) = calibrate(points, Arrangement()).predict([max(workers)])
-        held_out = points.query("workers == @workers[-1]")["updates_per_s"]
-        inside += estimate.low <= held_out.median() <= estimate.high
+        _, compared = compare(points, Arrangement())
+        inside += compared.loc[compared["held_out"], "inside"].item()
     return inside / trials
-
-
-#: Times of a step, in seconds: with ten workers the server is nearly idle, or busy.
-CURVES = (Demands(0.4, 0.0148), Demands(1.34, 0.164), Demands(0.19, 0.064))
-MODEL_TRIALS = 100
 
 
 def run() -> None:
