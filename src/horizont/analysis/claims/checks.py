@@ -11,7 +11,7 @@ import numpy as np
 from horizont.analysis.claims import rules
 from horizont.analysis.claims.evidence import Comparison, Evidence
 from horizont.analysis.claims.findings import Finding, finding
-from horizont.analysis.claims.observations import Observation, Setting
+from horizont.analysis.claims.observations import Observation, Setting, speed_share
 from horizont.analysis.claims.publications import published_seconds
 from horizont.analysis.claims.quantities import quantity_label
 from horizont.analysis.claims.rules import CurvePoint
@@ -44,14 +44,9 @@ def contrast(evidence: Evidence, check: rules.Contrast, workload: str) -> list[F
     else:
         subject += f", from {_point_label(check.start)} to {_point_label(check.end)}"
         subject += ", per worker" if check.per_worker else ""
-        comparisons = [
-            Comparison(
-                f"{start.description()}; then {end.description()}",
-                [*_factors(sides, end), *_factors(sides, start, inverse=True)],
-                scale=start.workers / end.workers if check.per_worker else 1.0,
-            )
-            for start, end in evidence.paired_points(check, (check.start, check.end), workload)
-        ]
+        subject += ", relative to one worker" if check.speedup else ""
+        points = evidence.paired_points(check, (check.start, check.end), workload)
+        comparisons = [_between_points(check, sides, start, end) for start, end in points]
         workload = workload or check.end.workload
     build = partial(finding, check, subject, workload)
     estimates = (evidence.measure(check, comparison) for comparison in comparisons)
@@ -61,6 +56,17 @@ def contrast(evidence: Evidence, check: rules.Contrast, workload: str) -> list[F
     reason = _too_few_workers(evidence, check, workload)
     reason = reason or evidence.missing_reason(check, workload, sides)
     return [build("not testable", reason=reason)]
+
+
+def _between_points(
+    check: rules.Contrast, sides: Sequence[rules.Side], start: Setting, end: Setting
+) -> Comparison:
+    factors = [*_factors(sides, end), *_factors(sides, start, inverse=True)]
+    if check.speedup:
+        factors += [(side, s._replace(workers=1), not above) for side, s, above in factors]
+    conditions = f"{start.description()}; then {end.description()}"
+    scale = start.workers / end.workers if check.per_worker else 1.0
+    return Comparison(conditions, factors, scale)
 
 
 def _factors(
@@ -126,7 +132,8 @@ def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[
     """Estimate the link rate below which communication is half of the step.
 
     From the runs at two rates or more, block by block, with the time of communication fitted as a
-    constant plus bytes over rate, and the mean of the rest of the step.
+    constant plus bytes over rate, and the mean of the rest of the step. On hosts in slow motion the
+    rate is that of hosts at full speed, whose links are as much faster as their CPUs.
     """
     side = check.system
     subject = f"link rate below which communication is half of the step of {side.label()}, Mbit/s"
@@ -147,9 +154,11 @@ def half_rate(evidence: Evidence, check: rules.HalfRate, workload: str) -> list[
             reason += "two are needed"
             continue
         items = [[column[block][0] for column in columns] for block in blocks]
-        half = [_half_rate(rates, row) for row in items]
+        share = min(1.0, speed_share(unlimited))
+        half = [_half_rate(rates, row) / share for row in items]
         estimate = paired_ratio(half, [1.0] * len(half), interval_at_level)
         conditions = unlimited.description()
+        conditions += f", rates divided by {share:g}" if share < 1 else ""
         for rate, column in zip(rates, columns, strict=True):
             fraction = median([column[block][1] for block in blocks])
             conditions += f", {fraction:.0%} at {rate:g} Mbit/s"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from math import isnan
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isnan, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,12 @@ from horizont.analysis.claims.observations import (
     evidence_level,
     observe,
 )
-from horizont.analysis.claims.quantities import is_learning, quantity_label
+from horizont.analysis.claims.quantities import (
+    NETWORK_DIFFERENCE,
+    PROJECTED,
+    is_learning,
+    quantity_label,
+)
 from horizont.analysis.claims.rules import Check, Contrast, CurvePoint, Side
 from horizont.analysis.runs import CertificateStatus
 from horizont.errors import UserError
@@ -126,11 +132,26 @@ class Evidence:
         predicted ones.
         """
         ranked: dict[tuple[object, ...], dict[int, tuple[Observation, float]]] = {}
-        for item in self.usable(quantity, side, setting.workload):
+        items: Iterable[Observation] = self.usable(quantity, side, setting.workload)
+        if quantity == NETWORK_DIFFERENCE:
+            items = map(self._without_process, items)
+        for item in items:
             if item.setting == setting and not isnan(value := item.read(quantity)):
                 rank = item.record is None, item.arrangement.rank(side, setting.workers) or ()
                 ranked.setdefault(rank, {})[item.block] = item, value
         return ranked[min(ranked)] if ranked else {}
+
+    def _without_process(self, item: Observation) -> Observation:
+        """Subtract the step of one process in the same block; NaN if that is not shorter."""
+        framework = item.system.partition("/")[0]
+        side = Side(system=f"{framework}/local")
+        found = self.by_block("step_s", side, item.setting._replace(workers=1)).get(item.block)
+        if found is None or found[0].machine != item.machine:
+            return replace(item, read=lambda _: nan)
+        single, step_s = found
+        difference_s = item.read(NETWORK_DIFFERENCE) - step_s
+        value = difference_s if difference_s > 0 else nan
+        return replace(item, read=lambda _: value, records=(*item.records, *single.records))
 
     def measure(self, check: Check, comparison: Comparison) -> Measured | None:
         """Estimate a comparison over the blocks that have all of its factors; None without one.
@@ -163,11 +184,13 @@ class Evidence:
         """Describe what an estimate comes from: arrangements, evidence level, records."""
         arrangements = dict.fromkeys(item.arrangement.description(item.system) for item in items)
         of_times = not is_learning(check.quantity)
+        if not of_times and check.initial_limit is None:
+            arrangements["the same initial weights in all frameworks"] = None
         levels = {evidence_level(item, check.publication, of_times=of_times) for item in items}
         return Measured(
             estimate,
             "; ".join([conditions, *filter(None, arrangements)]),
-            max(levels),
+            "D" if check.quantity in PROJECTED else max(levels),
             list(dict.fromkeys(name for item in items for name in item.records)),
         )
 

@@ -7,6 +7,7 @@ from math import isnan, sqrt
 from typing import Any, Literal, get_args
 
 from horizont.analysis.claims.evidence import Measured
+from horizont.analysis.claims.quantities import is_learning
 from horizont.analysis.claims.rules import EQUAL_WITHIN, Check
 from horizont.statistics.comparison import MIN_BLOCKS
 from horizont.statistics.intervals import NO_ESTIMATE, Estimate
@@ -40,7 +41,8 @@ def decide(
 
     It was ``above`` or ``below`` the threshold, or ``equal``: within a factor of one. `neutral` is
     the value that means no difference: if the interval lies beyond it, by more than `within`, on
-    the side that was not claimed, the claim is reversed. None where there is no such side.
+    the side that was not claimed, the claim is reversed. None where there is no such side. Where
+    only a direction was claimed, an interval inside `within` is no difference, so it refutes it.
     """
     low, high = measured.low, measured.high
     if measured.n < MIN_BLOCKS or isnan(low):
@@ -54,12 +56,12 @@ def decide(
     if expect == "below":  # the reciprocal must lie above
         low, high, threshold = 1 / high, 1 / low, 1 / threshold
         neutral = 1 / neutral if neutral else None
-    if low > threshold:
+    is_no_difference = threshold == neutral == 1.0 and is_equal
+    if low > threshold and not is_no_difference:
         return "reproduced"
     if neutral is not None and high < neutral / within:
         return "reversed"
-    is_refuted = high < threshold or (threshold == neutral == 1.0 and is_equal)
-    return "not reproduced" if is_refuted else "not settled"
+    return "not reproduced" if high < threshold or is_no_difference else "not settled"
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:
@@ -91,13 +93,16 @@ def finding(
     """Build a part of a claim; numbers have four significant digits, None where unknown.
 
     The subject is the measured quantity in words; `unit` is what was counted. By default the
-    interval of the measured quantity decides the verdict.
+    interval of the measured quantity decides the verdict. Accuracies and losses have no margin:
+    a ratio of theirs within 10 % may be the whole effect.
     """
     threshold = threshold_for(check.published, check.threshold)
     estimate = measured.estimate if measured else NO_ESTIMATE
     if verdict is None:
         neutral = None if check.threshold not in (None, 1.0) else 1.0
-        verdict = decide(estimate, check.expect, threshold, neutral, check.within)
+        has_margin = check.expect == "equal" or not is_learning(check.quantity)
+        within = check.within if has_margin else 1.0
+        verdict = decide(estimate, check.expect, threshold, neutral, within)
         reason = too_few(estimate.n, unit)
     has_threshold = bool(check.quantity) and check.expect != "equal"
     return {

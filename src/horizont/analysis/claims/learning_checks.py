@@ -53,8 +53,7 @@ def _survival_finding(
     verdict: Verdict = "not settled" if as_claimed else "reversed"
     if as_claimed == len(items):
         verdict = "reproduced"
-    # Neither speed nor the number of workers decides what a framework does without one of them.
-    measured = _count(evidence, check, as_claimed, items)._replace(evidence="A")
+    measured = _count(evidence, check, as_claimed, items)
     return _counted(build, verdict, measured, f"as claimed in {as_claimed} of {len(items)} runs")
 
 

@@ -220,7 +220,13 @@ def evidence_level(observation: Observation, publication: str, *, of_times: bool
         return "D"
     if not of_times:
         return "A"
+    if published is not None and len(topology.all_hosts) > (published.hosts or inf):
+        return "D"
     if topology.workers > 1 and topology.launcher == DEFAULT_LAUNCHER:
         return "D"
-    is_slow = (setting.cpus_per_host or inf) < FULL_SPEED_CPUS * setting.threads
-    return "B" if is_slow else "A"
+    return "B" if speed_share(setting) < 1 else "A"
+
+
+def speed_share(setting: Setting) -> float:
+    """Return the CPUs of a host for each thread, relative to `FULL_SPEED_CPUS`."""
+    return (setting.cpus_per_host or inf) / (FULL_SPEED_CPUS * setting.threads)

@@ -34,10 +34,13 @@ class PublishedSetup(ConfigModel):
     ----------
     steps
         Examples of a worker in a step -> steps of a worker in the whole training.
+    hosts
+        With the servers; None where they had hosts of their own.
     """
 
     workers: tuple[int, ...]
     steps: dict[int, int]
+    hosts: int | None = None
 
     def includes(self, workers: int, batch: int) -> bool:
         """Whether it was run with so many workers, each with so many examples in a step."""

@@ -17,6 +17,8 @@ from horizont.records.record import Record
 #: Updates after which the losses of synchronous and asynchronous training are compared.
 COMPARED_UPDATES = 100
 
+NETWORK_DIFFERENCE = "network_difference_s"
+
 #: Precedes the class in the name of a quantity that is a class of operators.
 _OPERATOR = "operator:"
 
@@ -149,13 +151,19 @@ QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
     "compute_s": ("forward and backward time", _mean("forward", "backward")),
     "update_s": ("weight update", _mean("update")),
     "network_s": ("communication with waiting", _network_s),
+    # As published: of the step, what one process does not have. See `Evidence`, which subtracts it.
+    NETWORK_DIFFERENCE: ("step time minus that of one process", _mean("timed_s")),
     "network_fraction": (
         "fraction of communication and waiting in the step",
         lambda record: (
             _network_s(record) / step_means(record)[[*PHASES_AND_OTHER]].sum(min_count=1)
         ),
     ),
-    "host_memory_mib": ("peak resident memory of a host", _host_memory_mib),
+    "host_memory_mib": ("peak resident memory of a worker's host", _host_memory_mib),
+    "memory_mib": (
+        "peak resident memory of all hosts",
+        lambda record: float(resource_totals(record).set_index("name")["memory_max"][TOTAL]),
+    ),
     "pipeline_s": (
         "time of a batch from the pipeline alone, after the first epoch",
         lambda record: _pipeline_s(record)[1],
@@ -177,6 +185,10 @@ QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
 _LEARNING = frozenset(
     {"half_accuracy_fraction", "final_accuracy", "best_accuracy", "loss_at_100_updates"}
 )
+
+
+#: Quantities that are computed for a training that was not run.
+PROJECTED = frozenset({"whole_set_load_ratio"})
 
 
 def is_learning(quantity: str) -> bool:

@@ -138,6 +138,8 @@ class Contrast(Check):
         Whether every recorded setting is a part of the claim.
     per_worker
         Whether the quantity is divided by the workers.
+    speedup
+        Whether the quantity is divided by that of one worker.
     """
 
     kind: Literal["fraction", "ratio", "trend", "growth"]
@@ -147,6 +149,7 @@ class Contrast(Check):
     end: CurvePoint | None = Field(default=None, alias="to")
     all_settings: bool = False
     per_worker: bool = False
+    speedup: bool = False
 
     @model_validator(mode="before")
     @classmethod
