@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from claim_maker import (
     CLAIM,
@@ -29,7 +30,7 @@ from horizont.analysis.claims.observations import observe, predict
 from horizont.analysis.claims.rules import parse_rules
 from horizont.config.study import read_study
 from horizont.errors import UserError
-from horizont.records.files import write_json
+from horizont.records.files import write_json, write_table
 from horizont.records.record import Record, read_record
 from horizont.records.results import RunResult
 from horizont.workflow.paths import Paths
@@ -331,3 +332,39 @@ def test_a_plateau_is_a_fraction_of_the_published_training(tmp_path: Path) -> No
         write_json(run.folder / "spec.json", values)
     claim = judged(check, [read_record(run.folder) for run in whole])
     assert (claim["verdict"], only_part(claim)["value"]) == ("reproduced", 1.0)
+
+
+@pytest.mark.parametrize(("placement", "expected"), [("colocated", "A"), ("dedicated", "D")])
+def test_three_hosts_were_published_with_their_servers(
+    tmp_path: Path, placement: str, expected: str
+) -> None:
+    topology = {**HOSTS, "placement": placement}
+    records = make_runs(tmp_path, PT_PS, THREE, workers=3, topology=topology)
+    check = {"kind": "fraction", "quantity": "step_s", "system": PT_PS}
+    assert verdict(check, records)["evidence"] == expected
+
+
+def test_accuracies_have_no_margin(tmp_path: Path) -> None:
+    records = [
+        with_accuracy(run, accuracy)
+        for batch, accuracy in ((512, 0.87), (5, 0.9))
+        for run in make_runs(tmp_path, ASYNC, (1.0,) * 3, batch=batch, workers=1, workload=FASHION)
+    ]
+    check = {**LEARNS, "kind": "trend", "quantity": "final_accuracy"}
+    check |= {"from": {"batch": 512}, "to": {"batch": 5}}
+    for name in ("batch", "learning_rate"):
+        check.pop(name)
+    claim = judged(check, records)
+    assert claim["verdict"] == "reproduced"
+    assert "the same initial weights in all frameworks" in str(only_part(claim)["conditions"])
+    assert judged({**check, "expect": "below"}, records)["verdict"] == "reversed"
+
+
+def test_what_is_computed_for_another_training_is_an_analogue(tmp_path: Path) -> None:
+    records = make_runs(tmp_path, "pytorch/local", THREE, workers=1)
+    for record in records:
+        batches = {"batch": [0, 1], "epoch": [0, 1], "batch_s": [0.02, 0.01]}
+        write_table(record.folder / "input_batches.parquet", pa.table(batches))
+    check = {"kind": "fraction", "quantity": "whole_set_load_ratio", "system": "pytorch/local"}
+    assert verdict(check, records)["evidence"] == "D"
+    assert verdict({**check, "quantity": "pipeline_s"}, records)["evidence"] == "A"

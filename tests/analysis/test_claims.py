@@ -18,6 +18,7 @@ from claim_maker import (
     VERIFIED,
     WORKLOAD,
     make_runs,
+    only_part,
     verdict,
     with_result,
 )
@@ -83,6 +84,9 @@ def test_a_rule_of_an_unknown_kind_is_rejected() -> None:
         (1.5, 2.5, "above", 2.0, "not settled"),
         (0.95, 1.05, "above", 1.0, "not reproduced"),  # equal
         (0.7, 1.05, "above", 1.0, "not settled"),
+        (1.01, 1.05, "above", 1.0, "not reproduced"),  # equal within 10 %
+        (1.01, 1.15, "above", 1.0, "reproduced"),
+        (1.01, 1.05, "above", 1.005, "reproduced"),  # so much was claimed
         (0.5, 0.8, "below", 1.0, "reproduced"),
         (1.2, 1.4, "below", 1.0, "reversed"),
         (0.95, 1.05, "equal", 1.0, "reproduced"),
@@ -159,6 +163,8 @@ def test_trend_over_workers(tmp_path: Path, times: tuple[float, ...], expected: 
     out_of_range = verdict({**check, "to": {"workers": 50}}, records)
     assert out_of_range["verdict"] == "not testable"
     assert "reach 4 workers, not 50" in str(out_of_range["reason"])
+    ratio = {"kind": "ratio", "quantity": "step_s", "over": MX, "under": MX, "workers": 50}
+    assert "reach 4 workers, not 50" in str(verdict(ratio, records)["reason"])
 
 
 def test_a_trend_from_the_smallest_to_the_largest_batch(tmp_path: Path) -> None:
@@ -179,6 +185,25 @@ def test_growth(tmp_path: Path, times: tuple[float, ...], expected: str) -> None
     check = {"kind": "growth", "quantity": "examples_per_s", "over": PT, "under": MX}
     check |= {"from": {"workers": 1}, "to": {"workers": "max"}}
     assert verdict(check, records)["verdict"] == expected
+
+
+def test_growth_of_the_speedup(tmp_path: Path) -> None:
+    # A step of MX takes three times as long with the small batch, whatever the number of workers.
+    times = {(MX, 8, 1): 3.0, (MX, 8, 4): 3.0}
+    records = [
+        record
+        for system in (PT, MX)
+        for batch in (8, 32)
+        for workers in (1, 4)
+        for time_ms in [times.get((system, batch, workers), 1.0)]
+        for record in make_runs(tmp_path, system, (time_ms,) * 4, batch=batch, workers=workers)
+    ]
+    check = {"kind": "growth", "quantity": "examples_per_s", "over": PT, "under": MX}
+    check |= {"from": {"batch": 32, "workers": "max"}, "to": {"batch": 8, "workers": "max"}}
+    assert only_part(verdict(check, records))["value"] == pytest.approx(3.0, rel=0.05)
+    part = only_part(verdict({**check, "speedup": True}, records))
+    assert part["value"] == pytest.approx(1.0, rel=0.05)
+    assert part["subject"].endswith(", relative to one worker")
 
 
 def test_growth_to_another_network_at_the_largest_batch_of_each(tmp_path: Path) -> None:

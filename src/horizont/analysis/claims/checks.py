@@ -53,8 +53,8 @@ def contrast(evidence: Evidence, check: rules.Contrast, workload: str) -> list[F
     found = (build(measured=measured) for measured in estimates if measured is not None)
     if findings := list(found if check.all_settings else islice(found, 1)):
         return findings
-    reason = _too_few_workers(evidence, check, workload)
-    reason = reason or evidence.missing_reason(check, workload, sides)
+    reason = _too_few_workers(evidence, check, workload, sides)
+    reason = reason or evidence.missing_reason(check, workload, sides, paired=bool(comparisons))
     return [build("not testable", reason=reason)]
 
 
@@ -113,18 +113,22 @@ def _point_label(point: CurvePoint) -> str:
     return ", ".join(labels)
 
 
-def _too_few_workers(evidence: Evidence, check: rules.Contrast, workload: str) -> str:
-    """Return why a trend has no end; empty if the runs have as many workers as it names."""
-    items = evidence.usable(check.quantity, check.over, workload)
-    if items and check.under is None and check.end is not None:
-        most, wanted = max(item.setting.workers for item in items), check.end.workers
-        reached = f"runs of {check.over.label()} on {workload} reach {most} workers"
-        if isinstance(wanted, str) and most < check.end.min_workers:
-            return f"{reached} only"
-        if isinstance(wanted, int) and check.quantity == "examples_per_s":
-            wanted = max(wanted, check.end.min_workers)
-            if most < wanted:
-                return f"{reached}, not {wanted}"
+def _too_few_workers(
+    evidence: Evidence, check: rules.Contrast, workload: str, sides: Sequence[rules.Side]
+) -> str:
+    """Return which system has fewer workers than the rule names; empty if none has."""
+    point = check.end or CurvePoint(workers=check.workers, batch=check.batch)
+    wanted = point.workers if isinstance(point.workers, int) else 0
+    for side in sides:
+        workers = [
+            item.setting.workers
+            for item in evidence.usable(check.quantity, side, workload)
+            if point.batch in ("min", "max", None, item.setting.batch)
+        ]
+        if workers and max(workers) < max(wanted, point.min_workers):
+            batch = f" with batch {point.batch}" if isinstance(point.batch, int) else ""
+            reached = f"runs of {side.label()} on {workload}{batch} reach {max(workers)} workers"
+            return f"{reached}, not {wanted}" if wanted else f"{reached} only"
     return ""
 
 

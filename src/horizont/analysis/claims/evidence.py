@@ -194,8 +194,13 @@ class Evidence:
             list(dict.fromkeys(name for item in items for name in item.records)),
         )
 
-    def missing_reason(self, check: Check, workload: str, sides: Sequence[Side]) -> str:
-        """Return why something cannot be tested with these runs."""
+    def missing_reason(
+        self, check: Check, workload: str, sides: Sequence[Side], *, paired: bool = False
+    ) -> str:
+        """Return why something cannot be tested with these runs.
+
+        If their settings are `paired`, the reason is in their blocks.
+        """
         is_operator = check.quantity.startswith("operator:")
         records = [item.record for item in self.observations if item.record is not None]
         if is_operator and not any(record.is_profiled for record in records):
@@ -209,6 +214,8 @@ class Evidence:
                 return reason + where
         wanted = quantity_label(check.quantity) + (f", batch {check.batch}" if check.batch else "")
         listed = " and ".join(dict.fromkeys(side.label() for side in sides))
+        if paired:
+            wanted += ", in one block and on one type of machine"
         return f"{listed} on {workload}: no runs match the rule: {wanted}"
 
     def _missing_system(self, check: Check, workload: str, side: Side) -> str:

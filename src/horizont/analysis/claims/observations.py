@@ -26,7 +26,7 @@ EVIDENCE_LEVELS: dict[EvidenceLevel, str] = {
     "A": "workers, batch and network as published, fewer steps",
     "B": "as A, on emulated hosts with a share of a core each, in slow motion",
     "C": "by a model, calibrated and validated on runs of this machine",
-    "D": "an analogue: other workers or another batch, or one machine in place of several hosts",
+    "D": "an analogue: another batch, other numbers of workers or hosts, or one host for several",
 }
 
 #: With fewer CPUs for each of its threads, a host runs in slow motion.
