@@ -35,7 +35,18 @@ LENET, RESNET = "lenet5-cifar10", "resnet18-cifar10"
             "PyTorch (synchronous, all-reduce) is clearly the fastest at 3 of 3 settings.",
         ),
         ("scaling_pytorch", "lenet-fashion-mnist", "sweep", "from 365 (1 x 128) to 3,471 examples"),
-        ("learning_25", "lenet-fashion-mnist", "sweep", "processes 10,510 examples per second."),
+        (
+            "learning_25",
+            "lenet-fashion-mnist",
+            "sweep",
+            "All 5 trainings learn. The final test accur",
+        ),
+        (
+            "learning",
+            "lenet-fashion-mnist",
+            "sweep",
+            "All 40 trainings learn. The final test accu",
+        ),
         ("input", LENET, "input", "A step waits for its batch from 0% of its time in MXNet"),
         (
             "lost_worker",

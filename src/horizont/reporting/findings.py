@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isnan
 
 import pandas as pd
 
 from horizont.analysis.advice import largest_comparable_group
 from horizont.analysis.answer import Answer, Cell, Verdict, cause_of, leader
+from horizont.analysis.claims.learning_checks import LearningOutcome, learning_outcome
+from horizont.analysis.claims.quantities import COMPARED_UPDATES, measure
 from horizont.analysis.communication import staleness
 from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
@@ -25,9 +28,17 @@ from horizont.reporting import labels
 from horizont.reporting.answer import cause_sentence
 from horizont.reporting.tables import format_number, rate_format
 from horizont.statistics.comparison import MARGIN
+from horizont.statistics.intervals import median
 from horizont.wording import counted
 
 NOTHING = "No run has succeeded."
+
+#: What one training does, and what several do.
+_LEARNING_VERBS: dict[LearningOutcome, tuple[str, str]] = {
+    "learned": ("learns", "learn"),
+    "lost": ("learns and loses it again", "learn and lose it again"),
+    "failed": ("does not learn", "do not learn"),
+}
 
 
 def finding(kind: str, records: Sequence[Record], certificate: CertificateStatus) -> str:
@@ -86,8 +97,11 @@ def _lead(cell: Cell, names: Mapping[str, str]) -> str:
 def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     """Count the points at which a system leads; of one system, give the ends of its range.
 
-    Of runs whose updates were recorded, which takes time, give the staleness of the updates.
+    Of runs whose updates were recorded, which takes time, give the staleness of the updates; of
+    runs with a seed for each block and without samples, what was learned.
     """
+    if _are_about_learning(records) and (text := _learning(successful(records))):
+        return text
     if all(record.run.record_updates != "none" for record in records):
         return _staleness(records)
     points = labels.records_by_point(successful(records))
@@ -112,6 +126,44 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     lead = f"{names[first]} is clearly the fastest at {number} of {counted(len(cells), 'setting')}"
     found = ", ".join([lead, *(f"{names[name]} at {number}" for name, number in others)])
     return f"{'; '.join([found, *rest])}.{_thread_speedup(records, names)}"
+
+
+def _are_about_learning(records: Sequence[Record]) -> bool:
+    """Whether runs were repeated with other seeds, and without a look at the machine."""
+    is_sampled = any(record.run.sampler_hz for record in records)
+    return not is_sampled and len({record.run.seed for record in records}) > 1
+
+
+def _learning(records: Sequence[Record]) -> str:
+    """Count the trainings that learn; without accuracies, give the losses of as many updates.
+
+    Empty if a run has neither.
+    """
+    names = labels.short_labels([*by_system(records)])
+    if any(isnan(measure(record, "best_accuracy")) for record in records):
+        return _losses(records, names)
+    outcomes = Counter(learning_outcome(partial(measure, record)) for record in records)
+    counts = [f"{n} {_LEARNING_VERBS[outcome][n > 1]}" for outcome, n in outcomes.items()]
+    found = f"Of {counted(len(records), 'training')}, {', '.join(counts)}"
+    if len(records) > 1 and len(outcomes) == 1:
+        found = f"All {len(records)} trainings {_LEARNING_VERBS[next(iter(outcomes))][1]}"
+    ranges = []
+    for system, runs in by_system(records).items():
+        final = [measure(run, "final_accuracy") for run in runs]
+        ends = dict.fromkeys(f"{end:.0%}" for end in (min(final), max(final)))
+        ranges.append(f"{' to '.join(ends)} with {names[system]}")
+    return f"{found}. The final test accuracy is {', '.join(ranges)}."
+
+
+def _losses(records: Sequence[Record], names: Mapping[str, str]) -> str:
+    losses = {
+        names[system]: median([measure(run, "loss_at_100_updates") for run in runs])
+        for system, runs in by_system(records).items()
+    }
+    if any(map(isnan, losses.values())):
+        return ""
+    found = ", ".join(f"{loss:.3f} with {name}" for name, loss in losses.items())
+    return f"After {COMPARED_UPDATES} updates the training loss is {found}."
 
 
 def _thread_speedup(records: Sequence[Record], names: Mapping[str, str]) -> str:
