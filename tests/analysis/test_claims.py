@@ -131,7 +131,8 @@ def test_ratio(tmp_path: Path, times: tuple[float, ...], expected: str) -> None:
 
 def test_the_published_value_comes_from_the_table(tmp_path: Path) -> None:
     records = make_runs(tmp_path, PT, FOUR) + make_runs(tmp_path, MX, FOUR)
-    (part,) = verdict({**RATIO, "over": MX, "under": PT}, records)["parts"]
+    published = {**RATIO, "quantity": "backward_update_s", "over": MX, "under": PT}
+    (part,) = verdict(published, records)["parts"]
     assert part["published"] == pytest.approx(50.65 / 21.29, rel=1e-3)
     assert part["threshold"] == pytest.approx((50.65 / 21.29) ** 0.5, rel=1e-3)
 

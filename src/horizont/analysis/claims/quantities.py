@@ -148,7 +148,12 @@ QUANTITIES: dict[str, tuple[str, Callable[[Record], float]]] = {
     "load_s": ("load time", _mean("load")),
     "forward_s": ("forward time", _mean("forward")),
     "backward_s": ("backward time", _mean("backward")),
+    "backward_update_s": ("backward time with the update", _mean("backward", "update")),
     "compute_s": ("forward and backward time", _mean("forward", "backward")),
+    "compute_update_s": (
+        "forward and backward time with the update",
+        _mean("forward", "backward", "update"),
+    ),
     "update_s": ("weight update", _mean("update")),
     "network_s": ("communication with waiting", _network_s),
     # As published: of the step, what one process does not have. See `Evidence`, which subtracts it.

@@ -112,8 +112,8 @@ _ORIGINS = {"published": (-0.19, "published"), "measured": (0.19, "here")}
 def published_vs_measured_figure(workload: str, records: Sequence[Record]) -> Drawing:
     """{label}: published times (2021, three machines) and times measured here ({experiment}), both
     relative to the system on the axis. Published network times are the difference
-    between distributed and single-process training; here, transfer and waiting are measured, and
-    the update is separate unless the server makes it.
+    between distributed and single-process training, and the update is part of the backward pass;
+    here, transfer and waiting are measured, and the update is separate unless the server makes it.
     """
     times = published_vs_measured(workload, records)
     systems = list(dict.fromkeys(times["system"]))
