@@ -129,7 +129,7 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
 
 
 def _are_about_learning(records: Sequence[Record]) -> bool:
-    """Whether runs were repeated with other seeds, and without a look at the machine."""
+    """Whether runs were repeated with other seeds, and without samples of the machine."""
     is_sampled = any(record.run.sampler_hz for record in records)
     return not is_sampled and len({record.run.seed for record in records}) > 1
 
