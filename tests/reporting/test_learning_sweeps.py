@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 from claim_maker import make_runs, with_accuracy
 
+from horizont.analysis.learning import loss_ratios
 from horizont.records.files import write_table
 from horizont.reporting import style
 from horizont.reporting.figures import learning_sweeps
 from horizont.reporting.registry import find_entry
 
-MX = "mxnet/async/parameter_server"
+MX, MX_SYNC = "mxnet/async/parameter_server", "mxnet/sync/parameter_server"
 LEARNS, LOSES, FAILS = (0.3, 0.8), (0.7, 0.1), (0.1, 0.1)
 NAMES = ("learning_by_workers", "learning_outcomes", "learning_by_initial_weights")
 
@@ -102,3 +103,35 @@ def test_the_perplexity_of_a_language_model_has_a_logarithmic_axis(learning):
     assert axes.get_yscale() == "log"
     assert axes.lines[0].get_ydata().tolist() == [900.0, 300.0]
     assert [find_entry(name).needs(records) for name in NAMES] == [True, False, False]
+
+
+def with_losses(record, loss):
+    """Replace the losses of all workers by a function of the step."""
+    steps = record.steps().to_pandas()
+    table = pa.Table.from_pandas(steps.assign(loss=loss(steps["step"])), preserve_index=False)
+    write_table(record.folder / "steps.parquet", table)
+    return record
+
+
+def test_losses_are_compared_after_as_many_updates(tmp_path):
+    changes = {"workers": 3, "sampler_hz": 0, "steps": {"warmup": 1, "timed": 80}}
+    late = [
+        with_losses(run, lambda step: 1.1 / (1 + 3 * step))
+        for run in make_runs(tmp_path, MX, (1.0, 1.0), **changes)
+    ]
+    early = [
+        with_losses(run, lambda step: 1 / (1 + step))
+        for run in make_runs(tmp_path, MX_SYNC, (1.0, 1.0), **changes)
+    ]
+    ratios = loss_ratios([*late, *early])
+    assert ratios["ratio"].to_numpy() == pytest.approx(1.1, rel=1e-6)
+    assert ratios["updates"].between(30, 81 - 10).all()
+    needs = find_entry("loss_by_updates").needs
+    assert [needs([*late, *early]), needs(late), needs([*late[:1], *early[:1]])] == [
+        True,
+        False,
+        False,
+    ]
+    (axes,) = learning_sweeps.loss_by_updates_figure([*late, *early]).figure.axes
+    assert len(axes.lines) == 1 + 2 + 1  # no difference, the runs, their median
+    assert loss_ratios(late).empty

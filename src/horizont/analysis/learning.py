@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
+import numpy as np
 import pandas as pd
 
 from horizont.analysis.runs import by_system, concat_tables, run_columns, steps_of, successful
@@ -15,12 +16,18 @@ from horizont.statistics.intervals import median, median_interval
 EVALUATION_METRICS = {"accuracy": "test_accuracy", "perplexity": "test_perplexity"}
 
 #: Steps whose losses are smoothed together, centred on the present one.
-_SMOOTHING_WINDOW = 21
+SMOOTHING_STEPS = 21
 
 _EVALUATION_COLUMNS = [
     *("system", "block", "metric", "value", "train_value", "step", "examples", "time_s"),
     *("workers", "learning_rate", "initial_limit"),
 ]
+
+
+def are_about_learning(records: Sequence[Record]) -> bool:
+    """Whether runs were repeated with other seeds, and without samples of the machine."""
+    is_sampled = any(record.run.sampler_hz for record in records)
+    return not is_sampled and len({record.run.seed for record in records}) > 1
 
 
 def losses(records: Sequence[Record]) -> pd.DataFrame:
@@ -65,8 +72,35 @@ def smoothed(table: pd.DataFrame) -> pd.DataFrame:
     The loss of a single batch depends more on the batch than on the network.
     """
     runs = table.sort_values("step").groupby(["system", "block"], sort=False)["loss"]
-    rolling = runs.rolling(_SMOOTHING_WINDOW, center=True, min_periods=1)
+    rolling = runs.rolling(SMOOTHING_STEPS, center=True, min_periods=1)
     return table.assign(smoothed_loss=rolling.median().droplevel(["system", "block"]))
+
+
+def loss_ratios(records: Sequence[Record]) -> pd.DataFrame:
+    """Divide asynchronous losses by synchronous ones after the same number of updates.
+
+    One row per asynchronous system, block and number of updates: ``ratio`` of the smoothed losses
+    to those of a synchronous system of the framework, where that has the block. The first
+    and the last steps, whose running medians lack steps on one side, are left out.
+    """
+    curves = dict(list(smoothed(losses(records)).groupby(["system", "block"], sort=False)))
+    runs = [record.run for record in successful(records)]
+    synchronous = {
+        run.system.framework: run.system.name for run in runs if run.system.sync == "sync"
+    }
+    found, half = [], SMOOTHING_STEPS // 2
+    for run in runs:
+        partner = synchronous.get(run.system.framework, ""), run.block
+        if run.system.sync != "async" or partner not in curves:
+            continue
+        expected = curves[partner]
+        own = curves[run.system.name, run.block].iloc[half:-half]
+        own = own.assign(updates=own["step"] * run.topology.workers)
+        own = own[own["updates"] <= expected["step"].max() - half]
+        loss = np.interp(own["updates"], expected["step"], expected["smoothed_loss"])
+        found.append(own.assign(ratio=own["smoothed_loss"] / loss))
+    columns = ["system", "block", "updates", "ratio"]
+    return concat_tables(found, columns)[columns]
 
 
 def final_metrics(records: Sequence[Record]) -> pd.DataFrame:
@@ -128,7 +162,7 @@ def time_to_loss_by_run(records: Sequence[Record]) -> pd.DataFrame:
     runs = ["system", "block"]
     table = losses(records)
     steps = table.groupby(runs)["step"].transform("size")
-    table = smoothed(table[steps >= _SMOOTHING_WINDOW])
+    table = smoothed(table[steps >= SMOOTHING_STEPS])
     target_loss = float(table.groupby(runs)["smoothed_loss"].min().max())
     first = table[table["smoothed_loss"] <= target_loss].groupby(runs).head(1)
     every = table[runs].drop_duplicates().assign(target_loss=target_loss)

@@ -16,6 +16,7 @@ from horizont.analysis.claims.quantities import COMPARED_UPDATES, measure
 from horizont.analysis.communication import staleness
 from horizont.analysis.faults import continued, fault_outcomes
 from horizont.analysis.input import input_pipelines
+from horizont.analysis.learning import are_about_learning
 from horizont.analysis.operators import OUTSIDE_OPERATORS, operator_classes
 from horizont.analysis.resources import peak_memory_mib
 from horizont.analysis.runs import CertificateStatus, by_system, successful, trained
@@ -100,7 +101,7 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     Of runs whose updates were recorded, which takes time, give the staleness of the updates; of
     runs with a seed for each block and without samples, what was learned.
     """
-    if _are_about_learning(records) and (text := _learning(successful(records))):
+    if are_about_learning(records) and (text := _learning(successful(records))):
         return text
     if all(record.run.record_updates != "none" for record in records):
         return _staleness(records)
@@ -128,14 +129,8 @@ def _sweep(records: Sequence[Record], certificate: CertificateStatus) -> str:
     return f"{'; '.join([found, *rest])}.{_thread_speedup(records, names)}"
 
 
-def _are_about_learning(records: Sequence[Record]) -> bool:
-    """Whether runs were repeated with other seeds, and without samples of the machine."""
-    is_sampled = any(record.run.sampler_hz for record in records)
-    return not is_sampled and len({record.run.seed for record in records}) > 1
-
-
 def _learning(records: Sequence[Record]) -> str:
-    """Count the trainings that learn; without accuracies, give the losses of as many updates.
+    """Count the trainings that learn; without accuracies, give losses after the same updates.
 
     Empty if a run has neither.
     """

@@ -16,8 +16,13 @@ from matplotlib.ticker import MaxNLocator
 
 from horizont.analysis.claims.learning_checks import LEARNED_ACCURACY, learning_outcome
 from horizont.analysis.claims.quantities import measure
-from horizont.analysis.learning import evaluations
-from horizont.analysis.runs import table_order
+from horizont.analysis.learning import (
+    SMOOTHING_STEPS,
+    are_about_learning,
+    evaluations,
+    loss_ratios,
+)
+from horizont.analysis.runs import successful, table_order
 from horizont.records.record import Record
 from horizont.reporting import labels, style
 from horizont.reporting.figures.elements import panel_grid
@@ -94,6 +99,41 @@ def learning_by_initial_weights_figure(records: Sequence[Record]) -> Drawing:
         plot, series, lambda limit: f"uniform within ±{limit:g}" if limit else "of the network"
     )
     return Drawing(plot, curves, {"metric": curves["metric"].iloc[0].capitalize()})
+
+
+def _compares_updates(records: Sequence[Record]) -> bool:
+    return are_about_learning(records) and {"sync", "async"} <= {
+        record.run.system.sync for record in successful(records)
+    }
+
+
+@figure("loss_by_updates", title="Loss by updates of the weights", needs=_compares_updates)
+def loss_by_updates_figure(records: Sequence[Record]) -> Drawing:
+    """Training loss of asynchronous workers relative to that of synchronous ones of the same
+    framework after the same number of updates of the weights: one for each synchronous step, and
+    one for each step of an asynchronous worker. Thin: runs with the same seed; thick: their median.
+    The losses are smoothed by a running median over {window} steps.
+    """
+    ratios = loss_ratios(records)
+    plot = style.new_figure(3.1)
+    axes = plot.subplots()
+    axes.axhline(1.0, color=style.FOREGROUND, linewidth=0.8, linestyle=(0, (1, 2)))
+    for system, own in ratios.groupby("system", sort=False):
+        line: dict[str, Any] = {"color": style.system_colour(str(system))}
+        for _, run in own.groupby("block"):
+            axes.plot(run["updates"], run["ratio"], linewidth=0.7, alpha=0.4, **line)
+        centre = own.groupby("updates")["ratio"].median()
+        axes.plot(centre.index, centre, linewidth=2.2, **line)
+    style.grid_axis(axes, "y")
+    axes.set_xlabel("updates of the weights")
+    axes.set_ylabel("loss, asynchronous / synchronous")
+    names = labels.short_labels([*dict.fromkeys(ratios["system"])])
+    handles = [
+        Line2D([], [], linewidth=2.2, label=name, color=style.system_colour(system))
+        for system, name in names.items()
+    ]
+    style.legend_above(plot, handles, len(handles))
+    return Drawing(plot, ratios, {"window": SMOOTHING_STEPS})
 
 
 def _scaled_evaluations(records: Sequence[Record]) -> pd.DataFrame:
