@@ -92,6 +92,32 @@ def test_a_few_steps_reach_no_loss_that_could_be_ranked(tmp_path: Path) -> None:
     )
 
 
+def without_samples_in_training(record: Record) -> Record:
+    samples = record.samples().to_pandas()
+    late = samples.assign(time_s=samples["time_s"] + 1e6)
+    write_table(record.folder / "samples.parquet", pa.Table.from_pandas(late, preserve_index=False))
+    return read_record(record.folder)
+
+
+def test_a_system_without_samples_in_training_is_not_ranked_by_memory(tmp_path: Path) -> None:
+    records = make_records(tmp_path, blocks=1)
+    framework = records[0].run.system.framework
+    short = [
+        without_samples_in_training(record) if record.run.system.framework == framework else record
+        for record in records
+    ]
+    question = Question("lenet5", workers=2, objective="memory")
+    recommendation = recommend(short, question, CERTIFICATES)
+    ranked = set(recommendation.ranking["system"])
+    assert ranked
+    assert not any(system.startswith(framework) for system in ranked)
+    assert f"Too few steps for a sample: {framework}/" in " ".join(recommendation.caveats)
+    assert len(recommendation_rows(recommendation)) == len(ranked)
+    none = recommend([*map(without_samples_in_training, records)], question, CERTIFICATES)
+    assert none.ranking.empty
+    assert "have too few steps for a sample" in " ".join(none.caveats)
+
+
 @pytest.mark.parametrize(("objective", "unit"), [("memory", "MiB"), ("time to loss", "s to")])
 def test_other_objectives_rank_the_lowest_first(
     records: list[Record], objective: str, unit: str

@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from horizont.config.workload import Workload
 from horizont.reporting import output
 from horizont.reporting.figures.learning import loss_figure
 from horizont.reporting.figures.phases import phase_figure, startup_figure, throughput_figure
 from horizont.reporting.figures.resources import resource_figures
+from horizont.reporting.page import workload_title
 
 
 def figure_output(data: pd.DataFrame | None = None) -> output.FigureOutput:
@@ -127,3 +129,12 @@ def test_a_listing_shows_the_first_paragraph_of_a_docstring() -> None:
     text = output.source_listing(output.mime_bundle).text
     assert text.startswith("```python\ndef mime_bundle(item: Any)")
     assert '"""Return the representations' in text
+
+
+def test_a_title_names_the_learning_rates_of_a_sweep() -> None:
+    values = {"network": "lenet", "dataset": "fashion-mnist", "optimizer": {"learning_rate": 0.025}}
+    workload = Workload.model_validate(values)
+    facts = workload_title(workload, "real").facts
+    assert facts == "SGD, learning rate 0.025; the real data set"
+    facts = workload_title(workload, "real", rates={0.05, 0.1}).facts
+    assert facts == "SGD, learning rate 0.1 or 0.05; the real data set"

@@ -170,10 +170,13 @@ def _ranked(
     run = records[0].run
     certificate = certificates.get(run.workload_name, NO_CERTIFICATE_GIVEN)
     compute, columns, unit = _RANKINGS[objective]
-    table = compute(records)
-    if table.empty:  # of times to a loss, which takes some steps
-        return _no_recommendation(f"the runs on {run.workload_name} have too few steps for a loss")
-    table = table.rename(columns=dict(zip(columns, _VALUE_COLUMNS, strict=True)))
+    table = compute(records).rename(columns=dict(zip(columns, _VALUE_COLUMNS, strict=True)))
+    needed = "a loss" if objective == "time to loss" else "a sample"
+    if table.empty or table["value"].isna().all():
+        reason = f"the runs on {run.workload_name} have too few steps for {needed}"
+        return _no_recommendation(reason)
+    too_short = list(table.loc[table["value"].isna(), "system"])
+    table = table.dropna(subset="value")
     table = table.sort_values("value", ascending=objective != "throughput")
     table = table[["system", *_VALUE_COLUMNS]]
     systems = list(table["system"])
@@ -186,6 +189,8 @@ def _ranked(
     )
     unverified = {comparability(record, certificate) for record in records} - {"verified"}
     notes = [f"Part of it is {min(unverified)}."] if unverified else []
+    if too_short:
+        notes.append(f"Too few steps for {needed}: {', '.join(too_short)}.")
     if table["runs"].max() < 3:
         notes.append("With fewer than three runs per system no difference is significant.")
     if any(record.result.disturbed for record in records):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -42,7 +42,8 @@ class ExperimentPage:
 
     def title(self, view: str = "") -> None:
         """Show the title: the workload, in a view after the experiment; and what the page found."""
-        title = workload_title(self.study.workload(self.workload), self.dataset.source)
+        rates = {record.run.workload.optimizer.learning_rate for record in self.records}
+        title = workload_title(self.study.workload(self.workload), self.dataset.source, rates=rates)
         experiment = f"{self.study.experiment_title(self.experiment)}, " if self.is_view else ""
         found = finding(view or self.settings.kind, self.records, self.certificate)
         _display(PageTitle(experiment + title.text, title.facts, found))
@@ -82,10 +83,16 @@ def _display(output: Any) -> None:
     display(output)  # type: ignore[no-untyped-call]
 
 
-def workload_title(workload: Workload, source: str, finding: str = "") -> PageTitle:
-    """Return the title of a page about a workload; the source is that of a description."""
+def workload_title(
+    workload: Workload, source: str, finding: str = "", rates: Collection[float] = ()
+) -> PageTitle:
+    """Return the title of a page about a workload; the source is that of a description.
+
+    The `rates` are those of a sweep, by default that of the optimizer.
+    """
     label = labels.workload_label(workload.network, workload.dataset)
-    title = _title(label, source, _optimizer_label(workload.optimizer))
+    rates = rates or [workload.optimizer.learning_rate]
+    title = _title(label, source, _optimizer_label(workload.optimizer, rates))
     return replace(title, finding=finding)
 
 
@@ -103,11 +110,11 @@ def _title(label: str, source: str, *facts: str) -> PageTitle:
     return PageTitle(f"{label} (synthetic stand-in)", "; ".join([*facts, data]))
 
 
-def _optimizer_label(optimizer: OptimizerConfig) -> str:
+def _optimizer_label(optimizer: OptimizerConfig, rates: Collection[float]) -> str:
     """Return an update rule: `SGD, momentum 0.9, learning rate 0.01`."""
     name = {"sgd": "SGD", "adam": "Adam"}[optimizer.name]
     kind = " (Nesterov)" if optimizer.nesterov else ""
     momentum = f"momentum {optimizer.momentum:g}{kind}" if optimizer.momentum else ""
     decay = f"weight decay {optimizer.weight_decay:g}" if optimizer.weight_decay else ""
-    rate = f"learning rate {optimizer.learning_rate:g}"
+    rate = f"learning rate {' or '.join(f'{rate:g}' for rate in sorted(rates, reverse=True))}"
     return ", ".join(filter(None, [name, momentum, decay, rate]))
