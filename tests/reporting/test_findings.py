@@ -71,6 +71,18 @@ def test_the_reference_is_summed_up(
     assert expected in finding(kind, pack.records(workload), certificate)
 
 
+def test_losses_of_several_points_are_not_mixed() -> None:
+    pack, _ = open_pack("equal_updates", study_paths())
+    (workload,) = pack.manifest.certificates
+    records = pack.records(workload)
+    losses = finding("sweep", records, {})
+    assert losses.startswith("After 100 updates the training loss is 0.725 with TensorFlow (sync")
+    topology = records[0].run.topology.model_copy(update={"threads": 2})
+    other = records[0].run.model_copy(update={"topology": topology})
+    two = [dataclasses.replace(records[0], run=other), *records[1:]]
+    assert "loss" not in finding("sweep", two, {})
+
+
 def test_one_system_alone(tmp_path: Path) -> None:
     records = make_records(tmp_path, "local", blocks=2)
     own = [record for record in records if record.run.system.name == "pytorch/local"]

@@ -151,11 +151,12 @@ def _learning(records: Sequence[Record]) -> str:
 
 
 def _losses(records: Sequence[Record], names: Mapping[str, str]) -> str:
+    """Give the losses of all systems; empty if they are of several points, or of fewer updates."""
     losses = {
         names[system]: median([measure(run, "loss_at_100_updates") for run in runs])
         for system, runs in by_system(records).items()
     }
-    if any(map(isnan, losses.values())):
+    if len(labels.records_by_point(records)) > 1 or any(map(isnan, losses.values())):
         return ""
     found = ", ".join(f"{loss:.3f} with {name}" for name, loss in losses.items())
     return f"After {COMPARED_UPDATES} updates the training loss is {found}."
