@@ -13,7 +13,7 @@ import yaml
 from tests.conftest import ROOT, cases, horizont_processes, wait_for
 
 from horizont.workflow.paths import Paths
-from horizont.workflow.repro import read_stage_meta, schedule_stages
+from horizont.workflow.repro import read_stage_meta, reproduce, schedule_stages
 
 NAMES = [
     "prepare@cifar10",
@@ -114,3 +114,22 @@ def test_a_second_command_beside_the_first_one_says_so(sleeping_study: Path) -> 
     assert second.returncode == 2
     assert "no other DVC command" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+def test_a_frozen_stage_causes_no_warning(
+    study_folder: Paths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = study_folder.root
+    frozen = {"cmd": "touch pack", "outs": ["pack"], "frozen": True}
+    stages = {"pack": frozen, "page": {"cmd": "cp pack page", "deps": ["pack"], "outs": ["page"]}}
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    dvc = [sys.executable, "-m", "dvc"]
+    subprocess.run([*dvc, "init", "--no-scm", "--quiet"], cwd=root, check=True)
+    (root / "pack").touch()
+    plain = subprocess.run([*dvc, "repro"], cwd=root, capture_output=True, text=True, check=True)
+    assert "frozen" in plain.stderr
+    (root / "pack").write_text("changed")
+    assert reproduce(study_folder) == 0
+    output = "".join(capfd.readouterr())
+    assert "/2] page" in output
+    assert "frozen" not in output
