@@ -151,7 +151,7 @@ def _learning(records: Sequence[Record]) -> str:
 
 
 def _losses(records: Sequence[Record], names: Mapping[str, str]) -> str:
-    """Give the losses of all systems; empty if they are of several points, or of fewer updates."""
+    """Return a sentence; empty if the losses are of several points, or of fewer updates."""
     losses = {
         names[system]: median([measure(run, "loss_at_100_updates") for run in runs])
         for system, runs in by_system(records).items()

@@ -6,12 +6,17 @@ import logging
 import sys
 
 
+def main() -> int:
+    """Run DVC with the arguments of this process, and return its exit status."""
+    from dvc.cli import main as run_dvc
+
+    logging.getLogger("dvc.repo.reproduce").addFilter(_is_not_of_a_frozen_stage)
+    return int(run_dvc(sys.argv[1:]))
+
+
 def _is_not_of_a_frozen_stage(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("%s is frozen.")
 
 
 if __name__ == "__main__":
-    from dvc.cli import main
-
-    logging.getLogger("dvc.repo.reproduce").addFilter(_is_not_of_a_frozen_stage)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
