@@ -190,7 +190,8 @@ def chaos(
     cases: Annotated[int, typer.Option(min=1, help="number of cases")] = 20,
     case: Annotated[int | None, typer.Option(min=1, help="only this one, to replay it")] = None,
     launcher: Annotated[
-        list[str] | None, typer.Option(help="local, emulated or command; by default all")
+        list[str] | None,
+        typer.Option(help="local, emulated, emulated_agents or command; by default all"),
     ] = None,
 ) -> int:
     """Kill, pause and starve processes of short runs, and check what is left of them."""

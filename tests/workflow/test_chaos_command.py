@@ -14,7 +14,7 @@ from horizont.config.system import SYSTEMS
 from horizont.records.record import Record
 from horizont.records.results import RunResult, UpdateHistory
 from horizont.workflow.chaos import checks
-from horizont.workflow.chaos.cases import Case, draw_case
+from horizont.workflow.chaos.cases import Case, draw_case, has_agents
 from horizont.workflow.chaos.checks import Outcome, check_end, check_record, check_remains
 from horizont.workflow.chaos.command import CHAOS_LAUNCHERS
 from horizont.workflow.chaos.faults import FAULTS
@@ -41,9 +41,9 @@ def test_all_faults_launchers_and_kinds_of_targets_are_drawn() -> None:
     assert kinds == {"process", "sampler", "agent", "launcher"}
     for case in listed:
         assert case.target_kind in FAULTS[case.fault].targets
-        assert case.target_kind != "agent" or case.launcher == "command"
+        assert case.target_kind != "agent" or has_agents(case.launcher)
         if case.fault == "disconnect":
-            assert case.launcher == "emulated"
+            assert case.launcher in ("emulated", "emulated_agents")
             assert not case.system.endswith("local")
 
 

@@ -4,6 +4,7 @@
 LAUNCHERS: dict[str, str] = {
     "local": "horizont.launchers.local",
     "emulated": "horizont.launchers.emulated",
+    "emulated_agents": "horizont.launchers.emulated_agents",
     "slurm": "horizont.launchers.slurm",
     "command": "horizont.launchers.command",
     "standby": "horizont.launchers.standby",

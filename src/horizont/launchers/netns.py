@@ -164,7 +164,10 @@ class CpuQuota:
 
     @property
     def cleanup_command(self) -> str:
-        """Shell commands that remove the group once its last process has exited."""
+        """Shell commands that remove the group once its last process has exited.
+
+        An agent whose launcher was killed exits when its lease has expired.
+        """
         return (
-            f"for i in $(seq 20); do rmdir '{self.folder}' 2>/dev/null && break; sleep 0.1; done; "
+            f"for i in $(seq 80); do rmdir '{self.folder}' 2>/dev/null && break; sleep 0.1; done; "
         )

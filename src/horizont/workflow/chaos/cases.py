@@ -9,7 +9,9 @@ from typing import Any
 
 from horizont.config.run import Run
 from horizont.config.system import parse_system
+from horizont.config.topology import Capability
 from horizont.config.workload import Workload
+from horizont.launchers.base import get_launcher
 from horizont.launchers.plan import role_assignment
 from horizont.workflow.chaos.faults import FAULTS, ChaosFault, TargetKind
 
@@ -129,11 +131,11 @@ def draw_case(
     """Draw a case; the same for the same arguments, whichever others are drawn."""
     dice = random.Random(f"{seed} {number}")
     launcher, system = dice.choice(launchers), dice.choice(systems)
-    has_network = launcher == "emulated" and parse_system(system).sync != "local"
+    has_network = _can(launcher, "disconnect") and parse_system(system).sync != "local"
     fault = dice.choice(
         [name for name, one in FAULTS.items() if has_network or not one.needs_hosts]
     )
-    on_agents = launcher == "command"
+    on_agents = has_agents(launcher)
     kinds = [kind for kind in FAULTS[fault].targets if kind != "agent" or on_agents]
     run = chaos_run(launcher, system, "chaos", workload, SHORT_RUN)
     targets = {
@@ -151,6 +153,15 @@ def draw_case(
 
 def draw_moment(dice: random.Random, launcher: str) -> tuple[str, float]:
     """Draw an event of the target, and the seconds after it."""
-    if launcher == "command":
+    if has_agents(launcher):
         return "started", round(dice.uniform(0, DELAY_ON_AGENTS_S), 3)
     return dice.choices(STAGES, WEIGHTS)[0], round(dice.uniform(0, DELAY_S), 3)
+
+
+def has_agents(launcher: str) -> bool:
+    """Whether the hosts of a launcher have agents."""
+    return _can(launcher, "aligned_clocks")
+
+
+def _can(launcher: str, capability: Capability) -> bool:
+    return capability in get_launcher(launcher).capabilities

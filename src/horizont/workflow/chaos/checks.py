@@ -14,7 +14,7 @@ from horizont.config.system import parse_system
 from horizont.errors import INTERRUPTED
 from horizont.launchers.plan import role_assignment
 from horizont.records.record import Record, RecordWriter
-from horizont.workflow.chaos.cases import LONG_RUN, SHORT_RUN, Case
+from horizont.workflow.chaos.cases import LONG_RUN, SHORT_RUN, Case, has_agents
 from horizont.workflow.chaos.observation import Observation, listening_ports
 
 #: Seconds for the processes to end after their launcher; on hosts of agents, whose lease has to
@@ -60,7 +60,7 @@ class Outcome:
 def check_remains(outcome: Outcome, observation: Observation, scratch: Path) -> list[str]:
     """List the processes, records and temporary files that should not be left."""
     case = outcome.case
-    on_agents = case.launcher == "command"
+    on_agents = has_agents(case.launcher)
     limit_s = REMAIN_ON_AGENTS_S if on_agents else REMAIN_S
     defects = []
     if not _holds(lambda: not observation.processes(), limit_s):

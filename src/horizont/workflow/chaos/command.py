@@ -16,7 +16,7 @@ from horizont.workflow.paths import Paths
 from horizont.workflow.prepare import ensure_prepared
 
 #: The launchers whose hosts are on this machine, where everything that is left can be seen.
-CHAOS_LAUNCHERS = ("local", "emulated", "command")
+CHAOS_LAUNCHERS = ("local", "emulated", "command", "emulated_agents")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""Launcher `emulated_agents`: the hosts of `emulated`, each with an agent, as on a cluster.
+
+The launcher is on the switch: agents reach it over the links of their hosts, and a disconnected
+host is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from horizont.config.base import parse_config
+from horizont.config.topology import Capability, Link, Topology
+from horizont.launchers import emulated
+from horizont.launchers.agent.cluster import AgentCluster
+from horizont.launchers.agent.launcher import AgentLauncher, AgentOptions, agent_program
+from horizont.launchers.agent.session import Command, Session, Start
+from horizont.launchers.emulated import NETWORK_PREFIX, EmulatedCluster
+from horizont.launchers.netns import HOST_INTERFACE, set_rate_limit
+
+#: Address of the launcher; those of the hosts are lower.
+LAUNCHER_ADDRESS = f"{NETWORK_PREFIX}.254"
+
+_NEW_NETWORK = 0x40000000  # CLONE_NEWNET
+
+
+class EmulatedAgentLauncher(AgentLauncher):
+    """Emulated hosts that share neither files nor clocks with the launcher."""
+
+    capabilities: frozenset[Capability] = frozenset(
+        {"byte_counters", "link_limits", "cpu_quota", "disconnect", "aligned_clocks"}
+    )
+    settings = emulated.LAUNCHER.settings
+
+    def unavailable_reason(self, topology: Topology) -> str:
+        """Return what a topology needs and this machine lacks; empty if it can be used."""
+        return emulated.LAUNCHER.unavailable_reason(topology)
+
+    @contextmanager
+    def open(self, topology: Topology, folder: Path) -> Iterator[EmulatedAgentCluster]:
+        """Create the hosts and start their agents; both are removed at the end of the context."""
+        options = parse_config(self.Options, topology.options, "topology.options")
+        unlimited = topology.model_copy(update={"link": Link(latency_ms=topology.link.latency_ms)})
+        with emulated.LAUNCHER.open(unlimited, folder) as hosts:
+            hosts.switch.ip([f"address add {LAUNCHER_ADDRESS}/24 dev switch"])
+            with _network_of(hosts.switch.pid):
+                session = Session(self._start_on(hosts, options))
+            cluster = EmulatedAgentCluster(topology, session, folder, hosts)
+            try:
+                yield cluster
+            finally:
+                cluster.close()
+                session.close()
+
+    def start_commands(self, topology: Topology) -> dict[str, str]:
+        """Return no commands: the hosts exist during a run only."""
+        del topology
+        return {}
+
+    def _start_on(self, hosts: EmulatedCluster, options: AgentOptions) -> Start:
+        commands = tuple(
+            Command((*hosts.command_prefix(name, Path("/")), *agent_program()), number)
+            for number, name in enumerate(hosts.names)
+        )
+        options = options.model_copy(update={"address": LAUNCHER_ADDRESS})
+        return self._start("topology.launcher", commands, (), len(commands), options)
+
+
+LAUNCHER = EmulatedAgentLauncher()
+
+
+class EmulatedAgentCluster(AgentCluster):
+    """Hosts with agents, whose network and CPU time are the launcher's."""
+
+    def __init__(
+        self, topology: Topology, session: Session, record: Path, hosts: EmulatedCluster
+    ) -> None:
+        super().__init__(topology, session, record)
+        self._hosts = hosts
+        self._link = topology.link
+        self._is_limited = False
+
+    def apply_cpu_quota(self) -> None:
+        """Apply the CPU quotas and the rates of the links; again it changes nothing.
+
+        Files are sent to the hosts before.
+        """
+        if self._is_limited:
+            return
+        self._is_limited = True
+        for name, host in self._hosts.hosts.items():
+            set_rate_limit(host, HOST_INTERFACE, self._link.effective_uplink_mbit)
+            set_rate_limit(self._hosts.switch, name, self._link.rate_mbit)
+        self._hosts.apply_cpu_quota()
+
+    def disconnect(self, host: str) -> None:
+        """Set the switch's port of a host down."""
+        self._hosts.disconnect(host)
+
+    def reconnect(self, host: str) -> None:
+        """Set the switch's port of a host up again."""
+        self._hosts.reconnect(host)
+
+
+@contextmanager
+def _network_of(pid: int) -> Iterator[None]:
+    """Open sockets of the context, and of what is started in it, in the network of a process."""
+    with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{pid}/ns/net", "rb") as other:
+        _enter(other.fileno())
+        try:
+            yield
+        finally:
+            _enter(own.fileno())
+
+
+def _enter(network: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(network, _NEW_NETWORK):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
