@@ -1,0 +1,187 @@
+"""``python -m bench.repetition``: a part of the reference, drawn at random, through agents.
+
+Each drawn case, a system of an experiment at its settings, is run again in pairs: through agents,
+and as in the reference, in alternating order. Printed for each: the interval of the reference, both
+throughputs, the ratio with agents over without, and the difference of the final losses. Needs the
+data sets of the profile of the reference, and a quiet machine for about two minutes a case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from horizont.analysis.steps import step_means
+from horizont.config.run import Run
+from horizont.config.topology import Topology
+from horizont.launchers.execute import RunPaths, execute
+from horizont.records.record import Record
+from horizont.statistics.intervals import interval_at_level, median_interval
+from horizont.workflow.paths import Paths, study_paths
+from horizont.workflow.prepare import prepare_files
+from horizont.workflow.reference import open_packs
+
+#: What may differ between the blocks of a case.
+OF_A_BLOCK = ("block", "seed", "evaluation", "timeout_s")
+
+
+def main(words: list[str]) -> int:
+    """Run the drawn cases and print a summary."""
+    parser = argparse.ArgumentParser(prog="python -m bench.repetition", description=__doc__)
+    parser.add_argument("--fraction", type=float, default=0.1, help="of all cases")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--pairs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=60.0, help="start no case after them")
+    arguments = parser.parse_args(words)
+    cases = reference_cases(study_paths())
+    drawn = random.Random(arguments.seed).sample(
+        sorted(cases), round(arguments.fraction * len(cases))
+    )
+    print(f"{len(drawn)} of {len(cases)} cases of the reference, {arguments.pairs} pairs of each")
+    end_s = time.monotonic() + 60 * arguments.minutes
+    found = []
+    for number, key in enumerate(drawn, 1):
+        if time.monotonic() > end_s:
+            print(f"{len(drawn) - number + 1} drawn cases were not run: the time is over")
+            break
+        found.append(Repetition(cases[key], arguments.pairs))
+        print(f"{number:3} {found[-1].describe()}", flush=True)
+    summarise(found)
+    return 0
+
+
+def reference_cases(paths: Paths) -> dict[str, list[Record]]:
+    """Group the successful runs on CPUs, without faults and without agents, by their settings."""
+    cases: defaultdict[str, list[Record]] = defaultdict(list)
+    for pack, _ in open_packs(paths).values():
+        for record in pack.records():
+            run = record.run
+            if run.topology.launcher in ("local", "emulated") and run.topology.device == "cpu":
+                if record.ok and run.fault is None:
+                    cases[_settings(run)].append(record)
+    return {key: records for key, records in cases.items() if len(records) > 1}
+
+
+def _settings(run: Run) -> str:
+    values = {k: v for k, v in run.model_dump(mode="json").items() if k not in OF_A_BLOCK}
+    values["steps"] = {**values["steps"], "profiled": 0}
+    return json.dumps(values, sort_keys=True)
+
+
+class Repetition:
+    """The runs of a case, with and without agents, and those of the reference."""
+
+    def __init__(self, reference: list[Record], pairs: int) -> None:
+        reference = sorted(reference, key=lambda record: record.run.block)
+        self.run = reference[0].run
+        self.interval = median_interval([_rate(record) for record in reference])
+        self.rates: dict[bool, list[float]] = {True: [], False: []}
+        self.loss_differences: list[float] = []
+        self.problems: list[str] = []
+        for number in range(pairs):
+            original = reference[number % len(reference)]
+            for with_agents in (number % 2 == 0, number % 2 == 1):
+                self._execute(original, with_agents)
+
+    def _execute(self, original: Record, with_agents: bool) -> None:
+        run = original.run
+        steps = run.steps.model_copy(update={"profiled": 0})
+        topology = through_agents(run.topology) if with_agents else run.topology
+        run = run.model_copy(update={"topology": topology, "steps": steps})
+        record, rate = execute_again(run)
+        if not record.ok:
+            self.problems.append(record.result.reason)
+            return
+        if record.result.disturbed:
+            self.problems.append("disturbed")
+        self.rates[with_agents].append(rate)
+        before, after = original.result.final_loss, record.result.final_loss
+        if with_agents and run.system.sync != "async" and before and after:
+            self.loss_differences.append(abs(after - before) / before)
+
+    @property
+    def ratio(self) -> float:
+        """Throughput with agents over that without."""
+        pairs = zip(self.rates[True], self.rates[False], strict=True)
+        return statistics.geometric_mean(one / other for one, other in pairs)
+
+    def is_inside(self, with_agents: bool) -> bool:
+        """Whether the median of the repeated runs lies in the interval of the reference."""
+        middle = statistics.median(self.rates[with_agents])
+        return self.interval.low <= middle <= self.interval.high
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no run has failed."""
+        return bool(self.rates[True]) and len(self.rates[True]) == len(self.rates[False])
+
+    def describe(self) -> str:
+        """Describe the case in a line."""
+        run = self.run
+        label = f"{run.experiment} {run.workload_name} {run.system.name} x{run.topology.workers}"
+        if not self.is_complete:
+            return f"{label}: FAILED: {self.problems[0]}"
+        middle = {key: statistics.median(values) for key, values in self.rates.items()}
+        place = "inside" if self.is_inside(True) else "outside"
+        text = (
+            f"{label}: reference {self.interval.value:.4g} ({self.interval.low:.4g} to "
+            f"{self.interval.high:.4g}), with agents {middle[True]:.4g} {place}, "
+            f"without {middle[False]:.4g}, ratio {self.ratio:.3f}"
+        )
+        if self.loss_differences:
+            text += f", loss {max(self.loss_differences):.1e}"
+        return "; ".join([text, *dict.fromkeys(self.problems)])
+
+
+def through_agents(topology: Topology) -> Topology:
+    """Return a topology with agents on the same hosts."""
+    if topology.launcher == "emulated":
+        return topology.model_copy(update={"launcher": "emulated_agents"})
+    hosts = [f"node{number}" for number in range(len(topology.all_hosts))]
+    options: dict[str, Any] = {"command": "env HORIZONT_HOST={host}", "hosts": hosts}
+    return topology.model_copy(update={"launcher": "command", "options": options})
+
+
+def execute_again(run: Run) -> tuple[Record, float]:
+    """Execute a run with the data of the study; return its record, and its throughput."""
+    paths = study_paths()
+    data = paths.prepared(run.workload.dataset)
+    with tempfile.TemporaryDirectory(prefix="horizont-bench-") as folder:
+        place = RunPaths(Path(folder), data, {}, prepare_files(run, paths))
+        record = execute(run, "run", place, lambda done, planned: None)
+        return record, _rate(record) if record.ok else math.nan
+
+
+def _rate(record: Record) -> float:
+    return float(step_means(record)["examples_per_s"])
+
+
+def summarise(found: list[Repetition]) -> None:
+    """Print how many cases lie in their intervals, and what agents cost."""
+    complete = [case for case in found if case.is_complete]
+    if not complete:
+        return
+    inside = {key: sum(case.is_inside(key) for case in complete) for key in (True, False)}
+    ratio = interval_at_level([case.ratio for case in complete])
+    losses = [value for case in complete for value in case.loss_differences]
+    print(
+        f"in the interval of the reference: {inside[True]} of {len(complete)} with agents, "
+        f"{inside[False]} without\n"
+        f"throughput with agents over without: {ratio.value:.3f} ({ratio.low:.3f} to "
+        f"{ratio.high:.3f}), from {min(case.ratio for case in complete):.3f} to "
+        f"{max(case.ratio for case in complete):.3f}\n"
+        f"largest difference of a synchronous loss: {max(losses, default=0.0):.1e}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
